@@ -284,4 +284,3 @@ def _own_serializers(known: TypeSerializer, old: KryoSerializer) -> OwnSerialize
     classes = frozenset[str]().union(*(each.custom for each in kryo)) - old.classes.custom
     with_subclasses = frozenset[str]().union(*(each.defaults for each in kryo)) - old.classes.custom
     return OwnSerializers(classes, with_subclasses) if classes else None
-

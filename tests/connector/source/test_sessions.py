@@ -15,6 +15,7 @@ LIVE = """
 import io, json, shutil, sys
 from contextlib import redirect_stderr, redirect_stdout
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
 import pyspark_savepoint
 from pyspark_savepoint import KeyedStateReaderFunction, Savepoint, show_progress
 master, shop, folder = sys.argv[1:]
@@ -23,6 +24,7 @@ if master == "connect":
     builder = builder.remote("local[2]")
 else:
     builder = builder.master(master).config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
+    builder = builder.config("spark.python.daemon.module", "pyspark_savepoint.daemon")
 builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.warehouse.dir", f"{folder}/warehouse")
 spark = builder.getOrCreate()
 
@@ -56,6 +58,8 @@ found["progress"] = said.getvalue()
 shutil.copytree(shop, f"{folder}/job/savepoint-1")
 found["changed"] = sp.diff(fixed, "accounts").count()
 found["history"] = pyspark_savepoint.history(spark, f"{folder}/job", "accounts", state="total").count()
+daemon = udf(lambda _: sys.modules["__main__"].__spec__.name)
+found["daemon"] = spark.range(1).select(daemon("id")).first()[0]
 spark.stop()
 print(json.dumps(found))
 """
@@ -65,6 +69,7 @@ print(json.dumps(found))
 def test_a_savepoint_is_lived_with(master: str, shop: Path, shop_states: dict[str, Any], tmp_path: Path) -> None:
     found, _ = run(LIVE, master, str(shop), str(tmp_path))
     total = sum(value for _, _, value in shop_states["total"])
+    assert found.pop("daemon") == ("pyspark.daemon" if master == "connect" else "pyspark_savepoint.daemon")
     assert found.pop("progress").startswith("writing: ")
     assert found == {
         "tree": True,

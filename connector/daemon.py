@@ -1,0 +1,37 @@
+"""Spark's Python daemon with this package loaded, so that each worker that it forks starts at once.
+
+    SparkSession.builder.config("spark.python.daemon.module", "pyspark_savepoint.daemon")
+
+Spark forks a Python worker for each task that runs at the same time, and another one for the query that follows one
+that did not read to the end (``show``). Each imports this package and loads compiled kernels, about a second of the
+processor, unless the daemon did so before it forks. Spark: ``pyspark.daemon``.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout, suppress
+from tempfile import TemporaryDirectory
+
+from pyspark.daemon import manager
+
+from pyspark_savepoint.command_line.warming import read_all, write_sample
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.local.local_savepoint import open_savepoint
+from pyspark_savepoint.source import datasource, reader, writer
+
+#: What workers import of this package.
+LOADED = (datasource, reader, writer)
+
+
+def main() -> None:
+    """Load what workers need, read a small savepoint so that kernels are loaded too, and serve as Spark's daemon."""
+    # Spark reads the daemon's port from its output; without room for the savepoint workers load kernels themselves.
+    with redirect_stdout(sys.stderr), suppress(OSError, SavepointError), TemporaryDirectory() as folder:
+        write_sample(folder)
+        read_all(open_savepoint(folder))
+    manager()
+
+
+if __name__ == "__main__":
+    main()
