@@ -4,7 +4,8 @@
 
 Spark forks a Python worker for each task that runs at the same time, and another one for the query that follows one
 that did not read to the end (``show``). Each imports this package and loads compiled kernels, about a second of the
-processor, unless the daemon did so before it forks. Spark: ``pyspark.daemon``.
+processor, unless the daemon did so before it forks. Daemons of other modules, which plan one query each, load nothing
+ahead. Spark: ``pyspark.daemon``.
 """
 
 from __future__ import annotations
@@ -15,22 +16,28 @@ from tempfile import TemporaryDirectory
 
 from pyspark.daemon import manager
 
-from pyspark_savepoint.command_line.warming import read_all, write_sample
-from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.local.local_savepoint import open_savepoint
-from pyspark_savepoint.source import datasource, reader, writer
-
-#: What workers import of this package.
-LOADED = (datasource, reader, writer)
+#: The module that runs in the workers of tasks, which Spark gives as an argument.
+WORKER = "pyspark.worker"
 
 
 def main() -> None:
-    """Load what workers need, read a small savepoint so that kernels are loaded too, and serve as Spark's daemon."""
+    """Load what workers need, and serve as Spark's daemon."""
+    if WORKER in sys.argv[1:]:
+        load()
+    manager()
+
+
+def load() -> None:
+    """Import what tasks import, and read a small savepoint, so that compiled kernels are loaded too."""
+    from pyspark_savepoint.command_line.warming import read_all, write_sample
+    from pyspark_savepoint.formats.errors import SavepointError
+    from pyspark_savepoint.local.local_savepoint import open_savepoint
+    from pyspark_savepoint.source import reader, writer  # noqa: F401
+
     # Spark reads the daemon's port from its output; without room for the savepoint workers load kernels themselves.
     with redirect_stdout(sys.stderr), suppress(OSError, SavepointError), TemporaryDirectory() as folder:
         write_sample(folder)
         read_all(open_savepoint(folder))
-    manager()
 
 
 if __name__ == "__main__":
