@@ -136,7 +136,7 @@ def junit(path: str, rows: Sequence[Mapping[str, Any]], unclear: Sequence[str]) 
         case = ElementTree.SubElement(suite, "testcase", classname="restore", name=printable(_label(row)))
         text = "\n".join(map(printable, _details(row)))
         if row["verdict"] in BAD:
-            ElementTree.SubElement(case, "failure", message=row["verdict"]).text = text
+            ElementTree.SubElement(case, "failure", type="restore", message=row["verdict"]).text = text
         elif row["verdict"] == Verdict.UNKNOWN or row["job_operator"] in unclear:
             message = UNKNOWN_TYPES if row["job_operator"] in unclear else row["verdict"]
             ElementTree.SubElement(case, "skipped", message=message).text = text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,6 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.connector.command_line.conftest import Run
+from tests.connector.command_line.test_doctor import keyed
+
+README = Path(__file__).parents[3] / "connector" / "command_line" / "README.md"
 
 ACCOUNTS = {
     "uid": "accounts",
@@ -73,6 +78,30 @@ def test_junit_and_json(run: Run, shop: Path, job: Any, tmp_path: Path) -> None:
     assert failed["accounts"] is not None
     assert "LONG versus STRING" in str(failed["accounts"].text)
     assert failed["orders-parser"] is None
+    # What every reader of JUnit XML needs, after Jenkins' junit-10.xsd and those that are stricter.
+    assert suite.tag == "testsuite"
+    assert {"name", "tests", "failures", "errors", "skipped"} <= set(suite.keys())
+    assert all(case.tag == "testcase" and case.get("name") and case.get("classname") for case in suite)
+    assert {part.tag for case in suite for part in case} <= {"failure", "skipped", "system-out"}
+    assert all(part.get("type") and part.get("message") for part in suite.iter("failure"))
+
+
+def test_the_steps_that_the_readme_has_for_github_actions(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder of a user's, with a job that restores the savepoint, and then with one that does not."""
+    monkeypatch.chdir(tmp_path)
+    keyed(tmp_path / "golden", 10)
+    described = {"uid": "totals", "key": "LONG", "states": {"value": "STRING"}}
+    Path("job.json").write_text(json.dumps({"operators": [described]}))
+    assert run("schema", "golden", "--file", "golden/schema.json").code == 0
+    steps = [shlex.split(step) for step in re.findall(r"^- run: pyspark-savepoint (.+)$", README.read_text(), re.M)]
+    assert [step[0] for step in steps] == ["check-restore", "schema"]
+    assert [run(*step).code for step in steps] == [0, 0]
+    assert ElementTree.parse("restore.xml").getroot().get("failures") == "0"
+    Path("job.json").write_text(json.dumps({"operators": [{**described, "key": "STRING"}]}))
+    Path("golden/schema.json").write_text(Path("golden/schema.json").read_text().replace("STRING", "LONG"))
+    assert [run(*step).code for step in steps] == [1, 1]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"operators": 3}', '{"operators": [{"uid": "a", "sates": {}}]}'])
