@@ -84,6 +84,8 @@ class MigratedOperator:
         """The subtasks whose keyed state is written anew."""
         if not self.changes_keyed_state:
             return []
+        if self.plan.moves_keys:
+            return list(range(self.plan.operator.parallelism))
         moved = self.moves_timers
         return [
             index
@@ -124,7 +126,10 @@ class MigratedOperator:
         file = self.staging.create_state(name)
         try:
             with CanonicalKeyedStreamWriter(file, header, key_groups, operator.max_parallelism, self.memory) as writer:
-                self._entries(index, key_groups, writer, states, programs)
+                if self.plan.moves_keys:
+                    self._moved_entries(key_groups, writer, states, programs)
+                else:
+                    self._entries(index, key_groups, writer, states, programs)
                 offsets = np.array(writer.finish().offsets, np.int64)
             file.close()
         finally:
@@ -142,20 +147,9 @@ class MigratedOperator:
         states: list[StateId],
         programs: Mapping[StateId, EntryProgram],
     ) -> None:
-        opened = self.plan.opened
-        savepoint = opened.savepoint
-        part = replace(opened.operator, subtasks={index: opened.operator.subtasks[index]})
-        raw = tuple(raw_timer_sources(savepoint, part)) if self.moves_timers else ()
-        described = KeyedInput(
-            tuple(keyed_sources(savepoint, part)),
-            raw,
-            part.max_parallelism,
-            opened.operator.state_size // max(1, len(opened.operator.subtasks)),
-            TableRequest(savepoint.path).of_version(savepoint.metadata.version),
-            serial=False,
-        )
-        changes = {number: programs[state] for number, state in enumerate(states) if state in programs}
-        rewriter = ChunkRewriter({n: program for n, program in changes.items() if not program.changes_nothing})
+        operator = self.plan.operator
+        described = self._input(replace(operator, subtasks={index: operator.subtasks[index]}))
+        rewriter = _rewriter(states, programs)
         some = range(key_groups.start, key_groups.end + 1)
         with OpenInput(described, StateNumbers(states)) as opened_input:
             for groups in together(some, described.sizes(), self.memory // EXPANDED):
@@ -164,6 +158,46 @@ class MigratedOperator:
                     self._put(writer, concat(chunks))
                 else:
                     self._put_group(writer, rewriter, opened_input.chunks(set(groups)))
+
+    def _input(self, part: OperatorState) -> KeyedInput:
+        """Return the keyed state of some subtasks of the operator."""
+        operator, savepoint = self.plan.operator, self.plan.opened.savepoint
+        raw = tuple(raw_timer_sources(savepoint, part)) if self.moves_timers else ()
+        return KeyedInput(
+            tuple(keyed_sources(savepoint, part)),
+            raw,
+            part.max_parallelism,
+            operator.state_size * len(part.subtasks) // max(1, len(operator.subtasks)),
+            TableRequest(savepoint.path).of_version(savepoint.metadata.version),
+            serial=False,
+        )
+
+    def _moved_entries(
+        self,
+        key_groups: KeyGroupRange,
+        writer: CanonicalKeyedStreamWriter,
+        states: list[StateId],
+        programs: Mapping[StateId, EntryProgram],
+    ) -> None:
+        """Write entries whose keys move to these key groups: all are read, for as many of them at a time as fit."""
+        operator = self.plan.operator
+        described, rewriter = self._input(operator), _rewriter(states, programs)
+        moved = self.plan.moved_key_groups(states)
+        limit = self.memory // EXPANDED
+        own = operator.state_size // operator.parallelism
+        step = max(1, len(key_groups) * limit // max(1, own)) if own > limit else len(key_groups)
+        for low in range(key_groups.start, key_groups.end + 1, step):
+            high = min(low + step - 1, key_groups.end)
+            found: list[EntryChunk] = []
+            with OpenInput(described, StateNumbers(states)) as opened_input:
+                for groups in together(range(operator.max_parallelism), described.sizes(), limit):
+                    for chunk in opened_input.chunks(set(groups)):
+                        new = moved.of(chunk)
+                        rows = np.flatnonzero((new >= low) & (new <= high))
+                        if len(rows):
+                            taken = replace(chunk.take(rows), key_group=new[rows])
+                            found.append(self._rewritten(rewriter, EntryChunk.of_batch(taken.entries())))
+            self._put(writer, concat(found))
 
     def _put_group(
         self, writer: CanonicalKeyedStreamWriter, rewriter: ChunkRewriter, chunks: Iterator[EntryChunk]
@@ -250,6 +284,11 @@ class MigratedOperator:
                     writer.add_list(meta.name, np.frombuffer(b"".join(made), np.uint8), offsets)
         states = tuple(writer.finish().values())
         return OperatorStreamStateHandle(states, RelativeFileStateHandle("", 0))
+
+
+def _rewriter(states: list[StateId], programs: Mapping[StateId, EntryProgram]) -> ChunkRewriter:
+    changes = {number: programs[state] for number, state in enumerate(states) if state in programs}
+    return ChunkRewriter({n: program for n, program in changes.items() if not program.changes_nothing})
 
 
 def _unexpected(error: PartError, operator: OperatorState) -> SavepointError:

@@ -76,11 +76,12 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
     name = ".".join(filter(None, ("namespace" if role == NAMESPACE else "", part.name)))
     old, new = part.old.flink_type, part.new.flink_type
     if part.obstacle is not None:
-        fails = part.obstacle.verdict is MigrationVerdict.IMPOSSIBLE
+        missing = part.obstacle.reason.startswith(MISSING_CLASS)
+        fails = missing or part.obstacle.verdict is MigrationVerdict.IMPOSSIBLE
         outcome = Outcome.FAILS if fails else Outcome.UNKNOWN
         stands = part.obstacle
         return PartVerdict(ref, name, stands.verdict, outcome, old, None, stands.reason, stands.remedy)
-    if not part.is_kryo:
+    if not part.has_values:
         reason = f"{MISSING_CLASS}{part.old.snapshot_class} in that release: it was moved"
         return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, Outcome.FAILS, old, new, reason)
     found = state.parts.get((role, part.name))
@@ -94,7 +95,14 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
         more = len(hindrances) - MAX_REASONS
         reason = reasons + (f"; and {more} more" if more > 0 else "")
         remedy = next(each.remedy for each in hindrances if each.verdict is verdict)
+        if part.is_scala:
+            outcome, reason = Outcome.FAILS, f"{MISSING_CLASS}{part.old.snapshot_class} in Flink 2; {reason}"
         return PartVerdict(ref, name, verdict, outcome, old, new, reason, remedy, *counts)
+    if part.is_scala:
+        reason = f"{MISSING_CLASS}{part.old.snapshot_class} in Flink 2, but in flink-scala-api"
+        if role == KEY:
+            reason += "; Scala 2.13 hashes keys otherwise: they move to other key groups"
+        return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, Outcome.FAILS, old, new, reason, None, *counts)
     if not (isinstance(part.new, KryoSerializer) and isinstance(part.old, KryoSerializer)):
         lost = sorted(found.collections) if found is not None else []
         reason = f"Flink infers {new} in place of {old}"

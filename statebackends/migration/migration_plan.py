@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import Timer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.kryo_values import KryoChange
+from pyspark_savepoint.statebackends.migration.scala_keys import ScalaKeyGroups, expect_hashes
 from pyspark_savepoint.statebackends.migration.state_programs import (
     LIST,
     MAP,
@@ -29,7 +30,13 @@ from pyspark_savepoint.statebackends.migration.state_programs import (
     EntryProgram,
     RoleProgram,
 )
-from pyspark_savepoint.statebackends.migration.target_types import Target, TargetTypes
+from pyspark_savepoint.statebackends.migration.target_types import (
+    LEAVE_OUT,
+    ChangedPart,
+    Obstacle,
+    Target,
+    TargetTypes,
+)
 from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome, PartVerdict, StateRef
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.model.request import FIRST_METADATA_OF_FLINK_2
@@ -131,8 +138,8 @@ class StatePlan:
 
     @property
     def has_values(self) -> bool:
-        """Return whether values must be looked at: Kryo wrote a part of them."""
-        return any(part.is_kryo for _, target in self.parts for part in target.parts)
+        """Return whether values must be looked at: Kryo or the Scala API wrote a part of them."""
+        return any(part.has_values for _, target in self.parts for part in target.parts)
 
 
 @dataclass
@@ -171,7 +178,26 @@ class OperatorMigration:
         serializer = self.keyed.key_serializer if self.keyed is not None else None
         if serializer is None:
             return None
-        return self._target(serializer, self.knowledge.known(self.ref(KEY_STATE, "KEY", True), None, KEY_STATE))
+        target = self._target(serializer, self.knowledge.known(self.ref(KEY_STATE, "KEY", True), None, KEY_STATE))
+        if any(part.is_scala for part in target.parts) and all(part.obstacle is None for part in target.parts):
+            try:
+                expect_hashes(serializer)
+            except SavepointError as error:
+                obstacle = Obstacle(MigrationVerdict.IMPOSSIBLE, error.message, LEAVE_OUT)
+                return replace(target, parts=(*target.parts, ChangedPart((), serializer, serializer, obstacle)))
+        return target
+
+    @property
+    def moves_keys(self) -> bool:
+        """Return whether keys move to other key groups, because the new job's Scala hashes them otherwise."""
+        return self.key is not None and any(part.is_scala for part in self.key.parts)
+
+    def moved_key_groups(self, states: Sequence[StateId]) -> ScalaKeyGroups:
+        """Return the key groups to which the keys of some states move; the place of a state is its number."""
+        assert self.keyed is not None
+        assert self.keyed.key_serializer is not None
+        timers = frozenset(number for number, (_, timer) in enumerate(states) if timer)
+        return ScalaKeyGroups(self.keyed.key_serializer, self.operator.max_parallelism, timers)
 
     @cached_property
     def keyed_plans(self) -> Mapping[StateId, StatePlan]:

@@ -154,7 +154,8 @@ class WriteWork:
         copied = relocation.copied(self.planned.savepoint, kept)
         subtasks = dict(copied.subtasks)
         for index, found in keyed.items():
-            subtasks[index] = replace(subtasks[index], managed_keyed_state=found.managed_keyed_state)
+            subtask = subtasks.get(index, OperatorSubtaskState())
+            subtasks[index] = replace(subtask, managed_keyed_state=found.managed_keyed_state)
         for index, found in listed.items():
             subtasks[index] = replace(subtasks[index], managed_operator_state=found.managed_operator_state)
         return replace(copied, subtasks=subtasks)

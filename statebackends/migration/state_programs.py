@@ -9,13 +9,14 @@ operator list, union      the elements        broadcast    key and value of ever
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.migration.compiled_programs import CompiledProgram
 from pyspark_savepoint.statebackends.migration.kryo_values import KryoChange, KryoStatePart
+from pyspark_savepoint.statebackends.migration.scala_values import ScalaPart
 from pyspark_savepoint.statebackends.migration.target_types import Target
 from pyspark_savepoint.statebackends.migration.value_program import Rewrite, SubclassOf, ValueProgram
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
@@ -32,7 +33,7 @@ class RoleProgram:
     """The program for one serializer of a state, and the functions of its parts."""
 
     target: Target
-    parts: Mapping[Path, KryoStatePart]
+    parts: Mapping[Path, KryoStatePart | ScalaPart]
     change: KryoChange | None = None
 
     @classmethod
@@ -40,20 +41,35 @@ class RoleProgram:
         """Return the program of a target without obstacles; without a change of Kryo it copies."""
         if change is None:
             return cls(target, {})
-        return cls(target, {part.path: KryoStatePart(part, change) for part in target.parts if part.is_kryo}, change)
+        parts: dict[Path, KryoStatePart | ScalaPart] = {
+            part.path: KryoStatePart(part, change) if part.is_kryo else ScalaPart(part)
+            for part in target.parts
+            if part.has_values
+        }
+        return cls(target, parts, change)
 
     def program(self, old: TypeSerializer, inside: str | None = None, *, misread: bool = False) -> ValueProgram:
         """Return the program for values of ``old``: the whole serializer, or its part called ``inside``."""
         rewrites: dict[Path, Rewrite] = {}
+        of_scala: dict[Path, ScalaPart] = {}
+        subclasses = self._subclasses(misread)
         for path, part in self.parts.items():
             if inside is None or path[:1] == (inside,):
                 place = path if inside is None else path[1:]
-                rewrites[place] = part.misread() if misread and part.keeps_kryo else part.rewrite()
-        return ValueProgram(old, rewrites, misread, self._subclasses(misread))
+                if isinstance(part, ScalaPart):
+                    of_scala[place] = part
+                else:
+                    rewrites[place] = part.misread() if misread and part.keeps_kryo else part.rewrite()
+        by_scala = {place: part.rewrite(place, rewrites, subclasses) for place, part in of_scala.items()}
+        return ValueProgram(old, {**rewrites, **by_scala}, misread, subclasses)
 
     def compiled(self, program: ValueProgram, inside: str | None = None) -> CompiledProgram | None:
         """Return the compiled form of what :meth:`program` returned, if it has one."""
-        parts = {path if inside is None else path[1:]: part for path, part in self.parts.items()}
+        parts = {
+            path if inside is None else path[1:]: part
+            for path, part in self.parts.items()
+            if isinstance(part, KryoStatePart)
+        }
         return CompiledProgram.of(program, parts)
 
     def _subclasses(self, misread: bool) -> SubclassOf:
@@ -207,3 +223,8 @@ class ElementProgram:
 def _length(size: int) -> bytes:
     """Return a length behind a variable key or namespace: base 256, lowest digit first."""
     return size.to_bytes(max(1, (size.bit_length() + 7) // 8), "little")
+
+
+def migrated(meta: StateMetaInfoSnapshot, roles: Mapping[str, Target]) -> StateMetaInfoSnapshot:
+    """Return a registration with the serializers of the new release."""
+    return replace(meta, serializers={role: roles[role].serializer for role in meta.serializers})

@@ -17,10 +17,16 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer, SetSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
-from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, SCALA, NullableSerializer
+from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, NullableSerializer
 from pyspark_savepoint.formats.serializers.kryo.serializer import Frame, KryoSerializer
 from pyspark_savepoint.formats.serializers.sql.raw_values import RAW_VALUE
 from pyspark_savepoint.formats.serializers.sql.rowdata import ROW_DATA
+from pyspark_savepoint.statebackends.migration.scala_types import (
+    is_rewritten,
+    of_scala_api,
+    pairs_of,
+    without_successor,
+)
 from pyspark_savepoint.statebackends.migration.verdicts import MISSING_CLASS, MigrationVerdict
 from pyspark_savepoint.statebackends.model.serializer_parts import Path, by_path, with_parts
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease, TypeExtractor
@@ -41,8 +47,7 @@ LEAVE_OUT_OR_AS_IS = "leave the state out (drop), or as it is (as_is)"
 IN_RAW = (
     "Kryo wrote values of a RAW type of SQL, which are not rewritten: the other release may read them as other values"
 )
-#: Snapshot classes that Flink 2 does not have: of the Scala API, and those that only old releases wrote.
-SCALA_API = SCALA[0]
+#: Snapshot classes that Flink 2 does not have, beside those of the Scala API: only old releases wrote them.
 GONE = {
     f"{RUNTIME}EitherSerializerSnapshot": "Flink 1.6 or older wrote it",
     "org.apache.flink.api.common.typeutils.base.GenericArraySerializerConfigSnapshot": "Flink 1.8 or older wrote it",
@@ -51,6 +56,10 @@ GONE = {
     "org.apache.flink.cep.nfa.sharedbuffer.SharedBufferNode$SharedBufferNodeSerializer$"
     "SharedBufferNodeSerializerSnapshot": "an old release wrote it",
 }
+NEW_SCALA_JOB = (
+    "name a savepoint of the new job, written with flink-scala-api (types_from; an empty one suffices), or leave the "
+    "state out (drop)"
+)
 RESAVE = "restore the job with Flink 1.20 and take a savepoint of it, then migrate that one"
 #: Types in words of collections, as examples.
 EXAMPLES = {"Map": "MAP<STRING, LONG>", "Set": "SET<STRING>"}
@@ -76,7 +85,7 @@ class OwnSerializers:
 
 @dataclass(frozen=True)
 class ChangedPart:
-    """A part whose bytes or snapshot may change: ``old`` as Kryo wrote it, or a class that was renamed."""
+    """A part whose bytes or snapshot may change: Kryo or the Scala API wrote ``old``, or its class was renamed."""
 
     path: Path
     old: TypeSerializer
@@ -94,6 +103,16 @@ class ChangedPart:
     def is_kryo(self) -> bool:
         """Whether values of the part are Kryo's, before or after."""
         return isinstance(self.old, KryoSerializer) or isinstance(self.new, KryoSerializer)
+
+    @property
+    def is_scala(self) -> bool:
+        """Whether values of the part become those of flink-scala-api."""
+        return is_rewritten(self.old, self.new)
+
+    @property
+    def has_values(self) -> bool:
+        """Whether values must be looked at."""
+        return self.is_kryo or self.is_scala
 
 
 @dataclass(frozen=True)
@@ -155,6 +174,9 @@ class _Search:
             part = self._kryo(old, path)
             self.parts.append(part)
             return part.new
+        known = self.known.get(path)
+        if of_scala_api(old) or (known is not None and is_rewritten(old, known)):
+            return self._scala(old, known, path)
         if old.snapshot_class in (RAW_VALUE, ROW_DATA) and _has_kryo(old):
             self.parts.append(ChangedPart(path, old, old, Obstacle(MigrationVerdict.NEEDS, IN_RAW, LEAVE_OUT_OR_AS_IS)))
             return old
@@ -169,9 +191,52 @@ class _Search:
             self.parts.append(ChangedPart(path, old, new))
         elif unknown is not None and not self.types.release.has_collections:
             self.parts.append(ChangedPart(path, old, old, Obstacle(MigrationVerdict.IMPOSSIBLE, unknown, LEAVE_OUT)))
-        elif name.startswith(SCALA_API) or name in GONE:
-            self.parts.append(ChangedPart(path, old, old, _gone(name)))
+        elif name in GONE:
+            obstacle = Obstacle(MigrationVerdict.IMPOSSIBLE, f"{MISSING_CLASS}{name} in Flink 2: {GONE[name]}", RESAVE)
+            self.parts.append(ChangedPart(path, old, old, obstacle))
         return new
+
+    def _scala(self, old: TypeSerializer, known: TypeSerializer | None, path: Path) -> TypeSerializer:
+        """Return what flink-scala-api has in place of a serializer of the Scala API, with all of its parts."""
+        if known is None or of_scala_api(known):
+            if not without_successor(old):
+                self._hinder_scala(old, path, MigrationVerdict.NEEDS, "which has no Scala API", NEW_SCALA_JOB)
+            for place, part in by_path(old).items():
+                if without_successor(part):
+                    self._hinder_scala(
+                        part, (*path, *place), MigrationVerdict.IMPOSSIBLE, "nor in flink-scala-api", LEAVE_OUT
+                    )
+            return old
+        pairs = pairs_of(old, known)
+        if pairs is None:
+            reason = f"and its values are not rewritten as {known.flink_type}, which the new job has"
+            self._hinder_scala(old, path, MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT)
+            return old
+        before = len(self.parts)
+        made: list[TypeSerializer] = []
+        for pair in pairs:
+            place = (*path, *pair.path)
+            self.known.update({(*place, *inner): part for inner, part in by_path(pair.new).items()})
+            since = len(self.parts)
+            made.append(self.target(pair.old, place))
+            hindered = any(part.obstacle is not None for part in self.parts[since:])
+            if not hindered and made[-1].flink_type != pair.new.flink_type:
+                reason = f"{pair.new.flink_type} stands there in the new job, and its values are not rewritten so"
+                obstacle = Obstacle(
+                    MigrationVerdict.IMPOSSIBLE, reason, "give the new job the type that the old one has"
+                )
+                self.parts.append(ChangedPart(place, pair.old, pair.old, obstacle))
+        self.parts[before:] = [part for part in self.parts[before:] if part.obstacle is not None or part.is_kryo]
+        parts = iter(made)
+        new = with_parts(known, lambda part, _: next(parts, part))
+        self.parts.append(ChangedPart(path, old, new))
+        return new
+
+    def _hinder_scala(
+        self, old: TypeSerializer, path: Path, verdict: MigrationVerdict, reason: str, remedy: str
+    ) -> None:
+        reason = f"{MISSING_CLASS}{old.snapshot_class} in Flink 2, {reason}"
+        self.parts.append(ChangedPart(path, old, old, Obstacle(verdict, reason, remedy)))
 
     def _learn(self, class_name: str, path: Path) -> None:
         """Add the types of a class from class files, below known ones."""
@@ -232,17 +297,6 @@ class _Search:
             "name the job's jar or class files (classes), a savepoint of the new job (types_from), or the type in "
             "words (types)",
         )
-
-
-def _gone(name: str) -> Obstacle:
-    reason = f"{MISSING_CLASS}{name} in Flink 2"
-    if name in GONE:
-        return Obstacle(MigrationVerdict.IMPOSSIBLE, f"{reason}: {GONE[name]}", RESAVE)
-    return Obstacle(
-        MigrationVerdict.IMPOSSIBLE,
-        f"{reason}, which has no Scala API",
-        "leave the state out (drop) and fill it again, or restore it with serializers of the job's own in Flink 1.20",
-    )
 
 
 def _has_kryo(serializer: TypeSerializer) -> bool:

@@ -275,7 +275,7 @@ def _count(data: bytes, p: int) -> int:
     return int.from_bytes(data[p : p + 4], "big")
 
 
-def _bounded(data: bytes, p: int) -> int:
+def bounded_count(data: bytes, p: int) -> int:
     """Return a number of values, which is at most that of the bytes, or of empty values in real lists."""
     from pyspark_savepoint.formats.kernels import skip
 
@@ -326,7 +326,7 @@ def _sequence(parts: list[SkipNode]) -> SkipNode:
 
 def _repeat(parts: list[SkipNode]) -> SkipNode:
     def repeat(value: _Value, p: int) -> int:
-        count = _bounded(value.data, p)
+        count = bounded_count(value.data, p)
         p += 4
         for _ in range(count):
             for part in parts:
@@ -375,7 +375,7 @@ def _masked(before: int, parts: list[SkipNode]) -> SkipNode:
 def _masked_repeat(part: SkipNode) -> SkipNode:
     def masked_repeat(value: _Value, p: int) -> int:
         data = value.data
-        count = _bounded(data, p)
+        count = bounded_count(data, p)
         mask = p + 4
         p = mask + ((count + 7) >> 3)
         for bit in range(count):

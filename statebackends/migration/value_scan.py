@@ -29,6 +29,7 @@ from pyspark_savepoint.statebackends.migration.kryo_values import (
 )
 from pyspark_savepoint.statebackends.migration.migration_plan import OperatorMigration, StatePlan
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
+from pyspark_savepoint.statebackends.migration.scala_values import ScalaPart
 from pyspark_savepoint.statebackends.migration.state_programs import KEY, EntryProgram, RoleProgram
 from pyspark_savepoint.statebackends.migration.value_program import UnknownSubclassError
 from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome
@@ -120,7 +121,7 @@ def scanned_states(operator: OperatorMigration) -> dict[StateId, StatePlan]:
     key = operator.key
     if operator.keyed is None or key is None or any(part.obstacle for part in key.parts):
         return {}
-    by_key = any(part.is_kryo for part in key.parts)
+    by_key = any(part.has_values for part in key.parts)
     return {
         state: plan
         for state, plan in operator.keyed_plans.items()
@@ -163,11 +164,15 @@ def _scan_keyed(operator: OperatorMigration, piece: ScanUnit, limit: int | None)
         made = values.made(lambda: (operator.entry_program(plan), operator.entry_program(plan, misread=True)))  # noqa: B023
         scans.append(_KeyedScan(values, findings[KEY_NAME], *made) if made is not None else None)
     described = _input(operator)
+    moved = operator.moved_key_groups(list(states)) if operator.moves_keys else None
+    of_keys = _Values(findings[KEY_NAME], piece.sample, limit)
     with OpenInput(described, StateNumbers(list(states))) as opened:
         for some in together(range(piece.first, piece.last + 1), described.sizes(), TOGETHER):
             if all(each is None or each.values.is_done for each in scans):
                 break
             for chunk in opened.chunks(set(some)):
+                if moved is not None:
+                    of_keys.made(lambda: moved.of(chunk))  # noqa: B023
                 for number, each in enumerate(scans):
                     rows = np.flatnonzero(chunk.state == number)
                     if each is not None and len(rows):
@@ -213,7 +218,7 @@ class _Values:
     limit: int | None
     count: int = 0
     sampled: int = 0
-    parts: list[tuple[StateFindings, tuple[str, str], KryoStatePart]] = field(default_factory=list)
+    parts: list[tuple[StateFindings, tuple[str, str], KryoStatePart | ScalaPart]] = field(default_factory=list)
 
     @property
     def is_done(self) -> bool:

@@ -53,7 +53,7 @@ def addr(street: str, number: int) -> dict[str, Any]:
 
 
 def test_values_of_real_flink() -> None:
-    rows = pyspark_savepoint.open(str(FLINKX_SAVEPOINT)).table("keyed_state", uidHash=SCALA).to_arrow().to_pylist()
+    rows = pyspark_savepoint.open(str(FLINKX_SAVEPOINT)).table("keyed_state", uid_hash=SCALA).to_arrow().to_pylist()
     assert sorted(row["plain"] for row in rows) == [160, 161, 162]
     for row in rows:
         i = row["plain"]

@@ -1,0 +1,82 @@
+"""Serializers of flink-scala-api in place of those of Flink 1's Scala API, which Flink 2 does not have.
+
+Which one a state has in the new job only a savepoint of that job says. ``Try`` and ``Enumeration`` have none there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.enums import ScalaEnumSerializer
+from pyspark_savepoint.formats.serializers.composite.collections import GenericArraySerializer
+from pyspark_savepoint.formats.serializers.composite.flinkx import (
+    FlinkxCaseClassSerializer,
+    FlinkxCollectionSerializer,
+    FlinkxEitherSerializer,
+    FlinkxMapSerializer,
+    FlinkxOptionSerializer,
+)
+from pyspark_savepoint.formats.serializers.composite.tuples import CaseClassSerializer
+from pyspark_savepoint.formats.serializers.composite.wrappers import (
+    SCALA,
+    EitherSerializer,
+    ScalaOptionSerializer,
+    ScalaTrySerializer,
+    TraversableSerializer,
+)
+from pyspark_savepoint.statebackends.model.serializer_parts import Path
+
+SCALA_API = SCALA[0]
+UNIT, FLINKX_UNIT = "UNIT", "FLINKX_UNIT"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A part of a serializer, by its path in the old one, and what stands in its place."""
+
+    path: Path
+    old: TypeSerializer
+    new: TypeSerializer
+
+
+def of_scala_api(serializer: TypeSerializer) -> bool:
+    """Return whether a serializer is of Flink 1's Scala API."""
+    return serializer.snapshot_class.startswith(SCALA_API)
+
+
+def without_successor(serializer: TypeSerializer) -> bool:
+    """Return whether flink-scala-api has nothing in place of a serializer."""
+    return isinstance(serializer, ScalaTrySerializer | ScalaEnumSerializer) and of_scala_api(serializer)
+
+
+def pairs_of(old: TypeSerializer, new: TypeSerializer) -> Sequence[Pair] | None:
+    """Return the parts of a serializer and of what is in its place; None if values are not rewritten so."""
+    if isinstance(old, CaseClassSerializer) and isinstance(new, FlinkxCaseClassSerializer):
+        if len(old.nested) != len(new.nested):
+            return None
+        return [Pair((f"f{place}",), *parts) for place, parts in enumerate(zip(old.nested, new.nested, strict=True))]
+    if isinstance(old, ScalaOptionSerializer) and isinstance(new, FlinkxOptionSerializer):
+        return [Pair(("element",), old.nested[0], new.nested[0])]
+    if isinstance(old, EitherSerializer) and isinstance(new, FlinkxEitherSerializer):
+        return [
+            Pair((name,), *parts)
+            for name, parts in zip(("left", "right"), zip(old.nested, new.nested, strict=True), strict=True)
+        ]
+    if isinstance(old, TraversableSerializer) and isinstance(new, FlinkxMapSerializer):
+        inner = old.nested[0]
+        if not isinstance(inner, CaseClassSerializer) or len(inner.nested) != len(new.nested):
+            return None
+        return [
+            Pair(("element", f"f{place}"), *parts)
+            for place, parts in enumerate(zip(inner.nested, new.nested, strict=True))
+        ]
+    if isinstance(old, TraversableSerializer | GenericArraySerializer) and isinstance(new, FlinkxCollectionSerializer):
+        return [Pair(("element",), old.nested[0], new.nested[0])]
+    return [] if (old.flink_type, new.flink_type) == (UNIT, FLINKX_UNIT) else None
+
+
+def is_rewritten(old: TypeSerializer, new: TypeSerializer) -> bool:
+    """Return whether values of a serializer become those of flink-scala-api."""
+    return (of_scala_api(old) or isinstance(old, GenericArraySerializer)) and pairs_of(old, new) is not None
