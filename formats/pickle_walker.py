@@ -4,7 +4,7 @@ A pickle is a program: opcodes push values on a stack, collect the values above 
 The opcodes that build None, booleans, numbers, strings, bytes, tuples, lists, dicts and sets give these values, of
 protocols 0 to 5 as CPython writes them. Opcodes that name a class or call one (GLOBAL, REDUCE, NEWOBJ, BUILD, INST,
 OBJ) give a description of the call (``pickled_objects.py``), so nothing is ever imported or called. Persistent ids and
-extensions, whose meaning is outside of the pickle, raise an error.
+extensions, which are defined outside of the pickle, raise an error.
 
 Tuples and sets become arrays; a dict becomes an object, or an array of ``{"key", "value"}`` if a key is not a string.
 datetime, date and Decimal become TIMESTAMP (or TIMESTAMP_NTZ), DATE and DECIMAL; a time a text, a timedelta its seconds
@@ -170,7 +170,7 @@ class _Walker:
 
     def _refuse(self, code: bytes) -> NoReturn:
         raise UndecodableStateError(
-            "a pickled value refers to what is outside of it",
+            "a pickled value refers to something outside of it",
             expected="opcodes of CPython, without persistent ids and extensions",
             found=f"opcode {code.hex()} at byte {self.position - 1} of the value in row {self.row}",
             remedy=RAW,
@@ -236,7 +236,7 @@ class _Walker:
             )
 
     def call(self, called: Any, arguments: Any) -> Any:
-        """Return what a call stands for."""
+        """Return the value of a call."""
         self.count(size_of(arguments) + sum(map(size_of, arguments if isinstance(arguments, tuple) else ())))
         try:
             return call(called, arguments)

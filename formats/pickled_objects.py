@@ -1,9 +1,9 @@
-"""Objects of pickles as data: what a pickle calls, and with what, without calling it.
+"""Objects of pickles as data: the calls in a pickle and their arguments, without calling anything.
 
 A pickle names classes and functions and calls them. :data:`CONSTRUCTORS` reads the calls of a fixed list of
 constructors of Python's own types (datetime, decimal, uuid, collections, ...) as the values that they stand for. Every
 other call becomes an :class:`Instance`: the name of what is called, its arguments, and its state. Nothing is imported
-or called by a name that stands in a pickle.
+or called by a name in a pickle.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Global:
 
 @dataclass(eq=False, repr=False)
 class Instance:
-    """What a call of a class or function gives: its name, arguments, state, and the elements added to it."""
+    """Result of a call of a class or function: its name, arguments, state, and the elements added to it."""
 
     called: Any
     arguments: tuple[Any, ...]

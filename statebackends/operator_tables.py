@@ -1,4 +1,4 @@
-"""Tables of one operator: which one a request means, and what it must name."""
+"""Tables of one operator: selects the one for a request, and checks the request."""
 
 from __future__ import annotations
 

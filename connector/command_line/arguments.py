@@ -110,7 +110,7 @@ COMMANDS = (
                 "committables, in_flight, ...; ls shows which an operator has",
             ),
             argument("--keys", nargs="+", metavar="KEY", help="only these keys; composite ones as JSON"),
-            argument("--columns", metavar="NAMES", help="only these columns, with commas between them"),
+            argument("--columns", metavar="NAMES", help="only these columns, separated by commas"),
             argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
             READ_OPTION,
         ),
@@ -130,7 +130,7 @@ COMMANDS = (
                 "--by",
                 choices=("state", "subtask", "key-group"),
                 default="state",
-                help="what a row is of (default: state)",
+                help="one row per state, subtask or key group (default: state)",
             ),
             READ_OPTION,
         ),
@@ -149,13 +149,13 @@ COMMANDS = (
     ),
     Command(
         "offsets",
-        "show where the sources go on reading: topic or stream, partition, next position",
+        "show where the sources continue: topic or stream, partition, next position",
         (PATH, UID, READ_OPTION),
         ("offsets /savepoints/savepoint-2f1a3c", "offsets s3://bucket/checkpoints/chk-42 orders-source --json"),
     ),
     Command(
         "set-offsets",
-        "write a savepoint whose source goes on reading elsewhere; all else is copied byte for byte",
+        "write a savepoint whose source continues at other positions; all else is copied byte for byte",
         (
             argument("path", metavar="old", help="the snapshot"),
             argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet"),
@@ -175,7 +175,7 @@ COMMANDS = (
             "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound orders-source --set orders-3=1200",
             "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound --by -1000",
         ),
-        "offsets shows the splits. Keyed state keeps what records did to it that are read again.",
+        "offsets shows the splits. If records are read again, their earlier effects on keyed state stay.",
     ),
     Command(
         "diff",
@@ -240,7 +240,7 @@ COMMANDS = (
     ),
     Command(
         "check-restore",
-        "tell whether a job would restore a snapshot, before Flink is asked",
+        "check whether a job would restore a snapshot, without starting Flink",
         (
             argument("path", metavar="savepoint", help="the snapshot that the job starts from"),
             argument(
@@ -267,7 +267,9 @@ COMMANDS = (
                 action="store_true",
                 help="accept operators whose types the job does not describe: only ids and parallelism are checked",
             ),
-            argument("--hasher", choices=("v2", "v3"), default="v2", help="what gives ids to operators without uid"),
+            argument(
+                "--hasher", choices=("v2", "v3"), default="v2", help="the hasher for ids of operators without uid"
+            ),
             argument("--junit", metavar="FILE", help="also write the verdicts as JUnit XML"),
         ),
         (
@@ -275,11 +277,12 @@ COMMANDS = (
             "check-restore golden/savepoint job.json --junit build/restore.xml",
             "check-restore golden/savepoint /savepoints/of-the-new-job",
         ),
-        "Exit code 0: Flink restores it. 1: the restore fails, or state is misread. 3: the job does not say enough.",
+        "Exit code 0: Flink restores it. 1: the restore fails, or state is misread. 3: the description of the job is "
+        "not sufficient.",
     ),
     Command(
         "check-migration",
-        "tell what a snapshot needs so that Flink 2 (or again Flink 1) restores it with equal values",
+        "list what a snapshot needs so that Flink 2 (or again Flink 1) restores it with equal values",
         (PATH, *MIGRATION, argument("--all", action="store_true", help="also show what is as is")),
         (
             "check-migration /savepoints/of-1.20 --flink 2.3 --classes job.jar",
@@ -303,11 +306,11 @@ COMMANDS = (
             "migrate /savepoints/of-1.20 /savepoints/for-2.3 --flink 2.3 --classes job.jar",
             "migrate /savepoints/of-1.20 /savepoints/for-2.3 --flink 2.3 --classes job.jar --drop accounts.cache",
         ),
-        "Nothing is written while a part of the state needs something that was not given: all of that is listed.",
+        "Nothing is written if arguments are missing; all missing ones are listed.",
     ),
     Command(
         "cp",
-        "copy a snapshot: a savepoint of its own that can be moved, published when all files are there",
+        "copy a snapshot to a self-contained savepoint, published after all files",
         (
             argument("path", metavar="source", help="the snapshot"),
             argument("target", help="the folder of the new savepoint; there must be none yet"),
@@ -337,7 +340,7 @@ COMMANDS = (
             ),
             argument("--file", help="the file to write; default: the operator's name and the format, in this folder"),
             argument("--table", help="the table, as for show: keyed_state, timers, splits, committables, ..."),
-            argument("--columns", metavar="NAMES", help="only these columns, with commas between them"),
+            argument("--columns", metavar="NAMES", help="only these columns, separated by commas"),
             argument("--force", action="store_true", help="replace the file if it exists"),
             READ_OPTION,
         ),
@@ -368,7 +371,7 @@ COMMANDS = (
     ),
     Command(
         "warm-up",
-        "compile what reading needs into the cache, so that the first read is as fast as the others",
+        "compile the kernels for reading into the cache, so that the first read is as fast as later ones",
         (argument("path", nargs="?", help="a snapshot like those that will be read; default: a small one"),),
         ("warm-up", "warm-up /savepoints/savepoint-2f1a3c"),
     ),

@@ -44,7 +44,7 @@ def _ended(words: list[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return FAILED
     except BrokenPipeError:
-        # Whoever reads has enough, as `head` has: nothing is left to say, also not when Python ends.
+        # The reader closed the pipe, as `head` does: print nothing more, also when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except Exception as error:  # an exit code of 1 would say that something was found

@@ -1,4 +1,4 @@
-"""Command set-offsets: a savepoint whose source goes on reading elsewhere."""
+"""Command set-offsets: a savepoint whose source continues at other positions."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Output:
-    """Where a command prints: results to ``results``, remarks to ``remarks``. ``width`` is None where no one looks."""
+    """Output of a command: ``results``, and ``remarks``. ``width`` is None if it is not a terminal."""
 
     results: TextIO
     remarks: TextIO

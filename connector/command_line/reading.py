@@ -147,7 +147,7 @@ def heaviest(arguments: Namespace, output: Output) -> int:
 
 
 def offsets(arguments: Namespace, output: Output) -> int:
-    """Show where sources go on reading, by stream and partition."""
+    """Show the positions at which sources continue, by stream and partition."""
     table = table_of(arguments, output, table="offsets", **operator_options(arguments.uid))
     columns = ("operator", "connector", "stream", "partition", "position", "subtask")
     rows = sorted(table.rows(), key=_by_partition)
@@ -164,7 +164,7 @@ def _by_partition(row: Row) -> tuple[str, str, int, str]:
 
 
 def ranked(rows: Sequence[Row], top: int) -> Iterator[Row]:
-    """Yield the heaviest keys of each state, with their ranks: every partition has found its own."""
+    """Yield the heaviest keys of each state with their ranks, merged from those of all partitions."""
     states: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         states.setdefault(tuple(row[name] or "" for name in OF_STATE), []).append(row)

@@ -26,7 +26,7 @@ RESTORED = {RESTORES: True, FAILS: False, UNKNOWN: None}
 OUTCOME = {
     RESTORES: "Flink restores the snapshot.",
     FAILS: "Flink does not restore the snapshot, or reads some of it wrongly.",
-    UNKNOWN: "Whether Flink restores the snapshot cannot be told from this description of the job.",
+    UNKNOWN: "This description of the job does not determine whether Flink restores the snapshot.",
 }
 UNKNOWN_TYPES = "the job does not say its types"
 MAX_JOB_BYTES = 1 << 27

@@ -1,4 +1,4 @@
-"""Command warm-up: every table of a snapshot is read once, so that what reading compiles is in the cache.
+"""Command warm-up: reads every table of a snapshot once, so that compiled kernels are in the cache.
 
 Without a path, a small savepoint of usual types is written to a temporary folder, read, and removed.
 """

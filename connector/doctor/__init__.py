@@ -1,1 +1,1 @@
-"""What may go wrong with a snapshot: findings with severity, evidence and remedy."""
+"""Risks in a snapshot: findings with severity, evidence and remedy."""

@@ -1,4 +1,4 @@
-"""Findings about a snapshot, and the budgets that they are held against."""
+"""Findings about a snapshot, and the budgets that they are compared with."""
 
 from __future__ import annotations
 

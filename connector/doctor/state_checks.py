@@ -19,7 +19,7 @@ from pyspark_savepoint.statebackends.model.applicability import ROWS_OF_KEYS
 NEVER_MILLIS = 1 << 52
 PROCESSING = "processing"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: A state that grows by less is not said to grow.
+#: Smallest growth of a state that is reported.
 GROWTH = 1.01
 Place = tuple[str, str, str]
 Groups = dict[Place, dict[int | None, tuple[int, int]]]
@@ -128,7 +128,7 @@ def _timers(savepoint: LocalSavepoint, budgets: Budgets) -> Iterator[Finding]:
                 "old-timers",
                 Severity.WARNING,
                 f"{len(late)} {domain} timers are more than {timedelta(seconds=budgets.timer_age).days} days behind "
-                f"{_moment(latest)}, the oldest at {_moment(int(late.min()))}: all fire at once when time goes on",
+                f"{_moment(latest)}, the oldest at {_moment(int(late.min()))}: all fire at once when time advances",
                 "look at their keys (pyspark-savepoint show --table timers); remove_keys removes them with their state",
                 operator,
             )

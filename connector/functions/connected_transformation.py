@@ -1,7 +1,7 @@
 """Transformation of several inputs of one key, or of keyed records and a broadcast input (FLIP-140).
 
 The inputs become one table: the number of the input, the key, and a struct column for the rows of each. It is
-distributed and sorted as one, which is what sorting each input and merging them would come to. Broadcast records are
+distributed and sorted as one, which has the same result as sorting each input and merging them. Broadcast records are
 repeated for every subtask. Flink: ``ConnectedStreams``, ``BroadcastConnectedStream``.
 """
 

@@ -1,4 +1,4 @@
-"""Differences between two snapshots in this process: what ``diff`` with Spark shows, by the same comparison of bytes.
+"""Differences between two snapshots in this process, as ``diff`` with Spark, by the same comparison of bytes.
 
 Timers and operator state are compared by their values: those of one snapshot are kept in memory meanwhile, timers as
 16 bytes each.

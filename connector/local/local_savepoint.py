@@ -131,7 +131,7 @@ class LocalSavepoint:
         return self.table("operator_state", uid, state=state, **options)
 
     def offsets(self, uid: str | OperatorIdentifier | None = None, **options: Unpack[TableOptions]) -> LocalTable:
-        """Return the next position of every split, of one source or all: where the job goes on reading."""
+        """Return the next position of every split, of one source or all."""
         return self.table("offsets", uid, **options)
 
     def write_offsets(
@@ -144,7 +144,7 @@ class LocalSavepoint:
         by: int | None = None,
         connector: str | None = None,
     ) -> LocalSavepoint:
-        """Write a savepoint whose source goes on reading elsewhere, and open it; all else is copied byte for byte.
+        """Write a savepoint whose source continues at other positions, and open it; all else is copied byte for byte.
 
         Args:
             path: The folder of the new savepoint.

@@ -1,4 +1,4 @@
-"""Migration of a snapshot to another release of Flink, without Spark: the code behind all faces of it."""
+"""Migration of a snapshot to another release of Flink, without Spark: shared by the Python API and the command line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]] | None
 
 
 class MigrationArguments(TypedDict, total=False):
-    """What is known of the new job."""
+    """Knowledge about the new job."""
 
     classes: Paths
     types: Mapping[str, str] | None

@@ -1,4 +1,4 @@
-"""Savepoints whose sources go on reading elsewhere, without Spark: the offsets change, everything else is copied."""
+"""Savepoints with other positions of a source, without Spark: everything else is copied."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OffsetChange:
     connector: str | None = None
 
     def write(self, source: Snapshot, uid: Any, target: str) -> tuple[str, ...]:
-        """Write a savepoint with the positions to a free path; return what its user should know.
+        """Write a savepoint with the positions to a free path; return warnings for the user.
 
         ``uid`` may be None where the snapshot has one source.
         """

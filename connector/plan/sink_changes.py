@@ -60,7 +60,7 @@ def with_migrated_source(
     if to != KAFKA_SOURCE:
         raise OptionError("a source cannot be migrated to this", operator=plan.label, expected=KAFKA_SOURCE, found=to)
     if not_set is not None and not_set not in MARKERS:
-        raise OptionError("not_set is no place in a partition", expected=", ".join(MARKERS), found=not_set)
+        raise OptionError("not_set is no position in a partition", expected=", ".join(MARKERS), found=not_set)
     version = enumerator_version(connector_version)
     # The states that were planned before are not those of the new source.
     return replace(with_operator(plan, kafka_source(_opened(plan), version, not_set, lose_data)), states=None)
@@ -70,7 +70,7 @@ def _opened(plan: OperatorPlan) -> OpenOperator:
     """Return the operator in the base; raise OptionError if its operator state was changed as a table before."""
     if plan.base is not None and plan.edits_operator_state:
         raise OptionError(
-            "the operator state was replaced, renamed or removed: what its connector keeps cannot be changed "
+            "the operator state was replaced, renamed or removed: the state of its connector cannot be changed "
             "in the same write",
             operator=plan.label,
             remedy="write the savepoint, then load and change that; or change this first",

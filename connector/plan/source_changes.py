@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: The user's call, above the frames of this module and of Savepoint.
 CALLER = 5
 WITHOUT_COORDINATOR = (
-    "without the state of its coordinator a source starts anew: it hands out all splits again, also those that its "
+    "without the state of its coordinator a source starts anew: it assigns all splits again, also those that its "
     "readers still have"
 )
 OTHER_COORDINATOR = "the state of the coordinator is replaced as it is: splits that it gives out again are read twice"

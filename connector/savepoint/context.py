@@ -1,4 +1,4 @@
-"""What every verb of a :class:`Savepoint` works with: session, plan, path and options."""
+"""Context of the methods of a :class:`Savepoint`: session, plan, path and options."""
 
 from __future__ import annotations
 

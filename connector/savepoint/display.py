@@ -110,7 +110,7 @@ def _operator(operator: OperatorPlan, rows: Sequence[Row], is_open: bool) -> Ite
         yield "</table>"
     positions = _positions(operator)
     if positions:
-        yield f"<div class='dim'>goes on at {_text(', '.join(positions[:MAX_POSITIONS]), MAX_POSITIONS_TEXT)}</div>"
+        yield f"<div class='dim'>continues at {_text(', '.join(positions[:MAX_POSITIONS]), MAX_POSITIONS_TEXT)}</div>"
     for line in _more(len(positions) - MAX_POSITIONS, "positions"):
         yield f"<div class='dim'>{_text(line)}</div>"
     for line in _more(len(rows) - MAX_STATES, "states"):
@@ -119,7 +119,7 @@ def _operator(operator: OperatorPlan, rows: Sequence[Row], is_open: bool) -> Ite
 
 
 def _positions(operator: OperatorPlan) -> list[str]:
-    """Return where a source goes on reading, also if that is changed; nothing if it is none, or cannot be read."""
+    """Return the positions of a source, also changed ones; empty if it is no source, or cannot be read."""
     if operator.base is None:
         return []
     snapshot = operator.base.snapshot

@@ -103,7 +103,7 @@ def assert_restores(
         ids_only: Accept operators whose types the job does not describe.
 
     Raises:
-        AssertionError: If the restore fails, reads state wrongly, or cannot be told.
+        AssertionError: If the restore fails, reads state wrongly, or is unknown.
 
     """
     __tracebackhide__ = True

@@ -1,18 +1,18 @@
-"""What sources and sinks keep in savepoints: payloads that Flink holds as opaque bytes, as rows and back.
+"""State of sources and sinks: payloads that are opaque bytes to Flink, decoded to rows and encoded again.
 
 How to add a kind, in a module of its own:
 
-1. A frozen dataclass for what one payload says, with ``read(view)`` and ``write(out)`` over ``DataInputView`` and
+1. A frozen dataclass for the content of one payload, with ``read(view)`` and ``write(out)`` over ``DataInputView`` and
    ``DataOutputView`` (``formats.data_view``); texts are read with ``frames.read_text``.
 2. A :class:`~.kind.ConnectorKind`: its name, the table that shows it (``splits``, ``source_coordinator``,
    ``committables``, ``in_flight``), the operator states that hold it (none: the coordinator's state), ``framed``
    unless elements are not ``i32 n {i32 version, blob}``, the columns, ``decode``, ``encode``, ``rows``.
-3. Raise ValueError or ``view.fail`` for all that the kind never writes: a version that is not known, a count or marker
+3. Raise ValueError or ``view.fail`` for bytes that the connector never writes: an unknown version, a count or marker
    out of range. Trailing bytes and bytes that are written back differently are refused by ``ConnectorKind.read``.
 4. An entry in ``registry.KINDS``, where the order is that of recognition; ``by_content=False`` if only option
    ``connector`` may choose it. A source and its coordinator are two kinds of one name.
 
-Where the bytes are numbers, texts, lists and options one behind the other, parts of ``layouts`` describe them once for
+If the bytes are a sequence of numbers, texts, lists and optional values, parts of ``layouts`` describe them once for
 reading and writing. Committables of a sink need ``committer.committer_kind`` alone. Kinds of other packages come
 through an entry point (``plug_ins``).
 """

@@ -60,7 +60,7 @@ WORDS = {SNAPSHOT: "snapshot", STREAM: "stream"}
 MYSQL_STREAM, BASE_STREAM = "binlog-split", "stream-split"
 #: Fields of an offset, one of which each offset of MySQL has.
 MYSQL_FIELDS = frozenset({"file", "gtids", "kind"})
-#: Texts in JSON, such as a resume token of MongoDB, which is JSON itself; one without an end goes on to the end.
+#: Texts in JSON, such as a resume token of MongoDB, which is JSON itself; a text without an end takes the rest.
 STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+"?')
 
 

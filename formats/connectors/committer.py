@@ -144,7 +144,7 @@ def requests(value: Row) -> Iterator[tuple[Row, Row]]:
 
 @dataclass(frozen=True)
 class Committables:
-    """State of a committer, and what each committable says: ``found`` has them in the order of the bytes."""
+    """State of a committer, and the content of each committable: ``found`` has these in the order of the bytes."""
 
     frame: Row
     found: tuple[tuple[Row, Any], ...]

@@ -76,7 +76,7 @@ class DynamicKafkaSplit:
         }
 
     def position(self) -> Position:
-        """Return where the partition goes on."""
+        """Return the position at which reading continues."""
         found = self.split.position()
         return Position(f"{self.cluster}/{found.stream}", found.partition, found.next, found.marker)
 

@@ -231,7 +231,7 @@ FILE_COLUMNS = columns(
     length=pa.int64(),
     size=pa.int64(),
 )
-#: Of a compactor: committables whose files are to be put together, and those that are passed on.
+#: Of a compactor: committables whose files will be compacted, and those that are passed on.
 REMAINING_STATE, COUNTER_STATE = "remaining_requests_raw_state", "max-part-counter"
 REMAINING: Mapping[int, Part] = MappingProxyType(
     {

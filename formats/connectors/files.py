@@ -8,7 +8,7 @@
                   { le32 n split }[splits]  { le32 n utf8 }[paths]
 
 Ids have ten digits. A position is a byte of the file (-1: the split's start) and the number of records behind it that
-were read; none: the split has not been started. ``paths`` are those found already, of sources that go on looking.
+were read; none: the split has not been started. ``paths`` are those already found by a continuous source.
 Flink: ``FileSourceSplitSerializer``, ``PendingSplitsCheckpointSerializer``.
 """
 
@@ -79,7 +79,7 @@ class FilePath:
         return cls(scheme or "file", user, host, int(port) if port else NO_PORT, path, None, None)
 
     def write(self, out: DataOutputView) -> None:
-        """Write the path behind the byte that says that it is there."""
+        """Write the path, after a byte for not null."""
         out.write_bool(True)
         for part in (self.scheme, self.user, self.host):
             _write_part(part, out)
@@ -164,14 +164,14 @@ class FileSplit:
         }
 
     def go_on(self) -> Position:
-        """Return where the split goes on: a number of records, and behind which byte if it is not the start's."""
+        """Return the position at which reading continues: records, and the byte from which they are counted."""
         offset, records = self.position or (NO_OFFSET, 0)
         return Position(str(self.path), self.split_id, records, None if offset == NO_OFFSET else f"{BYTE}{offset}")
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSplits:
-    """What the enumerator keeps: splits that no reader has, and paths that it has processed."""
+    """State of the enumerator: splits that no reader has, and paths that it has processed."""
 
     splits: tuple[FileSplit, ...] = ()
     processed: tuple[str, ...] = ()

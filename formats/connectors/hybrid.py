@@ -35,7 +35,7 @@ MAX_SOURCES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """What a source of the chain keeps: its index, the version of its serializer, and what the payload says."""
+    """State of a source of the chain: its index, the version of its serializer, and the content of the payload."""
 
     source_index: int
     version: int
@@ -76,7 +76,7 @@ def _hybrid(name: str, inner: ConnectorKind[Any], by_content: bool = True) -> Co
     def rows(wrapped: Wrapped) -> Iterator[Row]:
         common = {"source_index": wrapped.source_index, "source_version": wrapped.version}
         own = {"split_id": wrapped.split_id} if is_split else {}
-        # An enumerator that has handed out all splits still says which source runs.
+        # An enumerator that has assigned all splits still has the index of the running source.
         for row in list(inner.rows(wrapped.value)) or [{}]:
             yield {**row, **common, **own}
 

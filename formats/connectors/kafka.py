@@ -84,14 +84,14 @@ class KafkaSplit:
         }
 
     def position(self) -> Position:
-        """Return where the partition goes on."""
+        """Return the position at which reading continues."""
         found = self.row()
         return Position(self.topic, self.partition, found["offset"], found["marker"])
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaPartition:
-    """A partition as the enumerator knows it: versions 1 and 2 have no offsets, 0 has the reader that it went to."""
+    """A partition in the enumerator: versions 1 and 2 have no offsets, 0 has the reader that it went to."""
 
     topic: str
     partition: int
@@ -191,7 +191,7 @@ class KafkaEnumerator:
                 _write_split(split, out)
 
     def unassigned(self) -> Iterator[Position]:
-        """Yield where partitions go on that no reader has."""
+        """Yield the positions of partitions that no reader has."""
         for known in self.partitions:
             if not known.assigned:
                 split = known.split
@@ -242,7 +242,7 @@ def _check_enumerators(found: Iterable[KafkaEnumerator]) -> None:
     for enumerator in found:
         known = {(partition.topic, partition.partition) for partition in enumerator.partitions}
         if len(known) < len(enumerator.partitions):
-            raise ValueError("a partition is there twice")
+            raise ValueError("a partition exists twice")
 
 
 SPLIT_COLUMNS = columns(

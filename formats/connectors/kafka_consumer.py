@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, 
 
 STATE = "topic-partition-offset-states"
 MAX_LONG = (1 << 63) - 1
-#: Offsets that stand for a place: the word, and the offset of a KafkaSource split that means the same.
+#: Offsets that stand for a position: the word, and the offset of a KafkaSource split that means the same.
 NOT_SET, EARLIEST, LATEST, COMMITTED = "not set", "earliest", "latest", "committed"
 SENTINELS = MappingProxyType(
     {-915623761776: NOT_SET, -915623761775: EARLIEST, -915623761774: LATEST, -915623761773: COMMITTED}
@@ -52,7 +52,7 @@ class PartitionElement:
             view.fail(f"{what} whose hash code is that of its topic and partition", hash_code)
         view.position = kryo.position
         offset = view.read_i64(f"an offset of {what}")
-        # Reading goes on behind it, from 0 on.
+        # Reading continues behind it, from 0 on.
         if not -1 <= offset < MAX_LONG and offset not in SENTINELS:
             view.fail("an offset, or a marker of one", offset)
         return {"class_id": class_id, "topic": topic, "partition": partition, "offset": offset}
@@ -93,7 +93,7 @@ def last_offset(following: int | str) -> int:
     if isinstance(following, str):
         known = {word: offset for offset, word in SENTINELS.items()}
         if following not in known:
-            raise OptionError("there is no such place in a partition", expected=", ".join(known), found=following)
+            raise OptionError("there is no such position in a partition", expected=", ".join(known), found=following)
         return known[following]
     return following - 1
 

@@ -41,7 +41,9 @@ def _anything(_: Sequence[Any]) -> None:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a source goes on: the next position of a partition of a topic, stream or file, or a word such as latest."""
+    """Position at which a source continues: the next one of a partition of a topic, stream or file, or a word such"""
+
+    """as latest."""
 
     stream: str
     partition: int | str | None
@@ -51,7 +53,7 @@ class Position:
 
 @dataclass(frozen=True, eq=False)
 class ConnectorKind(Generic[V]):
-    """A kind of payload. ``V`` is what one payload says; a payload has one row or several.
+    """A kind of payload. ``V`` is the content of a payload; a payload has one row or several.
 
     ``states`` are the operator states that hold it; none: the state of the operator's coordinator. ``framed`` elements
     begin with their length and have a version. ``check`` raises ValueError if the values of all elements together are

@@ -189,7 +189,7 @@ class ConsumerElement:
 
 
 def with_sequence_number(value: Mapping[str, Any], number: str) -> Row:
-    """Return a shard of the older consumer that goes on behind a record, or at a sentinel; no part of an aggregate."""
+    """Return a shard of the older consumer that continues behind a record or at a sentinel, at a whole record."""
     kryo = KryoInput(memoryview(value["kryo"]), 0, len(value["kryo"]), 2)
     out = DataOutputView()
     write_varint(out, kryo.varint())

@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.java_stream import skip_java_object
 
 
 class Part(Protocol):
-    """Description of some bytes."""
+    """Description of a sequence of bytes."""
 
     def read(self, view: DataInputView, what: str) -> Any:
         """Read a value; ``what`` names it in errors."""
@@ -51,7 +51,7 @@ class Number:
         return value
 
     def write(self, view: DataOutputView, value: int | None) -> None:
-        """Write the number, which a constant knows."""
+        """Write the number; a constant writes its own."""
         view.write(struct.pack(self.code, value if self.constant is None else self.constant))
 
     def only(self, constant: int) -> Number:
@@ -206,7 +206,7 @@ class Repeated:
 
 
 class Record:
-    """Parts one behind the other; a part whose name begins with ``_`` is a constant, which no value has."""
+    """Parts one after another; a part whose name begins with ``_`` is a constant that values do not have."""
 
     parts: Mapping[str, Part]
 

@@ -46,7 +46,7 @@ def _kinds_of(entry: EntryPoint) -> list[Kind]:
 
 
 def guarded(kind: Kind, name: str) -> Kind:
-    """Return a kind whose functions name the plug-in in errors; ValueError stays, as it says what is not its own."""
+    """Return a kind whose functions name the plug-in in errors; ValueError stays: it rejects bytes of other kinds."""
 
     def decode(version: int, view: DataInputView) -> Any:
         return _called(lambda: kind.decode(version, view), name, "decode")

@@ -97,7 +97,7 @@ MAX_REASON = 400
 class Recognition:
     """The payloads of one state of an operator, and what they say if their kind is known, else the reason why not.
 
-    ``doubt`` is what else may have written them, of a kind that nobody named and that bytes alone do not prove.
+    ``doubt`` names other kinds that may have written them, if the kind was not given and its bytes do not prove it.
     """
 
     payloads: tuple[Payload, ...]

@@ -2,7 +2,7 @@
 
 Values are followed by their layout, as in ``skip``. Where a node is marked, Kryo 2 wrote a list, set or map there:
 
-    collection := 01 00 class  01  varint n  item[n], twice as many in a map          the class ASCII, bit 80 ends it
+    collection := 01 00 class  01  varint n  item[n], twice as many in a map          the class ASCII, bit 0x80 ends it
     item       := 00 null | varint id + 2, and: zig-zag numbers, big-endian floats, string 01 text
 
     written    := 00  i32 n  (01 | 00 item)[n]
@@ -341,7 +341,7 @@ def _varlong(buf: Any, p: Any, end: Any, most: Any) -> Any:
 
 @inline
 def _ascii(buf: Any, p: Any, end: Any, out: Any, q: Any) -> Any:
-    """Write ASCII whose last byte has bit 80, which Kryo does with at most 63 characters."""
+    """Write ASCII whose last byte has bit 0x80, which Kryo does with at most 63 characters."""
     nothing = np.int64(-1)
     if q + MAX_ASCII + 9 > out.shape[0]:
         return nothing, q

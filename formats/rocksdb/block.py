@@ -110,7 +110,7 @@ def read_blocks(
 ) -> Blocks:
     """Read one or more blocks, ascending in the file without overlap; into the arena if they fit."""
     if np.any(offset[1:] < offset[:-1] + size[:-1] + TRAILER):
-        raise _unreadable(source.path, int(offset[0]), "blocks one behind the other", "blocks that overlap")
+        raise _unreadable(source.path, int(offset[0]), "blocks one after another", "blocks that overlap")
     base = int(offset[0])
     total = int(offset[-1] + size[-1]) + TRAILER - base
     if base + total > source.size:

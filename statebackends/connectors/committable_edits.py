@@ -42,8 +42,7 @@ ROWS = Sequence[Mapping[str, Any]] | None
 def without_committables(
     opened: OpenOperator, rows: ROWS, lose_data: bool, connector: str | None = None
 ) -> OperatorState:
-    """Return the operator without the committables that rows select (None: all); raise an error without"""
-    """``lose_data``."""
+    """Return the operator without the committables that rows select (None: all); this needs ``lose_data``."""
     return _changed(opened, rows, None, connector, lose_data)
 
 

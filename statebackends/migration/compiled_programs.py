@@ -93,8 +93,7 @@ class CompiledProgram:
 
 
 def _items(part: KryoStatePart) -> tuple[int, int] | None:
-    """Return the kinds of the items of a part; None if Kryo, or the new serializer, has more than strings and"""
-    """numbers."""
+    """Return the kinds of the items of a part; None if one of them is no string and no number."""
     old, new = part.part.old, part.part.new
     if not isinstance(old, KryoSerializer) or any(map(old.classes.is_custom, (*CLASSES, *PLAIN))):
         return None
@@ -139,7 +138,7 @@ def _touched(layout: Layout, marked: set[int]) -> Any:
 
 
 def _class_names() -> Any:
-    """Return the names as Kryo writes them, bit 80 on the last character, padded with zeros."""
+    """Return the names as Kryo writes them, bit 0x80 on the last character, padded with zeros."""
     table = np.zeros((len(CLASSES), max(map(len, CLASSES)) + 2), np.uint8)
     for row, name in enumerate(CLASSES):
         data = bytearray(name.encode())

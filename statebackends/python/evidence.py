@@ -161,7 +161,7 @@ class ListOrValue:
 
 
 def _fits(candidate: Candidate, chunks: pa.Array) -> None:
-    """Test only that byte arrays are values, whatever they are."""
+    """Test only that byte arrays are values of any type."""
     if not candidate.alive or not len(chunks):
         return
     at = cursors(chunks, OPTIONS, Origin())

@@ -1,4 +1,4 @@
-"""State of a PyFlink operator as its owner knows it: name, kind and type, above the byte arrays that Flink stores.
+"""State of a PyFlink operator as the job declares it: name, kind and type, above the byte arrays that Flink stores.
 
     registered as                     value, list, reducing, aggregating state    list of byte arrays
     python-state-NAME                 map state                                   map of byte arrays

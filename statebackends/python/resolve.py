@@ -1,4 +1,4 @@
-"""Types of the states of a PyFlink operator: what option ``pyTypes`` says, else what the bytes of all values prove."""
+"""Types of the states of a PyFlink operator: those of option ``pyTypes``, else those that all bytes prove."""
 
 from __future__ import annotations
 
@@ -256,6 +256,6 @@ def _warning(unknown: list[str]) -> str:
     text = "; ".join(unknown[:MAX_SUGGESTED]) + ("; ..." if len(unknown) > MAX_SUGGESTED else "")
     return (
         f"{len(unknown)} states of PyFlink are BINARY: their types are not in a savepoint, and the bytes do not prove "
-        f"one. To do: say the types that the job gave them: option('pyTypes', '{text}'). The types here follow from "
+        f"one. To do: give the types that the job declared: option('pyTypes', '{text}'). The types here follow from "
         "the number of bytes alone, so check them, and replace every '...'."
     )

@@ -1,4 +1,4 @@
-"""An operator of an opened savepoint, with what the headers of its streams say.
+"""An operator of an opened savepoint, with the headers of its streams.
 
 It is opened once per query and passed down. Headers are read when they are first needed, and then kept: a table, the
 decision which table it is, checks of options and user functions all see the same ones.
@@ -45,7 +45,7 @@ class OpenOperator:
     operator: OperatorState
     #: The local files whose headers were read, each with its identity before that.
     identities: dict[str, str | None] = field(default_factory=dict, init=False, compare=False)
-    #: What was found out about the values, by what it is.
+    #: Facts found in the values, by name.
     derived: dict[object, Any] = field(default_factory=dict, init=False, compare=False)
     _raw_queues: dict[DecodeOptions, list[TimerQueue]] = field(default_factory=dict, init=False, compare=False)
 

@@ -1,8 +1,8 @@
 """Operators that are open: kept from one query to the next, as long as their files are the same.
 
-Spark asks one process for the schema of a table and another one for its partitions, again for every query. What was
-opened for the schema goes along to the process that plans partitions (:meth:`OpenedOperators.shared`), and both keep
-the operators that they opened last. Before one is used again, the identity of ``_metadata`` and, on a local file
+Spark asks one process for the schema of a table and another one for its partitions, again for every query. An operator
+that was opened for the schema is sent to the process that plans partitions (:meth:`OpenedOperators.shared`), and both
+keep the operators that they opened last. Before one is used again, the identity of ``_metadata`` and, on a local file
 system, of every file whose header was read is compared, without reading them. In object stores files of state have
 unique names.
 """

@@ -84,7 +84,7 @@ def column_names(states: Sequence[str], namespaced: bool) -> dict[str, str]:
 class KeyedTable:
     """``keyed_state`` or, where ``namespaced``, ``window_state`` of an operator.
 
-    With ``sessions``, windows that merge are shown as what they were merged to, not as Flink stores them.
+    With ``sessions``, session windows are shown as merged, not as Flink stores them.
     """
 
     def __init__(

@@ -1,13 +1,13 @@
 """Sessions of window operators whose windows merge.
 
 Flink keeps the contents of a session under one of the windows that were merged into it, the state window; its timers
-and the states of its trigger are under the session. Which is which stands in a state without namespace:
+and the states of its trigger are under the session. A state without namespace maps them:
 
     merging-window-set        list of (session, state window)      DataStream
     session-window-mapping    map of session to state window       group windows of SQL
 
 Entries of contents get the session as their namespace, so that all states of a session are one row. An entry whose
-window no session has keeps it.
+window belongs to no session keeps it.
 """
 
 from __future__ import annotations

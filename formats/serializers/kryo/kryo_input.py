@@ -3,7 +3,7 @@
     varint   1 to 5 bytes, varlong 1 to 9: seven bits each, least significant first; the ninth byte counts in full
     signed   a varint whose lowest bit is the sign (zig-zag); other ints and longs are two's complement
     fixed    Kryo 2 big-endian, Kryo 5 little-endian
-    text     ASCII of at least two characters, the last one with bit 80; else u8 (80 | 40 more follows | 6 bits), then
+    text     ASCII of at least two characters, the last one with bit 0x80; else u8 (80 | 40 more follows | 6 bits), then
              seven bits each: 0 null, else characters plus one; then one to three bytes per UTF-16 unit
 
 Flink: ``com.esotericsoftware.kryo.io.Input`` of Kryo 2.24 and 5.6.
@@ -141,7 +141,7 @@ class KryoInput:
         return size
 
     def flag_and_size(self) -> tuple[bool, int]:
-        """Read a flag (bit 80 of the first byte) and a size minus one, which goes on if bit 40 is set; Kryo 5 only."""
+        """Read a flag (bit 0x80 of the first byte), and a size minus one, continued if bit 0x40 is set (Kryo 5)."""
         first = self.byte()
         value = first & 0x3F
         if first & 0x40:

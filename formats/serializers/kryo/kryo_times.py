@@ -163,7 +163,7 @@ def _period_text(years: int, months: int, days: int) -> str:
 
 
 def _check_date(year: int, month: int, day: int) -> tuple[int, int, int]:
-    """Return a date; raise DamagedError if there is none such, as ``java.time.LocalDate.of`` does."""
+    """Return a date; raise DamagedError for an invalid one, as ``java.time.LocalDate.of`` does."""
     if not (1 <= month <= 12 and 1 <= day <= DAYS_OF_MONTH[month - 1] + (month == 2 and calendar.isleap(year))):
         raise DamagedError("a date", (year, month, day))
     return year, month, day

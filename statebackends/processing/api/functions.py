@@ -359,7 +359,7 @@ class KeyedBroadcastProcessFunction(RichFunction, ABC):
     def process_broadcast_element(self, value: Any, ctx: KeyedBroadcastContext) -> Iterable[Any] | None:
         """Process one record of the broadcast input, which is without key, so it must not change keyed state.
 
-        Every task gets all of them, in the same order, and must come to the same broadcast state.
+        Every task gets all of them, in the same order, and must compute the same broadcast state.
 
         Args:
             value: The record, a Row with the columns of the broadcast DataFrame.

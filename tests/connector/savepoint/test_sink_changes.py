@@ -59,7 +59,7 @@ def test_a_queue_is_cleared_and_a_consumer_becomes_a_kafka_source(
     assert old.table(table="splits").where("topic = 'topic'").select("offset").distinct().first() == (51,)
     with pytest.raises(OptionError, match="cannot be migrated"):
         old.migrate_source(consumer, to="pulsar")
-    with pytest.raises(OptionError, match="not_set is no place"):
+    with pytest.raises(OptionError, match="not_set is no position"):
         old.migrate_source(consumer, not_set="first")
     new = old.migrate_source(consumer, new_uid="orders-source", connector_version="5.0.0").write(tmp_path / "migrated")
     splits = new.table(uid="orders-source", table="splits").orderBy("partition").collect()

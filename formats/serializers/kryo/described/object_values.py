@@ -29,7 +29,7 @@ SIMPLE = frozenset({UTIL + "regex.Pattern", "java.net.URI", UTIL + "Currency", U
 
 
 class ObjectValues:
-    """Values of the objects of one batch; ``room`` limits what shared objects, which are repeated, may come to."""
+    """Values of the objects of one batch; ``room`` limits the size of shared objects, which are repeated."""
 
     def __init__(self, form: ObjectFormat, options: DecodeOptions, room: int) -> None:
         self.form = form

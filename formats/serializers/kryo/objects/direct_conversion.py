@@ -1,7 +1,7 @@
 """Kryo 2's bytes as Kryo 5 writes them, with no objects in between, for values of the shapes that most states have.
 
 Those are classes with fields and no type parameters, enums, strings, numbers, and lists and maps of them in the usual
-classes of Java. The functions of a class are put together once. A value with anything else in it, such as an object
+classes of Java. The functions of a class are composed once. A value with anything else in it, such as an object
 that several places share, is left to the caller: its bytes go through objects.
 """
 
@@ -37,7 +37,7 @@ class _OtherShapeError(Exception):
 
 
 class _Value:
-    """A value on its way, with the names of classes that were met in it."""
+    """A value that is being converted, with the names of classes that were met in it."""
 
     __slots__ = ("data", "depth", "names", "out", "written")
 

@@ -53,7 +53,7 @@ class KryoOutput:
         self.long(value << 1 ^ value >> 63)
 
     def flag_and_size(self, flag: bool, value: int) -> None:
-        """Write a flag in bit 80 and a number, which goes on behind bit 40; Kryo 5, and the lengths of strings."""
+        """Write a flag in bit 0x80 and a number, which continues if bit 0x40 is set (Kryo 5; lengths of strings)."""
         first = value & 0x3F | (0x80 if flag else 0)
         if value > 0x3F:
             self.data.append(first | 0x40)

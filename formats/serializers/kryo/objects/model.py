@@ -1,4 +1,4 @@
-"""Objects that Kryo wrote, with everything that the bytes of both versions hold.
+"""Objects that Kryo wrote, with all contents of the bytes of both versions.
 
 Two places that share an object in Java share a :class:`KryoObject`, and cycles are cycles. The content by class:
 

@@ -1,4 +1,4 @@
-"""What both the reader and the writer of objects know: the version of Kryo, the registrations of a snapshot, classes.
+"""Knowledge shared by reader and writer of objects: the version of Kryo, the registrations of a snapshot, classes.
 
 The body of an object is what follows its class and reference; :class:`ObjectFormat` finds the body of a class once.
 """
@@ -25,7 +25,7 @@ Version: TypeAlias = Literal[2, 5]
 ARRAY = "[]"
 #: Registrations of a job that registers nothing.
 NO_REGISTRATIONS = KryoClasses(BASE_IDS)
-#: Nested deeper, a value is refused; each level takes four of Python's frames in the reader.
+#: Largest depth of a value; each level takes four of Python's frames in the reader.
 MAX_DEPTH = 128
 
 
