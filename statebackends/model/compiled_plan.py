@@ -6,6 +6,7 @@ its nodes, and the operators' uids follow from it: ``4_group-aggregate``, up to 
     key                            fields by which the input is distributed
     accState, window-aggs          one field per aggregate call, two for AVG, and for SUM that rows are taken out of;
                                    then count(*) for retractions, and views of DISTINCT
+    window, namespace              windows or slices of SQL: `window_spans`
     left..., right..., other rows  fields of that input; keys of their maps: unique or sort keys, or whole rows
 
 The second of two phases has the aggregates of the first one's input.
@@ -21,6 +22,7 @@ from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.statebackends.model.window_spans import WindowSpan, planned_span
 
 NODE_TYPE = re.compile(r"stream-exec-([a-z0-9-]+)_[0-9]+")
 FIELD = re.compile(r"`((?:[^`]|``)*)` ")
@@ -30,20 +32,23 @@ ACCUMULATORS = ("accState", "window-aggs")
 ROWS = (
     (
         "deduplicate-state", "waiting-to-emit-on-timer", "inputState", "left", "left-records", "IntervalJoinLeftCache",
-        "data-state", "data-state-with-append", "data-state-with-update",
+        "data-state", "data-state-with-append", "data-state-with-update", "window_rank", "window_deduplicate",
+        "dataState", "eventQueuesStateName", "sharedBuffer-events",
     ),
     ("right", "right-records", "IntervalJoinRightCache"),
 )  # fmt: skip
-#: States that may have a pair of a row and a number or flag instead of a row.
-PAIRS = {
-    "IntervalJoinLeftCache": ("row", "emitted"),
-    "IntervalJoinRightCache": ("row", "emitted"),
-    "left-records": ("row", "associations"),
-    "right-records": ("row", "associations"),
-    "data-state-with-update": ("row", "rank"),
+#: States that may have a row and a number or flag instead of a row: the place of the row among two fields, their names.
+WRAPPED = {
+    "IntervalJoinLeftCache": (0, ("row", "emitted")),
+    "IntervalJoinRightCache": (0, ("row", "emitted")),
+    "left-records": (0, ("row", "associations")),
+    "right-records": (0, ("row", "associations")),
+    "data-state-with-update": (0, ("row", "rank")),
+    "sharedBuffer-events": (1, ("ref_count", "element")),
 }
 #: States of top-n whose map keys are sort keys, and those whose map keys are unique keys.
-BY_SORT_KEY, BY_UNIQUE_KEY = ("data-state", "data-state-with-append", "sorted-map"), ("data-state-with-update",)
+BY_SORT_KEY = ("data-state", "data-state-with-append", "sorted-map", "window_rank")
+BY_UNIQUE_KEY = ("data-state-with-update",)
 #: States with more fields than the input has: constants behind them.
 WITH_MORE = ("inputState",)
 
@@ -62,6 +67,8 @@ class PlanNode:
     sort_key: tuple[str, ...] = ()
     #: Of each input, sets of fields that are unique.
     unique_keys: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    #: Its windows or slices, of which it keeps the ends.
+    span: WindowSpan | None = None
 
     def fields_of(self, state: str, count: int) -> tuple[str, ...] | None:
         """Return the names of the fields of a state's rows; None if the plan does not have as many."""
@@ -147,8 +154,10 @@ def _node(plan: Mapping[str, Any], nodes: Mapping[int, Any], node: Mapping[str, 
     calls, retracted = _calls(node)
     names = [name for call, back in zip(calls, retracted, strict=True) for name in _call(call, rows, back)]
     distinct = dict.fromkeys(_arguments(call, rows) for call in calls if call.get("distinct"))
-    more = (*(["count(*)"] if node.get("needRetraction") else []), *(f"distinct({each})" for each in distinct))
-    sort_key = tuple(rows[int(each["index"])] for each in (node.get("orderBy") or {}).get("fields", ()))
+    span = planned_span(node)
+    counted = node.get("needRetraction") or is_sliced(span)
+    more = (*(["count(*)"] if counted else []), *(f"distinct({each})" for each in distinct))
+    sort_key = tuple(rows[int(each["index"])] for each in (node.get("orderBy") or node.get("sortSpec") or {}).get("fields", ()))
     return PlanNode(
         uid,
         str(node.get("description", "")),
@@ -158,7 +167,13 @@ def _node(plan: Mapping[str, Any], nodes: Mapping[int, Any], node: Mapping[str, 
         unique_names(more),
         unique_names(sort_key),
         _unique_keys(node, inputs),
+        span,
     )
+
+
+def is_sliced(span: WindowSpan | None) -> bool:
+    """Return whether windows have several slices, some of which may be empty: those that hop count their rows."""
+    return span is not None and not span.whole
 
 
 def _calls(node: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], Sequence[bool]]:

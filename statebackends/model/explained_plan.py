@@ -19,7 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.statebackends.model.compiled_plan import PlanNode, buffers_of, unique_names
+from pyspark_savepoint.statebackends.model.compiled_plan import PlanNode, buffers_of, is_sliced, unique_names
+from pyspark_savepoint.statebackends.model.window_spans import explained_span
 
 PLANS = tuple(
     re.compile(rf"== Optimized {name} Plan ==\s*\n(.*?)(?=\n== |\Z)", re.DOTALL) for name in ("Execution", "Physical")
@@ -34,6 +35,8 @@ OF_WINDOWS = ("start(", "end(", "rowtime(", "proctime(", "slice_end(", "window_s
 #: A window in calls such as ``start('w$)``: no quoted text.
 WINDOW = "'w$"
 AGGREGATES = ("groupBy", "partitionBy")
+#: Attributes with the fields of the key.
+KEYS = (*AGGREGATES, "partitionKeys", "key")
 UID = re.compile(r"\d+_(?:stream-exec-[a-z0-9-]+_\d+_)?([a-z-]+)")
 NAME = re.compile(r"([A-Za-z]+)\[\d+\]")
 
@@ -182,6 +185,8 @@ def _plan_node(node: ExplainedNode) -> PlanNode:
             calls += buffers_of(function, named, retracted or bool(match[2]))
             if arguments.startswith("distinct "):
                 views.append(f"distinct({arguments.removeprefix('distinct ')})")
+    span = explained_span(node.attributes)
+    more = (*["count(*)"] * is_sliced(span), *dict.fromkeys(views))
     sort_key = tuple(re.sub(r" (ASC|DESC).*$", "", each) for each in items(node.attributes.get("orderBy", "")))
     return PlanNode(
         "",
@@ -189,9 +194,10 @@ def _plan_node(node: ExplainedNode) -> PlanNode:
         inputs,
         _key(node),
         unique_names(calls),
-        unique_names(list(dict.fromkeys(views))),
+        unique_names(more),
         unique_names(sort_key),
         _unique_keys(node, inputs),
+        span,
     )
 
 
@@ -204,7 +210,7 @@ def _first_phase(node: ExplainedNode) -> ExplainedNode:
 
 
 def _key(node: ExplainedNode) -> tuple[str, ...]:
-    for attribute in ("groupBy", "partitionBy", "key"):
+    for attribute in KEYS:
         if attribute in node.attributes:
             return tuple(items(node.attributes[attribute]))
     exchange = node.inputs[0].attributes.get("distribution", "") if node.inputs else ""

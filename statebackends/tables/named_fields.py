@@ -6,6 +6,7 @@ Flink does not name are written by position.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,13 +15,18 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import with_schema
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.statebackends.model.compiled_plan import PAIRS, PlanNode, names_of, node_of
+from pyspark_savepoint.statebackends.model.compiled_plan import WRAPPED, PlanNode, names_of, node_of
 from pyspark_savepoint.statebackends.model.explained_plan import nodes_for
 from pyspark_savepoint.statebackends.model.request import Table, TablePartition, choose_columns
+from pyspark_savepoint.statebackends.tables.window_columns import with_window_columns
 
+#: The place of a row in a struct, and the names of that struct's fields.
+Wrapper = tuple[int, tuple[str, str]]
 #: Columns of a flattened state, which have the names of its rows.
 KEY_OF_ELEMENT = "map_key"
 ELEMENTS = ("list_value", "map_value", KEY_OF_ELEMENT)
+#: Names that Flink makes up for fields.
+NUMBERED = re.compile("[f_][0-9]+")
 #: Behind a column's name, for the keys of its map.
 MAP_KEY = ".key"
 
@@ -113,24 +119,24 @@ def _explained(table: Table, text: str, operator: OperatorState, state: str | No
 
 
 def _by_node(table: Table, node: PlanNode, state: str | None) -> Table:
-    names, pairs, missing = _of_plan(node, table.schema, state)
+    names, wrapped, missing = _of_plan(node, table.schema, state)
     note = [f"the plan has no names for {', '.join(map(repr, missing))}: its fields keep their numbers"]
-    return _named(table, names, pairs, note if missing else [])
+    return with_window_columns(_named(table, names, wrapped, note if missing else []), node.span)
 
 
 def _of_plan(
     node: PlanNode, schema: pa.Schema, state: str | None
-) -> tuple[dict[str, Sequence[str]], dict[str, tuple[str, str]], list[str]]:
-    """Return names by column, and by column and ``.key``; of columns with pairs, the names of these; what has none."""
+) -> tuple[dict[str, Sequence[str]], dict[str, Wrapper], list[str]]:
+    """Return names by column, and by column and ``.key``; what is around rows, by column; what has no names."""
     names: dict[str, Sequence[str]] = {}
-    pairs: dict[str, tuple[str, str]] = {}
+    wrapped: dict[str, Wrapper] = {}
     missing = []
     for column in schema:
         own = state if column.name in ELEMENTS and state else column.name
         kind, key = _struct(column.type), _map_key(column.type)
-        if kind is not None and own in PAIRS and _is_pair(kind):
-            pairs[column.name] = PAIRS[own]
-            kind = kind.field(0).type
+        if kind is not None and own in WRAPPED and _is_wrapped(kind, WRAPPED[own][0]):
+            wrapped[column.name] = WRAPPED[own]
+            kind = kind.field(WRAPPED[own][0]).type
         naming = node.fields_of_map_key if column.name == KEY_OF_ELEMENT else node.fields_of
         known = None if kind is None else naming(own, kind.num_fields)
         known_key = None if key is None else node.fields_of_map_key(own, key.num_fields)
@@ -138,23 +144,27 @@ def _of_plan(
             names[column.name] = known
         if known_key is not None:
             names[column.name + MAP_KEY] = known_key
-        nameless = (kind is not None and kind.num_fields and known is None) or (key is not None and known_key is None)
-        if nameless and column.name not in ("window", "state_window"):
+        if (known is None and _is_numbered(kind)) or (known_key is None and _is_numbered(key)):
             missing.append(column.name)
-    return names, pairs, missing
+    return names, wrapped, missing
 
 
-def _is_pair(kind: pa.StructType) -> bool:
-    return bool(kind.num_fields == 2 and pa.types.is_struct(kind.field(0).type))
+def _is_wrapped(kind: pa.StructType, place: int) -> bool:
+    return bool(kind.num_fields == 2 and pa.types.is_struct(kind.field(place).type))
+
+
+def _is_numbered(kind: pa.StructType | None) -> bool:
+    """Return whether a struct has fields without names of their own."""
+    return kind is not None and any(NUMBERED.fullmatch(field.name) for field in kind)
 
 
 def _named(
-    table: Table, names: Mapping[str, Sequence[str]], pairs: Mapping[str, tuple[str, str]], notes: list[str]
+    table: Table, names: Mapping[str, Sequence[str]], wrapped: Mapping[str, Wrapper], notes: list[str]
 ) -> Table:
     schema = pa.schema(
         [
             field.with_type(
-                _renamed(field.type, names.get(field.name), names.get(field.name + MAP_KEY), pairs.get(field.name))
+                _renamed(field.type, names.get(field.name), names.get(field.name + MAP_KEY), wrapped.get(field.name))
             )
             for field in table.schema
         ]
@@ -177,16 +187,18 @@ def _map_key(kind: pa.DataType) -> pa.StructType | None:
 
 
 def _renamed(
-    kind: pa.DataType, names: Sequence[str] | None, key: Sequence[str] | None, pair: tuple[str, str] | None
+    kind: pa.DataType, names: Sequence[str] | None, key: Sequence[str] | None, wrapper: Wrapper | None
 ) -> pa.DataType:
     if pa.types.is_map(kind):
         key_field = kind.key_field.with_type(_renamed(kind.key_type, key, None, None))
-        return pa.map_(key_field, kind.item_field.with_type(_renamed(kind.item_type, names, None, pair)))
+        return pa.map_(key_field, kind.item_field.with_type(_renamed(kind.item_type, names, None, wrapper)))
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_renamed(kind.value_type, names, None, pair)))
-    if pair is not None:
-        row = kind.field(0).with_type(_renamed(kind.field(0).type, names, None, None))
-        return pa.struct([row.with_name(pair[0]), kind.field(1).with_name(pair[1])])
+        return pa.list_(kind.value_field.with_type(_renamed(kind.value_type, names, None, wrapper)))
+    if wrapper is not None:
+        place, around = wrapper
+        fields = [field.with_name(name) for field, name in zip(kind, around, strict=True)]
+        fields[place] = fields[place].with_type(_renamed(fields[place].type, names, None, None))
+        return pa.struct(fields)
     if names is None:
         return kind
     return pa.struct([field.with_name(name) for field, name in zip(kind, names, strict=True)])

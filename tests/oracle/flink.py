@@ -33,6 +33,11 @@ from typing import IO, Any
 PACKAGE = "apache-flink-libraries"
 JAVA = Path(__file__).parent / "java"
 
+#: Releases before this one are in wheels of ``apache-flink``, those before 1.11 in its source archives.
+FIRST_OF_LIBRARIES = (1, 13, 6)
+#: The harness for all versions begins here; older ones have a job of their own, in classes that they can read.
+FIRST_OF_HARNESS = (1, 16, 0)
+
 #: The jars that are kept, by set. flink-dist holds what a DataStream job needs, but for a class of 1.16 in
 #: flink-shaded; a job of SQL, CEP or files needs ``sql`` beside it (1.15 and newer). Names of releases before 1.15
 #: have the version of Scala too.
@@ -57,6 +62,8 @@ OPENED_PACKAGES = (
     "java.base/java.util.concurrent.atomic",
     "java.base/sun.nio.ch",
 )
+#: Netty of Flink 1.10 uses it.
+EXPORTED = "java.base/sun.net.util"
 
 #: Changes are logged to files, and nothing is written as a whole by itself; before and after 2.0.
 CHANGELOG = {
@@ -156,13 +163,27 @@ def _download(version: str, folders: Mapping[str, Path]) -> None:
     """Fill the folders of jar sets from one download."""
     with ExitStack() as stack:
         downloads = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_made(cache_folder()))))
-        _pip("download", "--quiet", "--no-deps", "--dest", str(downloads), f"{PACKAGE}=={version}")
+        _pip("download", "--quiet", "--no-deps", "--dest", str(downloads), *_package(version))
         scratch = {name: stack.enter_context(_filled_at_once(folder)) for name, folder in folders.items()}
         (archive,) = downloads.iterdir()
         for path, content in _archived_files(archive):
             for name in (name for name in folders if JAR_SETS[name].search(path)):
                 with (scratch[name] / Path(path).name).open("wb") as jar:
                     shutil.copyfileobj(content, jar)
+
+
+def _package(version: str) -> list[str]:
+    """What pip is told to download for a version."""
+    if _numbers(version) >= FIRST_OF_LIBRARIES:
+        return [f"{PACKAGE}=={version}"]
+    if _numbers(version) < (1, 11, 0):
+        return ["--no-binary=:all:", f"apache-flink=={version}"]
+    tags = ["--only-binary=:all:", "--python-version=3.7", "--platform=manylinux1_x86_64"]
+    return [*tags, f"apache-flink=={version}"]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def _made(folder: Path) -> Path:
@@ -200,6 +221,8 @@ def _tool(name: str) -> str:
 def _sources(version: str, *, sql: bool = False) -> list[Path]:
     """Sources for all versions, and those for this major version, where Flink's interfaces differ; those of `sql`."""
     roots = [JAVA / "common", JAVA / f"flink{version.split('.')[0]}", *[JAVA / "sql"] * sql]
+    if _numbers(version) < FIRST_OF_HARNESS:
+        roots = [JAVA / "old"]
     return sorted(path for root in roots for path in root.rglob("*.java"))
 
 
@@ -210,7 +233,8 @@ def compile_harness(version: str, *, sql: bool = False) -> Path:
     folder = cache_folder() / "classes" / f"{version}-{mark}"
     if not folder.exists():
         with _filled_at_once(folder) as scratch:
-            command = [_tool("javac"), "-nowarn", "-Xlint:none", "-proc:none", "--release", "17"]
+            release = "17" if _numbers(version) >= FIRST_OF_HARNESS else "11"
+            command = [_tool("javac"), "-nowarn", "-Xlint:none", "-proc:none", "--release", release]
             command += ["-d", str(scratch), "-cp", class_path(fetch(version, sql=sql)), *map(str, sources)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
@@ -228,6 +252,7 @@ def command_line(
 ) -> list[str]:
     """The `java` command for a main class of the harness; with ``sql`` with the jars of SQL, CEP and files."""
     opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
+    opened += [f"--add-exports={EXPORTED}=ALL-UNNAMED"] * (_numbers(version) < FIRST_OF_HARNESS)
     limits = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     logging = f"-Dlog4j.configurationFile={JAVA / 'log4j2.properties'}"
     entries = class_path([compile_harness(version, sql=sql), *fetch(version, sql=sql)])

@@ -18,7 +18,7 @@ import org.apache.flink.table.api.TableEnvironment;
 
 /**
  * Runs queries over generated rows whose columns have ranges of their own (a from 1000, b from 2000, x from 5000), and
- * writes what COMPILE PLAN and EXPLAIN say of them and a savepoint: {@code OUT one-phase|two-phase}.
+ * writes what COMPILE PLAN and EXPLAIN say of them and a savepoint: {@code OUT one-phase|two-phase groups|windows}.
  */
 public final class SqlPlans {
     private static final String[][] QUERIES = {
@@ -40,6 +40,35 @@ public final class SqlPlans {
         {"joined", "SELECT t.k, t.a, u.x FROM t JOIN u ON t.k = u.j"},
         {"near", "SELECT t.k, t.a, u.x FROM t JOIN u ON t.k = u.j"
                 + " AND t.ts BETWEEN u.us - INTERVAL '1' DAY AND u.us + INTERVAL '1' DAY"},
+    };
+
+    private static final String HOURS = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))";
+    private static final String[][] WINDOWS = {
+        {"hop", "SELECT k, window_start, COUNT(*), MAX(a), AVG(b), COUNT(DISTINCT c) FROM TABLE(HOP(TABLE t,"
+                + " DESCRIPTOR(ts), INTERVAL '10' MINUTE, INTERVAL '30' MINUTE)) GROUP BY k, window_start, window_end"},
+        {"cumulate", "SELECT k, window_start, MAX(a), SUM(b) FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts),"
+                + " INTERVAL '10' MINUTE, INTERVAL '30' MINUTE)) GROUP BY k, window_start, window_end"},
+        {"session", "SELECT k, window_start, COUNT(*), MAX(a), SUM(b) FROM TABLE(SESSION(TABLE t PARTITION BY k,"
+                + " DESCRIPTOR(ts), INTERVAL '20' MINUTE)) GROUP BY k, window_start, window_end"},
+        {"of_windows", "SELECT window_start, window_end, COUNT(*), MAX(m) FROM (SELECT k, window_start, window_end,"
+                + " window_time, MAX(a) AS m FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND,"
+                + " INTERVAL '30' SECOND)) GROUP BY k, window_start, window_end, window_time)"
+                + " GROUP BY window_start, window_end"},
+        {"old_session", "SELECT k, SESSION_START(ts, INTERVAL '20' MINUTE), MAX(a), SUM(b) FROM t"
+                + " GROUP BY k, SESSION(ts, INTERVAL '20' MINUTE)"},
+        {"old_hop", "SELECT k, HOP_START(ts, INTERVAL '10' MINUTE, INTERVAL '30' MINUTE), MAX(a), AVG(b) FROM t"
+                + " GROUP BY k, HOP(ts, INTERVAL '10' MINUTE, INTERVAL '30' MINUTE)"},
+        {"top", "SELECT k, a, c, window_start FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end,"
+                + " k ORDER BY b DESC) AS r FROM " + HOURS + ") WHERE r <= 3"},
+        {"last", "SELECT k, a, c, window_start FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start,"
+                + " window_end, k ORDER BY ts DESC) AS r FROM " + HOURS + ") WHERE r = 1"},
+        {"joined", "SELECT l.k, l.a, r.x, l.window_start FROM (SELECT * FROM " + HOURS + ") l JOIN (SELECT * FROM"
+                + " TABLE(TUMBLE(TABLE u, DESCRIPTOR(us), INTERVAL '1' HOUR))) r ON l.k = r.j"
+                + " AND l.window_start = r.window_start AND l.window_end = r.window_end"},
+        {"versions", "SELECT t.k, t.a, v.x FROM t JOIN v FOR SYSTEM_TIME AS OF t.ts AS v ON t.k = v.j"},
+        {"sorted", "SELECT a, b, ts FROM t ORDER BY ts, b"},
+        {"matched", "SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES LAST(f.a) AS a, g.b AS b"
+                + " AFTER MATCH SKIP PAST LAST ROW PATTERN (f+ g) DEFINE f AS f.a < 1006, g AS g.a = 1006)"},
     };
 
     private SqlPlans() {}
@@ -65,8 +94,10 @@ public final class SqlPlans {
                 + " c AS 'c' || CAST(MOD(id, 5) AS STRING), ts AS TO_TIMESTAMP_LTZ(id * 1000, 3), WATERMARK FOR ts AS ts"));
         env.executeSql(table("u", "uid", "j AS MOD(uid, 3), x AS 5000 + MOD(uid, 9),"
                 + " us AS TO_TIMESTAMP_LTZ(uid * 1000, 3), WATERMARK FOR us AS us"));
+        env.executeSql("CREATE VIEW v AS SELECT j, x, us FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY j ORDER BY us DESC)"
+                + " AS r FROM u) WHERE r = 1");
         StatementSet all = env.createStatementSet();
-        for (String[] query : QUERIES) {
+        for (String[] query : arguments[2].equals("windows") ? WINDOWS : QUERIES) {
             env.executeSql("CREATE VIEW view_" + query[0] + " AS " + query[1]);
             StringBuilder columns = new StringBuilder();
             env.from("view_" + query[0]).getResolvedSchema().getColumns().forEach(column -> columns
