@@ -222,7 +222,8 @@ class SavepointReadOptions:
     field_names: str | None = option(
         _field_names,
         "names for fields that Flink does not record (`f0`, `_1`): the JSON of a compiled plan (`COMPILE PLAN`) or the "
-        "text of `EXPLAIN`, which name keys, rows and aggregates of SQL operators; or names by column, such as "
+        "text of `EXPLAIN`, which name keys, rows, aggregates and windows (`window_start`, `slice_end`) of SQL "
+        "operators; or names by column, such as "
         """`{"key": ["user"], "accState": ["count(*)", "sum(amount)"]}` (keys of a map: `left-records.key`)""",
     )
     include_row_kind: bool = option(flag, "adds a field `__row_kind` to rows of SQL jobs", False, "false")

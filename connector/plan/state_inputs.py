@@ -37,6 +37,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     StateKind,
 )
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl
+from pyspark_savepoint.statebackends.model.window_spans import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.python.python_state import PREFIX, shown_name
 from pyspark_savepoint.statebackends.python.resolve import python_states
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
@@ -130,6 +131,8 @@ def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[
     _refuse_python(plan, old.name if old is not None else name)
     table = WINDOW_STATE if old is not None and is_namespaced(old.meta) else KEYED_STATE
     spec = _spec(plan, frame, table, texts)
+    if table == WINDOW_STATE:
+        frame = frame.drop(*(column for column in SPAN_COLUMNS if column != name))
     if old is not None and old.put < 0 and name in WINDOW_CONTENTS:
         frame = with_state_windows(plan, frame, spec.key or ("key",))
     windows = (STATE_WINDOW,) if STATE_WINDOW in frame.columns and table == WINDOW_STATE else ()

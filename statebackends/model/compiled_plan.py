@@ -157,7 +157,9 @@ def _node(plan: Mapping[str, Any], nodes: Mapping[int, Any], node: Mapping[str, 
     span = planned_span(node)
     counted = node.get("needRetraction") or is_sliced(span)
     more = (*(["count(*)"] if counted else []), *(f"distinct({each})" for each in distinct))
-    sort_key = tuple(rows[int(each["index"])] for each in (node.get("orderBy") or node.get("sortSpec") or {}).get("fields", ()))
+    sort_key = tuple(
+        rows[int(each["index"])] for each in (node.get("orderBy") or node.get("sortSpec") or {}).get("fields", ())
+    )
     return PlanNode(
         uid,
         str(node.get("description", "")),

@@ -16,6 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+#: Columns with starts and ends.
+OF_WINDOWS, OF_SLICES = ("window_start", "window_end"), ("slice_start", "slice_end")
+SPAN_COLUMNS = (*OF_WINDOWS, *OF_SLICES)
 #: Shapes of windows in a compiled plan, as EXPLAIN calls them.
 SHAPES = {"TumblingWindow": "TUMBLE", "HoppingWindow": "HOP", "CumulativeWindow": "CUMULATE"}
 EXPLAINED = re.compile(r"(TUMBLE|HOP|CUMULATE)\((.*)\)")
@@ -40,7 +43,7 @@ class WindowSpan:
     @property
     def columns(self) -> tuple[str, str]:
         """Return the names of the columns with starts and ends."""
-        return ("window_start", "window_end") if self.whole else ("slice_start", "slice_end")
+        return OF_WINDOWS if self.whole else OF_SLICES
 
 
 def planned_span(node: Mapping[str, Any]) -> WindowSpan | None:

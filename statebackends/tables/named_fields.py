@@ -158,9 +158,7 @@ def _is_numbered(kind: pa.StructType | None) -> bool:
     return kind is not None and any(NUMBERED.fullmatch(field.name) for field in kind)
 
 
-def _named(
-    table: Table, names: Mapping[str, Sequence[str]], wrapped: Mapping[str, Wrapper], notes: list[str]
-) -> Table:
+def _named(table: Table, names: Mapping[str, Sequence[str]], wrapped: Mapping[str, Wrapper], notes: list[str]) -> Table:
     schema = pa.schema(
         [
             field.with_type(

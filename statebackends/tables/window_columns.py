@@ -1,7 +1,7 @@
 """Tables of SQL's windows with columns for their starts and ends, beside the number that Flink keeps.
 
-    window_state   key, window, window_start, window_end, state...        slices: slice_start, slice_end
-    timers         key, namespace, window_start, window_end, timestamp...
+window_state   key, window, window_start, window_end, state...        slices: slice_start, slice_end
+timers         key, namespace, window_start, window_end, timestamp...
 """
 
 from __future__ import annotations

@@ -2,8 +2,11 @@
 
 Jars are those of the Python packages. Each release runs `oracle.OldJob` on RocksDB, with incremental checkpoints while
 it runs, aligned and unaligned; 1.15 with a changelog too. Numbers that are kept, and those in flight, are all that the
-source has sent. Then savepoints are restored in each way that the release knows, the job goes on from them and takes
-checkpoints of its own; and what was written is moved, and read again where it is. Prints the table of `tests/README.md`.
+source has sent. Then the job goes on from a savepoint in each way that the release knows, and takes checkpoints of its
+own; and what was written is moved, and read where it is. Prints the rows of the table in `tests/README.md`.
+
+A checkpoint of 1.15 that follows a native savepoint with CLAIM names files of the savepoint as if they were its own:
+Flink cannot restore it either, which is tried.
 
     python -m tests.oracle.old_releases 1.11.4 1.15.4
 """
@@ -19,8 +22,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import pyspark_savepoint
-from pyspark_savepoint.formats.errors import SavepointWarning
+from pyspark_savepoint.formats.errors import SavepointWarning, StateFileNotFoundError
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from tests.oracle import flink
 
@@ -114,20 +119,35 @@ KEEPERS = (("numbers", "output 0"), ("keeper", "input 0"))
 def moves(version: str, folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield snapshots whose files lie elsewhere than where they were written, or belong to two jobs."""
     written = write(version, folder / "first", "savepoint", "aligned", {})
+    for mode in ("NO_CLAIM", "CLAIM") if version >= "1.15" else ("",):
+        restored = {"restore": str(written), **({"mode": mode} if mode else {})}
+        if mode == "CLAIM":
+            restored["restore"] = str(shutil.copytree(written, folder / "claimed"))
+        path = write(version, folder / f"next{mode}", "checkpoint", "aligned", restored)
+        if mode != "CLAIM" or is_restored(version, folder / "claimed-next", path):
+            yield f"checkpoint after a restore {mode}".strip(), path
     moved = folder / "moved" / "savepoint"
     moved.parent.mkdir()
     shutil.move(written, moved)
     yield "savepoint, moved", moved
-    for mode in ("CLAIM", "NO_CLAIM") if version >= "1.15" else ("",):
-        restored = {"restore": str(moved), **({"mode": mode} if mode else {})}
-        yield (
-            f"checkpoint after a restore{' ' * bool(mode)}{mode}",
-            write(version, folder / f"next{mode}", "checkpoint", "aligned", restored),
-        )
     last = write(version, folder / "checkpoints", "checkpoint", "aligned", {})
     copy = folder / "moved" / "checkpoints"
     shutil.move(last.parent, copy)
     yield "checkpoint, moved with its job's folder", copy / last.name
+
+
+def is_restored(version: str, out: Path, path: Path) -> bool:
+    """Whether Flink restores a checkpoint; where it does not, neither is it read, for a file that is not there."""
+    try:
+        write(version, out, "savepoint", "aligned", {"restore": str(path)})
+        return True
+    except flink.FlinkError as error:
+        refusal = str(error)
+    assert "FileNotFound" in refusal, refusal
+    with pytest.raises(StateFileNotFoundError):
+        compare(path)
+    print(f"| {version} | checkpoint after a restore CLAIM | Flink misses a file too | |", flush=True)
+    return False
 
 
 def main(versions: list[str]) -> None:

@@ -14,13 +14,14 @@ from tests.oracle import flink
 
 ARCHIVES = Path(__file__).parent / "savepoints" / "sql-plans"
 PHASES = ("one-phase", "two-phase")
+QUERIES = {"groups": "", "windows": "-windows"}
 
 
-def pack(version: str, phase: str) -> None:
+def pack(version: str, phase: str, queries: str) -> None:
     """Has Flink run the queries of `oracle.SqlPlans`, and packs what it wrote."""
     with tempfile.TemporaryDirectory() as folder:
-        flink.run(version, "oracle.SqlPlans", [folder, phase], sql=True)
-        write(Path(folder), ARCHIVES / f"{version}-{phase}.tar.xz")
+        flink.run(version, "oracle.SqlPlans", [folder, phase, queries], sql=True)
+        write(Path(folder), ARCHIVES / f"{version}-{phase}{QUERIES[queries]}.tar.xz")
 
 
 def write(folder: Path, archive: Path) -> None:
@@ -31,5 +32,6 @@ def write(folder: Path, archive: Path) -> None:
 
 
 if __name__ == "__main__":
-    for each in PHASES:
-        pack(sys.argv[1], each)
+    for phase in PHASES:
+        for queries in QUERIES:
+            pack(sys.argv[1], phase, queries)

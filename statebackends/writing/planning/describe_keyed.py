@@ -35,6 +35,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
 )
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, unwrap
 from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS
+from pyspark_savepoint.statebackends.model.window_spans import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.tables.session_windows import merging_state
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, describe_key, key_columns
@@ -82,7 +83,17 @@ class _Keyed:
         self.base = OperatorTypes.of(base).described(classes) if base is not None else None
         self.merging = merging_state(base.metas()) if base is not None else None
         self.keys = key_columns(schema, request)
+        self.spans = self.columns_of_windows()
         self.check_names()
+
+    def columns_of_windows(self) -> set[str]:
+        """Return the columns that follow from the windows of SQL operators, unless they are states."""
+        known = {name for types in (self.base, self.types) if types is not None for name in types.states}
+        return {
+            field.name
+            for field in self.schema
+            if field.name in SPAN_COLUMNS and field.name not in known and pa.types.is_timestamp(field.type)
+        }
 
     def check_names(self) -> None:
         """Raise an error if options name columns that do not exist."""
@@ -102,12 +113,12 @@ class _Keyed:
         used = {*self.keys, self.request.key_group}
         if self.request.table == TIMERS:
             namespace = self.namespace(NAMESPACE_COLUMN)
-            states = self.timers(key.serializer, namespace, used)
+            states = self.timers(key.serializer, namespace, used | self.spans)
             column = None if isinstance(namespace, ConstantSerializer) else NAMESPACE_COLUMN
         elif self.request.table == WINDOW_STATE:
             window = STATE_WINDOW if STATE_WINDOW in self.schema.names else WINDOW_COLUMN
             namespace = self.namespace(window)
-            states = self.states(used | {WINDOW_COLUMN, STATE_WINDOW}, namespace)
+            states = self.states(used | {WINDOW_COLUMN, STATE_WINDOW} | self.spans, namespace)
             self.check_windows([state.name for state in states], window)
             column = None if isinstance(namespace, ConstantSerializer) else window
         else:
