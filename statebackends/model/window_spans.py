@@ -66,9 +66,8 @@ def explained_span(attributes: Mapping[str, str]) -> WindowSpan | None:
     match = EXPLAINED.fullmatch(attributes.get("window", attributes.get("leftWindow", "")))
     if match is None:
         return None
-    items = dict(ITEM.findall(match[2]))
-    names = {"max_size": "maxSize"}
-    lengths = {names.get(name, name): _text(value) for name, value in items.items()}
+    items: dict[str, str] = dict(ITEM.findall(match[2]))
+    lengths = {"maxSize" if name == "max_size" else name: _text(value) for name, value in items.items()}
     return _span(match[1], lengths, attached="win_end" in items)
 
 

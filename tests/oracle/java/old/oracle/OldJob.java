@@ -58,7 +58,17 @@ public final class OldJob {
 
     private OldJob() {}
 
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
+        try {
+            System.out.println(told(arguments));
+            System.exit(0);
+        } catch (Throwable failure) {
+            failure.printStackTrace();
+            System.exit(1);
+        }
+    }
+
+    private static String told(String[] arguments) throws Exception {
         Path out = Paths.get(arguments[0]).toAbsolutePath();
         boolean savepoint = arguments[1].equals("savepoint");
         boolean unaligned = arguments[2].equals("unaligned");
@@ -85,8 +95,7 @@ public final class OldJob {
         if (more.containsKey("restore")) {
             job.setSavepointRestoreSettings(restored(more.get("restore"), more.get("mode")));
         }
-        System.out.println(run(job, configuration, out, savepoint));
-        System.exit(0);
+        return run(job, configuration, out, savepoint);
     }
 
     private static Configuration configuration(Path out) {
