@@ -160,7 +160,7 @@ def test_states_show_their_own_names_kinds_and_types(job: str) -> None:
         "uidHash": PICKLED_KEYS, "table": "keyed_state", "state": "v_long",
     }  # fmt: skip
     unsaid = {row["state"]: row for row in sp.table("states", uid_hash=STRING_KEYS).to_arrow().to_pylist()}
-    assert "option 'pyTypes' says it" in unsaid["v_long"]["note"]
+    assert "give it in option 'pyTypes'" in unsaid["v_long"]["note"]
     assert unsaid["v_pickled"]["spark_value_type"] == "variant"
     assert not any("python-state" in (row["state"] or "") for row in listed)
 
