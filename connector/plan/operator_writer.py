@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 from pyspark_savepoint.options.option_values import SERIALIZERS
 from pyspark_savepoint.options.plan_option import write_plan
+from pyspark_savepoint.plan.arrow_batches import unmeasured_batches
 from pyspark_savepoint.plan.keyed_edits import edited_state
 from pyspark_savepoint.plan.merged_rows import merged_rows
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, StateInput
@@ -162,7 +163,8 @@ class OperatorWriter:
         if spec.serializers is not None:
             options[SERIALIZERS] = str(spec.serializers.identity)
         source = format_of(frame.sparkSession, options)
-        frame.write.format(source).options(**options).mode("append").save(self.path)
+        with unmeasured_batches(frame, written.key):
+            frame.write.format(source).options(**options).mode("append").save(self.path)
         return open_fragment(self.staging, part)
 
 
