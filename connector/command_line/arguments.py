@@ -277,7 +277,7 @@ COMMANDS = (
             "check-restore golden/savepoint job.json --junit build/restore.xml",
             "check-restore golden/savepoint /savepoints/of-the-new-job",
         ),
-        "Exit code 0: Flink restores it. 1: the restore fails, or state is misread. 3: the job is described too little.",
+        "Exit code 0: Flink restores it. 1: it fails, or state is misread. 3: the description is not sufficient.",
     ),
     Command(
         "check-migration",
