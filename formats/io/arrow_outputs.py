@@ -111,10 +111,15 @@ class ArrowOutputs:
         return ArrowOutputFile(filesystem, prefix + path, self.uri(path))
 
     def create_directory(self, path: str) -> None:
-        """Create the folder, where the file system has folders."""
-        filesystem, prefix = self.connected()
-        with refusing(self.uri(path)):
-            filesystem.create_dir(prefix + path, recursive=True)
+        """Create the folder in HDFS; in object stores do nothing.
+
+        There a file makes its folders. pyarrow would ask for the properties of the bucket or container first, which
+        credentials that are limited to its objects may not: Azure's shared access signatures never grant it.
+        """
+        if self.renames:
+            filesystem, prefix = self.connected()
+            with refusing(self.uri(path)):
+                filesystem.create_dir(prefix + path, recursive=True)
 
     def delete_file(self, path: str) -> None:
         """Delete the file if it exists."""

@@ -18,9 +18,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,10 +33,13 @@ from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+from tests.conftest import CORPUS
 from tests.faults.processes import kill, kill_all, running
 from tests.faults.session import ROWS, STEP
 
 ROOT = Path(__file__).parents[2]
+#: A state of a real job whose values Kryo wrote, so that a migration to Flink 2 rewrites them.
+KRYO_STATES = CORPUS / "real" / "kryo-120" / "sp"
 #: Seconds after which a write that was attacked must have ended.
 PATIENCE = 90.0
 WRITES = ("append", "overwrite", "fluent", "migrate")
@@ -120,6 +124,8 @@ def content_of(path: Path) -> Content | None:
         for partition in open_table(request).partitions(1):
             for batch in partition.batches():
                 rows += batch.num_rows
+                if "uuid" in batch.column_names:
+                    assert batch.column("uuid").to_pylist() == uuids(batch.column("key").to_pylist()), path
                 total += pc.sum(batch.column("n")).as_py() or 0
         assert rows == ROWS, f"{rows} rows of {ROWS} in operator {operator.operator_id.hex} of {path}"
         sums[operator.operator_id.hex] = total
@@ -282,12 +288,23 @@ class Attack:
 
 
 def write_base(path: Path) -> None:
-    """Two operators: ``changed``, and ``kept``, which no write touches."""
+    """Two operators: ``changed``, and ``kept``, which no write touches but a migration, for values of Kryo."""
     keys = list(range(ROWS))
     for uid, version in (("changed", 0), ("kept", -1)):
-        table = pa.table({"key": keys, "n": [key + version * STEP for key in keys]})
-        plan = plan_write(WriteRequest(str(path), uid=uid), table.schema, None)
+        columns: dict[str, Any] = {"key": keys, "n": [key + version * STEP for key in keys]}
+        request = WriteRequest(str(path), uid=uid, flink_version=(1, 20))
+        if uid == "kept" and KRYO_STATES.is_dir():
+            columns["uuid"] = uuids(keys)
+            job = next(KRYO_STATES.iterdir())
+            request = replace(request, types={"n": "LONG"}, types_from=f"{job}#kryo")
+        table = pa.table(columns)
+        plan = plan_write(request, table.schema, None)
         commit(plan, [write_rows(plan, 0, table.to_batches())])
+
+
+def uuids(keys: list[int]) -> list[str]:
+    """The UUIDs of keys."""
+    return [str(UUID(int=key)) for key in keys]
 
 
 def attack(
