@@ -244,9 +244,17 @@ def _gcs(place: StoreTarget) -> _Client:
     arguments: dict[str, Any] = {"bucket": bucket, "skip_signature": bool(options.anonymous)}
     scheme, host = parts_of(options.endpoint)
     scheme = scheme or ("http" if host and options.anonymous else "https")
+    if options.anonymous:
+        # The client asks for a token before each put, signed or not: without this, the cloud's metadata service.
+        arguments["credential_provider"] = _no_token
     if host:
         arguments["base_url"] = f"{scheme}://{host}"
     return _Client("gs", arguments, client_options={"allow_http": scheme == "http"})
+
+
+def _no_token() -> dict[str, Any]:
+    """Return a token that is none, for stores that want no credentials."""
+    return {"token": "anonymous", "expires_at": None}
 
 
 def _azure(place: StoreTarget) -> _Client:

@@ -52,6 +52,12 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         "name its region: AWS_REGION in the environment, or region in option 'storageOptions'",
     ),
     (
+        re.compile(r"Check for Hierarchical Namespace support"),
+        AccessDeniedError,
+        "the storage does not tell whether its account has a hierarchical namespace, which a write must know",
+        "give the shared access signature the permissions r, a, c, w, d, l and e (execute)",
+    ),
+    (
         re.compile(
             r"ACCESS_DENIED|AccessDenied|status(?: code:)? 40[13]|PERMISSION_DENIED|UNAUTHENTICATED|Permission denied"
             r"|AccessControl|Authorization|AuthenticationFailed|INVALID_ACCESS_KEY|InvalidAccessKey|SIGNATURE_DOES_NOT_MATCH"
@@ -98,14 +104,15 @@ MAX_TEXT = 400
 
 def storage_error(error: Exception, path: str) -> SavepointError:
     """Return the SavepointError for a client's error, and remove secrets from both."""
-    text = elide(redact(" ".join(str(error).split())), MAX_TEXT)
+    whole = redact(" ".join(str(error).split()))
+    text = elide(whole, MAX_TEXT)
     error.args = (text,)
     if isinstance(error, OSError):
         del error.filename, error.strerror
     if isinstance(error, FileNotFoundError):
         return StateFileNotFoundError("a file of the snapshot is missing", path=path)
     for pattern, kind, message, remedy in MEANINGS:
-        if pattern.search(text):
+        if pattern.search(whole):
             return kind(message, path=path, found=text, remedy=remedy)
     kind = AccessDeniedError if isinstance(error, PermissionError) else StorageError
     return kind("the storage cannot be read", path=path, found=text)

@@ -27,7 +27,16 @@ from pyspark_savepoint.formats.io.storage_options import StorageOptions, Storage
 from pyspark_savepoint.formats.snapshot.publication import Staging, roll_back
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
-from tests.remote.storage import CREDENTIALS, FaultyProxy, faulty_proxy, put, s3_store
+from tests.remote.storage import (
+    ACCOUNT,
+    ACCOUNT_KEY,
+    CREDENTIALS,
+    FaultyProxy,
+    azure_store,
+    faulty_proxy,
+    put,
+    s3_store,
+)
 from tests.statebackends.writing.written_operators import planned, read, write
 
 #: What happens to a request that goes wrong, how often of a hundred that do.
@@ -42,15 +51,13 @@ class Attack:
     """A store, a proxy before it, and what was seen."""
 
     proxy: FaultyProxy
-    path: str
+    through: StoragePath
     random: random.Random
     seen: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.proxy.delay = 1.3
-        options = StorageOptions.of({"endpoint": self.proxy.endpoint, **IMPATIENT})
-        self.through = StoragePath.of(f"s3://bucket/{self.path}", options)
         self.value = 0
         write(self.through, [rows(0)])
         write(self.through, [rows(-1)], uid="other")
@@ -167,9 +174,19 @@ def read_rows(value: int) -> list[dict[str, int]]:
     return sorted(({"key": key, "n": value} for key in range(100)), key=lambda row: repr(sorted(row.items())))
 
 
-def attack(port: int, proxy: FaultyProxy, path: str, seed: int, overwrites: int, pairs: int) -> Attack:
+def in_s3(proxy: FaultyProxy, name: str) -> StoragePath:
+    """A savepoint in the bucket behind a proxy."""
+    return StoragePath.of(f"s3://bucket/{name}", StorageOptions.of({"endpoint": proxy.endpoint, **IMPATIENT}))
+
+
+def in_azure(proxy: FaultyProxy, name: str) -> StoragePath:
+    """A savepoint in the container behind a proxy; pyarrow has no options for impatience there."""
+    return StoragePath.of(f"abfs://bucket@{ACCOUNT}/{name}", StorageOptions.of({"endpoint": proxy.endpoint}))
+
+
+def attack(through: StoragePath, proxy: FaultyProxy, seed: int, overwrites: int, pairs: int) -> Attack:
     """So many overwrites and pairs: what was seen."""
-    running = Attack(proxy, path, random.Random(seed))
+    running = Attack(proxy, through, random.Random(seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # files that stay, of which there are many
         for number in range(1, overwrites + 1):
@@ -190,12 +207,16 @@ def main() -> int:
     parser.add_argument("--overwrites", type=int, default=2000)
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--store", choices=("s3", "azure"), default="s3", help="azure needs azurite-blob on the path")
     args = parser.parse_args()
-    os.environ.update(CREDENTIALS)
+    os.environ.update(CREDENTIALS | {"AZURE_STORAGE_ACCOUNT": ACCOUNT, "AZURE_STORAGE_KEY": ACCOUNT_KEY})
     began = time.monotonic()
-    with s3_store() as port, faulty_proxy(port) as proxy:
-        put(port, "/bucket")
-        found = attack(port, proxy, "sp", args.seed, args.overwrites, args.pairs)
+    azure = args.store == "azure"
+    with azure_store() if azure else s3_store() as port, faulty_proxy(port) as proxy:
+        if not azure:
+            put(port, "/bucket")
+        through = (in_azure if azure else in_s3)(proxy, "sp")
+        found = attack(through, proxy, args.seed, args.overwrites, args.pairs)
     for what, count in sorted(found.seen.items()):
         print(f"{count:7}  {what}")
     print("\n".join(found.problems[:20]))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import http.client
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,9 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 HOST = "127.0.0.1"
 #: Never sent anywhere: the store is on this machine, and the SDK is told not to ask the cloud's metadata service.
@@ -23,6 +29,10 @@ CREDENTIALS = {
     "AWS_EC2_METADATA_DISABLED": "true",
     "AWS_REGION": "us-east-1",
 }
+#: Azure's emulator, its account, and the key of it that everybody knows.
+AZURITE = shutil.which("azurite-blob")
+ACCOUNT, AZURE_VERSION = "devstoreaccount1", "2021-08-06"
+ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 HOP_BY_HOP = {"connection", "content-length", "date", "server", "transfer-encoding"}
 
 #: What happens to a request: None, a status, or the name of a failure.
@@ -63,6 +73,8 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     # Else every answer on a connection that is kept waits 40 ms for an acknowledgement.
     disable_nagle_algorithm = True
+    # An answer goes out at once: Azure's client ends the process where headers and body come apart.
+    wbufsize = 1 << 16
     server: FaultyProxy
 
     def log_message(self, *_: Any) -> None:
@@ -143,6 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
             for low in range(0, len(data), 1 << 14):
                 time.sleep(0.01)
                 self.wfile.write(data[low : low + (1 << 14)])
+                self.wfile.flush()
         elif self.command != "HEAD":
             self.wfile.write(data)
 
@@ -161,29 +174,75 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def s3_store() -> Iterator[int]:
     """A running S3 server; its port."""
+    port = _free_port()
+    with _running([sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(port)], port):
+        yield port
+
+
+@contextmanager
+def azure_store() -> Iterator[int]:
+    """Azure's emulator with a container ``bucket``; its port."""
+    port = _free_port()
+    options = ["--silent", "--skipApiVersionCheck", "--inMemoryPersistence", "--disableTelemetry"]
+    with _running([str(AZURITE), *options, "--blobPort", str(port)], port):
+        _make_container(port, "bucket")
+        yield port
+
+
+def shared_access_signature(container: str, permissions: str = "racwdl", expiry: str = "2099-01-01T00:00:00Z") -> str:
+    """A token for the blobs of one container of the emulator."""
+    place = f"/blob/{ACCOUNT}/{container}"
+    fields = [permissions, "", expiry, place, "", "", "", AZURE_VERSION, "c", "", "", "", "", "", "", ""]
+    signature = _signed("\n".join(fields))
+    return urlencode({"sp": permissions, "se": expiry, "sv": AZURE_VERSION, "sr": "c", "sig": signature})
+
+
+def _make_container(port: int, name: str) -> None:
+    """Make a container, by a request that is signed with the account's key."""
+    moment = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    headers = f"x-ms-date:{moment}\nx-ms-version:{AZURE_VERSION}\n"
+    signature = _signed("PUT" + "\n" * 12 + f"{headers}/{ACCOUNT}/{ACCOUNT}/{name}\nrestype:container")
+    connection = http.client.HTTPConnection(HOST, port)
+    authorization = {"x-ms-date": moment, "x-ms-version": AZURE_VERSION, "content-length": "0"}
+    authorization["authorization"] = f"SharedKey {ACCOUNT}:{signature}"
+    connection.request("PUT", f"/{ACCOUNT}/{name}?restype=container", headers=authorization)
+    answer = connection.getresponse()
+    connection.close()
+    assert answer.status == 201, answer.status
+
+
+def _signed(text: str) -> str:
+    return base64.b64encode(hmac.digest(base64.b64decode(ACCOUNT_KEY), text.encode(), hashlib.sha256)).decode()
+
+
+def _free_port() -> int:
     with socket.socket() as free:
         free.bind((HOST, 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(port)]
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def _running(command: list[str], port: int) -> Iterator[None]:
+    """A server of a store, while it listens."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, env={**os.environ, **CREDENTIALS}, **quiet)
     try:
         _wait_for(process, port)
-        yield port
+        yield
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(30)
 
 
 def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
     for _ in range(300):
-        assert process.poll() is None, "the S3 server did not start: is moto[server] installed?"
+        assert process.poll() is None, "the server did not start: is moto[server] installed?"
         try:
             with socket.create_connection((HOST, port), timeout=1):
                 return
         except OSError:
             time.sleep(0.1)
-    raise AssertionError("the S3 server did not listen within 30 s")
+    raise AssertionError("the server did not listen within 30 s")
 
 
 @contextmanager

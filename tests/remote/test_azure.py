@@ -1,97 +1,110 @@
-"""Azure's blobs, by its emulator Azurite: published on a condition, as in S3.
+"""Azure's blobs, by its emulator Azurite: with a key, and with a token for the blobs of one container.
 
 Needs ``azurite-blob`` on the path: ``npm install -g azurite``.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
-import shutil
-import socket
-import subprocess
 import time
-import urllib.request
+import warnings
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.formats.errors import ConcurrentWriteError
+from pyspark_savepoint.formats.errors import AccessDeniedError, ConcurrentWriteError, OutputError
+from pyspark_savepoint.formats.io.filesystem import locate
 from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
+from pyspark_savepoint.formats.snapshot.publication import Staging
+from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from tests.remote.storage import (
+    ACCOUNT,
+    ACCOUNT_KEY,
+    AZURITE,
+    HOST,
+    azure_store,
+    shared_access_signature,
+)
 from tests.statebackends.writing.written_operators import planned, read, write
 
-AZURITE = shutil.which("azurite-blob")
-HOST, ACCOUNT, VERSION = "127.0.0.1", "devstoreaccount1", "2021-08-06"
-#: The emulator's own key, which everybody knows.
-KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-
 pytestmark = pytest.mark.skipif(AZURITE is None, reason="needs Azurite: npm install -g azurite")
+CREDENTIALS = ("key", "token", "?token")
 
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    with socket.socket() as free:
-        free.bind((HOST, 0))
-        found = int(free.getsockname()[1])
-    command = [str(AZURITE), "--silent", "--skipApiVersionCheck", "--inMemoryPersistence", "--blobPort", str(found)]
-    process = subprocess.Popen([*command, "--disableTelemetry"])
-    try:
-        for _ in range(300):
-            try:
-                socket.create_connection((HOST, found), timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        make_container(found, "bucket")
+    with azure_store() as found:
         yield found
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
-def make_container(port: int, name: str) -> None:
-    """Make a container, by a request that is signed with the account's key."""
-    moment = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
-    headers = f"x-ms-date:{moment}\nx-ms-version:{VERSION}\n"
-    text = "PUT" + "\n" * 12 + f"{headers}/{ACCOUNT}/{ACCOUNT}/{name}\nrestype:container"
-    signature = base64.b64encode(hmac.digest(base64.b64decode(KEY), text.encode(), hashlib.sha256)).decode()
-    request = urllib.request.Request(
-        f"http://{HOST}:{port}/{ACCOUNT}/{name}?restype=container",
-        method="PUT",
-        headers={
-            "x-ms-date": moment,
-            "x-ms-version": VERSION,
-            "Authorization": f"SharedKey {ACCOUNT}:{signature}",
-            "Content-Length": "0",
-        },
-    )
-    urllib.request.urlopen(request).close()
-
-
-@pytest.fixture
-def path(port: int, monkeypatch: pytest.MonkeyPatch) -> StoragePath:
+@pytest.fixture(params=CREDENTIALS)
+def path(request: pytest.FixtureRequest, port: int, monkeypatch: pytest.MonkeyPatch) -> StoragePath:
+    """A path in the container, for a process with one kind of credentials."""
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", ACCOUNT)
-    monkeypatch.setenv("AZURE_STORAGE_KEY", KEY)
-    return StoragePath.of(f"abfs://bucket@{ACCOUNT}/sp", StorageOptions.of({"endpoint": f"http://{HOST}:{port}"}))
+    if request.param == "key":
+        monkeypatch.setenv("AZURE_STORAGE_KEY", ACCOUNT_KEY)
+    else:
+        monkeypatch.delenv("AZURE_STORAGE_KEY", raising=False)
+        token = request.param.replace("token", shared_access_signature("bucket"))
+        monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", token)
+    return at(port, f"sp-{CREDENTIALS.index(request.param)}")
+
+
+def at(port: int, name: str) -> StoragePath:
+    return StoragePath.of(f"abfs://bucket@{ACCOUNT}/{name}", StorageOptions.of({"endpoint": f"http://{HOST}:{port}"}))
 
 
 def rows(value: int) -> pa.Table:
     return pa.table({"key": list(range(10)), "n": [value] * 10})
 
 
-def test_of_two_writers_one_publishes(path: StoragePath) -> None:
-    write(path, [rows(1)])
-    write(path, [rows(2)], uid="other")
-    assert {row["n"] for row in read(path)} == {1}
-    plans = [planned(path, rows(value).schema, overwrite=True, retention=0) for value in (3, 4)]
-    written = [[write_rows(plan, 0, rows(3 + i).to_batches())] for i, plan in enumerate(plans)]
-    commit(plans[0], written[0])
-    with pytest.raises(ConcurrentWriteError):
-        commit(plans[1], written[1])
+def test_it_is_written_overwritten_and_vacuumed(path: StoragePath) -> None:
+    """Two writers are told apart by a condition, and what a dead one left is removed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # such as: is published without a condition
+        write(path, [rows(1)])
+        write(path, [rows(2)], uid="other")
+        assert {row["n"] for row in read(path)} == {1}
+        plans = [planned(path, rows(value).schema, overwrite=True, retention=0) for value in (3, 4)]
+        written = [[write_rows(plan, 0, rows(3 + i).to_batches())] for i, plan in enumerate(plans)]
+        commit(plans[0], written[0])
+        with pytest.raises(ConcurrentWriteError):
+            commit(plans[1], written[1])
+        assert [row["n"] for row in read(path)] == [3] * 10
+        assert [row["n"] for row in read(path, uid="other")] == [2] * 10
+        dead = planned(path, rows(5).schema, overwrite=True, retention=0)
+        write_rows(dead, 0, rows(5).to_batches())
+        file = dead.staging.create_state(dead.staging.unique("0"))
+        file.write(b"data")
+        file.close()
+        time.sleep(1.1)  # the store has times in seconds
+        kinds = {leftover.kind for leftover in vacuum(path, 0)}
+        assert kinds == {"pending", "unreferenced"}
+        assert vacuum(path, 0) == []
+    filesystem, directory = locate(path)
+    named = [entry.name for entry in filesystem.list(directory) if not entry.is_directory]
+    assert len(named) == 3, "the metadata, and a file of each operator"
     assert [row["n"] for row in read(path)] == [3] * 10
-    assert [row["n"] for row in read(path, uid="other")] == [2] * 10
+
+
+@pytest.mark.parametrize("token", ["expired", "of another container", "that may only read"])
+def test_a_token_that_does_not_reach_is_not_told(port: int, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    given = {
+        "expired": shared_access_signature("bucket", expiry="2020-01-01T00:00:00Z"),
+        "of another container": shared_access_signature("other"),
+        "that may only read": shared_access_signature("bucket", "rl"),
+    }[token]
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", ACCOUNT)
+    monkeypatch.delenv("AZURE_STORAGE_KEY", raising=False)
+    monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", given)
+    place = at(port, "denied")
+    with pytest.raises((AccessDeniedError, OutputError), match="denies access") as told:
+        write(place, [rows(1)])
+    with pytest.raises((AccessDeniedError, OutputError), match="denies access") as also:
+        Staging.at(place).create_state("x").write(b"data")
+    signature = given.partition("sig=")[2]
+    for text in (str(told.value), str(also.value), repr(also.value.__context__)):
+        assert signature not in text
+        assert signature[:20] not in text

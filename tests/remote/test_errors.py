@@ -26,6 +26,8 @@ AZURE = "GetFileInfo is unable to determine whether the path exists. Azure Error
         ("google::cloud::Status(PERMISSION_DENIED: no storage.objects.get", AccessDeniedError, "denies access"),
         (f"{AZURE} [AuthorizationFailure] 403 Server failed", AccessDeniedError, "denies access"),
         (f"{AZURE} [] Fail to get a new connection. Could not connect to server", StorageError, "does not answer"),
+        (f"{AZURE} {'x' * 400} AuthorizationPermissionMismatch {'y' * 400}", AccessDeniedError, "denies access"),
+        (f"Check for Hierarchical Namespace support on {AZURE} 403", AccessDeniedError, "hierarchical namespace"),
         ("Unable to load libhdfs: libhdfs.so: cannot open", StorageError, "libhdfs"),
         ("something else altogether", StorageError, "cannot be read"),
     ],

@@ -24,14 +24,14 @@ from pyspark_savepoint.formats.io.remote import StoreTarget
 from pyspark_savepoint.formats.io.snapshot_files import Published
 from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.snapshot import publication
-from pyspark_savepoint.formats.snapshot.publication import relative_files, roll_back
+from pyspark_savepoint.formats.snapshot.publication import Staging, relative_files, roll_back
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
 from pyspark_savepoint.statebackends.writing.files.write_results import TaskOutput
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
-from tests.remote.attack import IMPATIENT, attack, read_rows, rows
+from tests.remote.attack import IMPATIENT, attack, in_s3, read_rows, rows
 from tests.remote.storage import FaultyProxy, delete, put
 from tests.statebackends.writing.written_operators import planned, read, write
 
@@ -101,6 +101,14 @@ def test_answers_are_told_apart(proxy: FaultyProxy, fault: int | str, kind: type
         store.put("/answers", b"", Published(b"", (("e_tag", '"x"'),)))
     assert raised.type is kind
     assert len(proxy.requests) == 1
+
+
+def test_only_objects_are_asked_for(proxy: FaultyProxy) -> None:
+    """Not the bucket: credentials that are limited to objects, as Azure's signatures are, must do."""
+    Staging.at(of(proxy, "limited")).begin().create_state("x").close()
+    asked = {path.partition("?")[0] for _, path, _ in proxy.requests}
+    assert len(asked) == 2, "the file and its checksums"
+    assert all(path.startswith("/bucket/limited/") and not path.endswith("/") for path in asked)
 
 
 def test_both_clients_use_one_endpoint(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,10 +317,10 @@ def test_metadata_that_are_replaced_while_they_are_read_are_read_again(proxy: Fa
 
 
 @pytest.mark.filterwarnings("ignore::pyspark_savepoint.formats.errors.SavepointWarning")
-def test_nothing_is_lost_at_random(proxy: FaultyProxy, store: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_lost_at_random(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands: ``python -m tests.remote.attack``."""
     monkeypatch.setattr(publication, "PAUSES", (0.05, 0.1, 0.3, 0.5))
-    found = attack(store, proxy, "attacked", 7, 20, 4)
+    found = attack(in_s3(proxy, "attacked"), proxy, 7, 20, 4)
     assert found.problems == []
     assert found.seen["overwrite: published"] > 10
     assert found.seen["pair without: published"] == 2
