@@ -163,7 +163,7 @@ class Savepoint:
         """Delete leftovers of failed writes in a savepoint's folder, and files that overwrites replaced.
 
         Deletes only files that this package has named, that ``_metadata`` does not refer to, that are older than
-        ``older_than`` (which must be longer than any write takes), and, if replaced, whose ``retention`` is over. Parts
+        ``older_than`` (which must be longer than any write takes), and, if replaced, whose ``retention`` has passed. Parts
         of incomplete uploads to object stores are not listed by the clients used here: a lifecycle rule of the bucket
         removes those (``AbortIncompleteMultipartUpload``).
 
@@ -199,8 +199,8 @@ class Savepoint:
     ) -> Savepoint:
         """Return a new savepoint without operators, which is not written yet.
 
-        :meth:`write` gives it metadata of version 4, in which Flink finds the hashes of uids alone; the uids stand
-        behind it for this package. With ``flink_version="2.0"`` or later Flink has both.
+        :meth:`write` writes metadata of version 4, which has only the hashes of uids; this package appends the uids for
+        its own reads. With ``flink_version="2.0"`` or later the metadata has both.
 
         Args:
             spark: The session, classic or Connect.
@@ -1122,7 +1122,7 @@ class Savepoint:
     # -- sources ---------------------------------------------------------------------------------------------
 
     def offsets(self, uid: OperatorRef | None = None, **options: Unpack[TableOptions]) -> DataFrame:
-        """Return table ``offsets``: where each source goes on reading, as far as its kind has positions.
+        """Return table ``offsets``: the next position of each split, of sources whose kind has positions.
 
         Over retained checkpoints, ``history(spark, folder, table="offsets")`` is the progress of the job.
 
@@ -1154,9 +1154,9 @@ class Savepoint:
         by: int | None = None,
         connector: str | None = None,
     ) -> Savepoint:
-        """Change where a source goes on reading: readers and enumerator together, all else byte for byte.
+        """Change the positions at which a source continues, in readers and enumerator; all else stays byte for byte.
 
-        Records that are read again change keyed state again, and sinks keep what they have committed: then it warns.
+        Warns if records are read again: they change keyed state again, and output that sinks committed stays.
 
         Args:
             uid: The source.
@@ -1169,7 +1169,7 @@ class Savepoint:
                 ``history``; or another savepoint of the job, whose positions the splits get that both have.
             to: One position for all splits, such as ``earliest``.
             by: A number by which all positions move; those of Kafka and files at least to 0.
-            connector: The kind of source, if it is not to be recognised by content.
+            connector: The kind of source, if its bytes do not show it.
 
         Returns:
             The savepoint with the positions, not written yet.
@@ -1208,14 +1208,14 @@ class Savepoint:
         *,
         connector: str | None = None,
     ) -> Savepoint:
-        """Add splits to a source, known to readers and enumerator alike.
+        """Add splits to a source, in readers and enumerator.
 
         Args:
             uid: The source.
             splits: Rows with the columns of table ``splits``: of Kafka ``topic``, ``partition`` and ``offset`` or
                 ``marker`` (neither: where the job's settings start); of number sequences ``split_id``, ``next`` and
                 ``to``; of files ``path`` and ``length``.
-            connector: The kind of source, if it is not to be recognised by content.
+            connector: The kind of source, if its bytes do not show it.
 
         Returns:
             The savepoint with the splits, not written yet.
@@ -1243,8 +1243,8 @@ class Savepoint:
             uid: The source.
             splits: Names of splits, as in :meth:`with_offsets`.
             forget: Must be given where the enumerator knows the splits. False: they are never read again. True: a job
-                that still subscribes to them finds them as new ones, and reads them from their beginning.
-            connector: The kind of source, if it is not to be recognised by content.
+                that still subscribes to them discovers them as new, and reads them from their beginning.
+            connector: The kind of source, if its bytes do not show it.
 
         Returns:
             The savepoint without the splits, not written yet.
@@ -1270,7 +1270,7 @@ class Savepoint:
 
         Args:
             uid: The source, of any kind.
-            connector: The kind of source, if it is not to be recognised by content.
+            connector: The kind of source, if its bytes do not show it.
 
         Returns:
             The savepoint with a source without splits, not written yet.
@@ -1318,8 +1318,8 @@ class Savepoint:
             uid: The sink's committer, an operator of its own: table ``committables`` has its uid hash.
             committables: Rows of table ``committables``, or some of their columns: what is equal in all of them is
                 removed. None for all.
-            lose_data: Must be True, as what the committables hold is lost unless it was committed by other means.
-            connector: The kind of sink, if it is not to be recognised by content.
+            lose_data: Must be True: data of the committables is lost unless it was committed in another way.
+            connector: The kind of sink, if its bytes do not show it.
 
         Returns:
             The savepoint without the committables, not written yet.
@@ -1344,13 +1344,13 @@ class Savepoint:
         *,
         connector: str | None = None,
     ) -> Savepoint:
-        """Mark committables of a sink as committed by other means, so that Flink does not commit them again.
+        """Mark committables of a sink as committed in another way, so that Flink does not commit them again.
 
         Args:
             uid: The sink's committer, an operator of its own: table ``committables`` has its uid hash.
             committables: The committables, as in :meth:`remove_committables`.
             status: ``COMMITTED``; ``RECEIVED`` or ``RETRY`` to have Flink commit them.
-            connector: The kind of sink, if it is not to be recognised by content.
+            connector: The kind of sink, if its bytes do not show it.
 
         Returns:
             The savepoint with the marks, not written yet.
@@ -1395,10 +1395,10 @@ class Savepoint:
         not_set: str | None = None,
         lose_data: bool = False,
     ) -> Savepoint:
-        """Turn the state of a FlinkKafkaConsumer into that of a KafkaSource, which goes on at the same records.
+        """Turn the state of a FlinkKafkaConsumer into that of a KafkaSource, which continues at the same records.
 
-        Flink cannot: the union state of partitions becomes splits of readers, which begin behind the last record read,
-        and an enumerator that has assigned all of them.
+        Flink cannot do this. The union state of partitions becomes splits of readers, which begin behind the last record
+        read, and an enumerator that has assigned all of them.
 
         Args:
             uid: The operator of the FlinkKafkaConsumer.
@@ -1456,8 +1456,8 @@ class Savepoint:
             state_backend: The job's state backend.
             classes: Java names of the job's classes, beside those in its types.
             inferred_by: The release of Flink that infers types from the classes that ``types`` names.
-            types_from: Jars and folders of class files; also those of classes in values that Kryo wrote in Flink 1, of
-                which the rows say what Flink 2 makes.
+            types_from: Jars and folders of class files; also of classes in values that Kryo wrote in Flink 1, for which
+                the rows have what Flink 2 would read.
             allow_non_restored_state: Accept state that no operator of the job restores, as ``--allowNonRestoredState``
                 does.
             stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``; by
@@ -1499,7 +1499,7 @@ class Savepoint:
     ) -> DataFrame:
         """Check what the state needs so that another release of Flink restores it with equal values.
 
-        Flink 2 reads some of what Kryo wrote in Flink 1 with other values, without an error, and has serializers of its
+        Flink 2 reads some values that Kryo wrote in Flink 1 as other values, without an error, and has serializers of its
         own for lists, maps and sets. Spark's tasks read all values that Kryo wrote.
 
         Args:
@@ -1510,7 +1510,7 @@ class Savepoint:
 
         Returns:
             One row per part of a state, the worst verdict first: ``as is``, ``rewritten``, ``is lost``, ``needs``,
-            ``impossible``; columns ``hashmap`` and ``rocksdb`` say what Flink does with it if nothing is done.
+            ``impossible``; columns ``hashmap`` and ``rocksdb`` say what Flink does without a migration.
 
         Raises:
             OptionError: If the savepoint is not written yet, or the release is not known.
