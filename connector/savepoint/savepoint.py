@@ -163,9 +163,9 @@ class Savepoint:
         """Delete leftovers of failed writes in a savepoint's folder, and files that overwrites replaced.
 
         Deletes only files that this package has named, that ``_metadata`` does not refer to, that are older than
-        ``older_than`` (which must be longer than any write takes), and, if replaced, whose ``retention`` has passed. Parts
-        of incomplete uploads to object stores are not listed by the clients used here: a lifecycle rule of the bucket
-        removes those (``AbortIncompleteMultipartUpload``).
+        ``older_than`` (which must be longer than any write takes), and, if replaced, whose ``retention`` has passed.
+        Parts of incomplete uploads to object stores are not listed by the clients used here: a lifecycle rule of the
+        bucket removes those (``AbortIncompleteMultipartUpload``).
 
         Args:
             path: The savepoint's folder, absolute or relative to the working directory of this process.
@@ -1397,8 +1397,8 @@ class Savepoint:
     ) -> Savepoint:
         """Turn the state of a FlinkKafkaConsumer into that of a KafkaSource, which continues at the same records.
 
-        Flink cannot do this. The union state of partitions becomes splits of readers, which begin behind the last record
-        read, and an enumerator that has assigned all of them.
+        Flink cannot do this. The union state of partitions becomes splits of readers, which begin behind the last
+        record read, and an enumerator that has assigned all of them.
 
         Args:
             uid: The operator of the FlinkKafkaConsumer.
@@ -1499,8 +1499,8 @@ class Savepoint:
     ) -> DataFrame:
         """Check what the state needs so that another release of Flink restores it with equal values.
 
-        Flink 2 reads some values that Kryo wrote in Flink 1 as other values, without an error, and has serializers of its
-        own for lists, maps and sets. Spark's tasks read all values that Kryo wrote.
+        Flink 2 reads some values that Kryo wrote in Flink 1 as other values, without an error, and has serializers of
+        its own for lists, maps and sets. Spark's tasks read all values that Kryo wrote.
 
         Args:
             flink: The release to migrate to, such as ``2.3``.
