@@ -86,6 +86,23 @@ class Shaped(TypeSerializer):
 
 
 @dataclass(frozen=True)
+class WrappingSerializer(Shaped):
+    """Serializer with the values of its only child, and a snapshot of its own."""
+
+    @property
+    def flink_type(self) -> str:
+        return self.children[0].flink_type
+
+    @property
+    def length(self) -> int:
+        return self.children[0].length
+
+    @property
+    def shape(self) -> Part:
+        return self.children[0]
+
+
+@dataclass(frozen=True)
 class ShapedSerializer(Shaped, CompositeSerializer):
     """Composite serializer whose values are described by a shape."""
 

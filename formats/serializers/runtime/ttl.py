@@ -31,9 +31,9 @@ from pyspark_savepoint.formats.serializers.base import (
 from pyspark_savepoint.formats.serializers.basic.calendar import TIMESTAMP, millis_of, millis_to_micros, timestamps
 from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.basic.shapes import LONG, Shaped
+from pyspark_savepoint.formats.serializers.basic.shapes import LONG, WrappingSerializer
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls
-from pyspark_savepoint.formats.serializers.layout import Layout, Part
+from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
 
 TTL = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot"
@@ -129,7 +129,7 @@ def _is_ttl_struct(kind: pa.DataType) -> bool:
 
 @register("org.apache.flink.runtime.state.ttl.TtlAwareSerializerSnapshot")
 @dataclass(frozen=True)
-class TtlAwareSerializer(Shaped):
+class TtlAwareSerializer(WrappingSerializer):
     """Serializer that delegates everything but its snapshot to a nested one."""
 
     is_ttl: bool
@@ -148,18 +148,6 @@ class TtlAwareSerializer(Shaped):
     @property
     def children(self) -> tuple[TypeSerializer, ...]:
         return (self.inner,)
-
-    @property
-    def flink_type(self) -> str:
-        return self.inner.flink_type
-
-    @property
-    def length(self) -> int:
-        return self.inner.length
-
-    @property
-    def shape(self) -> Part:
-        return self.inner
 
     def java_hash(self, column: pa.Array) -> Ints:
         return self.inner.java_hash(column)

@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.serializers.base import (
     write_versioned,
 )
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
-from pyspark_savepoint.formats.serializers.basic.shapes import Fields, Shaped, ShapedSerializer
+from pyspark_savepoint.formats.serializers.basic.shapes import Fields, ShapedSerializer, WrappingSerializer
 from pyspark_savepoint.formats.serializers.layout import Part
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.serializers.sql.rowdata import TYPEUTILS
@@ -92,27 +92,6 @@ class LinkedPartSerializer(ShapedSerializer):
     @property
     def shape(self) -> Part:
         return Fields(LINKED_PARTS[self.snapshot_class][1], self.nested)
-
-
-@dataclass(frozen=True)
-class WrappingSerializer(Shaped):
-    """Serializer with the same values as the serializer that it wraps."""
-
-    @property
-    def inner(self) -> TypeSerializer:
-        return self.children[0]
-
-    @property
-    def flink_type(self) -> str:
-        return self.inner.flink_type
-
-    @property
-    def length(self) -> int:
-        return self.inner.length
-
-    @property
-    def shape(self) -> Part:
-        return self.inner
 
 
 @register(TYPEUTILS + "ExternalSerializer$ExternalSerializerSnapshot")
