@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ FULL_PATH = re.compile(r"(?<![\w.])/(?:home|mnt|opt|private|root|tmp|usr|Users|v
 #: How long something took, and sizes of what a scheduler has cut.
 VARIES = re.compile(r"\d+ tasks?, [\d.]+ s")
 MAX_BYTES = 300_000
+#: What the repository has itself.
+OWN = {"oracle", "pyspark_savepoint"}
 
 
 def needs_flink(name: str) -> bool:
@@ -42,6 +46,15 @@ def test_there_are_notebooks() -> None:
     assert len(NAMES) == 5
 
 
+def test_an_extra_has_what_they_import() -> None:
+    extras = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    installed = {re.split(r"\W", requirement)[0] for requirement in extras["notebooks"]}
+    source = "\n".join(cell.source for name in NAMES for cell in read(name).cells if cell.cell_type == "code")
+    imported = {name for name in re.findall(r"^(?:from|import) (\w+)", source, re.M) if name not in OWN}
+    assert imported - sys.stdlib_module_names <= installed
+    assert "jupyterlab" in installed
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_kept_is_small_and_clean(name: str) -> None:
     notebook = read(name)
@@ -61,3 +74,4 @@ def test_what_is_kept_is_small_and_clean(name: str) -> None:
 def test_it_shows_what_is_kept(name: str, tmp_path: Path) -> None:
     notebook = run(name, tmp_path)
     assert plain(notebook) == plain(read(name))
+    assert list((tmp_path / "notebooks").iterdir()) == []
