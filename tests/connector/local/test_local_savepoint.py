@@ -131,6 +131,8 @@ def test_what_cannot_be_honoured_is_refused(shop: pyspark_savepoint.LocalSavepoi
         shop.table("states", keys=[1])
     with pytest.raises(OptionError, match="raw"):
         shop.keyed_state("accounts", raw="totl")
+    with pytest.raises(OptionError, match="out of the range of the operator's key groups"):
+        shop.keyed_state("accounts", key_groups="100-128")
     with pytest.raises(OperatorNotFoundError, match="did you mean 'accounts'"):
         shop.keyed_state("acounts")
     with pytest.raises(StateNotFoundError, match="did you mean 'total'"):
