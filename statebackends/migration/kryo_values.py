@@ -11,7 +11,10 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pyspark_savepoint.formats.errors import SavepointError
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
+from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
@@ -29,6 +32,7 @@ from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.migration.java_times import expect_plausible, loses_offset
 from pyspark_savepoint.statebackends.migration.object_reader import FlinkReader, ReadObject
 from pyspark_savepoint.statebackends.migration.object_writer import FlinkObjectWriter, PojoOf, WriteObject
+from pyspark_savepoint.statebackends.migration.scala_types import is_mapped_number
 from pyspark_savepoint.statebackends.migration.target_types import ChangedPart, OwnSerializers, Target
 from pyspark_savepoint.statebackends.migration.value_program import Rewrite
 
@@ -196,6 +200,8 @@ class KryoStatePart:
     def rewrite(self) -> Rewrite:
         """Return the function that rewrites a value."""
         old, new, change = self.part.old, self.part.new, self.change
+        if is_mapped_number(old, new):
+            return self._numbers()
         read, put = change.flink_reader().of(old), change.writer().of(new)
         by_kryo = self.keeps_kryo
         direct = None
@@ -226,6 +232,32 @@ class KryoStatePart:
             if self.inspects and value is not None:
                 self._inspect(value)
             return end
+
+        return rewrite
+
+    def _numbers(self) -> Rewrite:
+        """Return the function for Scala's numbers, whose digits and scale stay."""
+        old, new = self.part.old, self.part.new
+        options = DecodeOptions(decimals="string", kryo=2 if self.change.before == 2 else 5)
+
+        def rewrite(data: bytes, at: int, out: bytearray) -> int:
+            one = np.array([at], np.int64), np.array([len(data)], np.int64)
+            cursors = Cursors(np.frombuffer(data, np.uint8), *one, options=options)
+            try:
+                column = old.decode(cursors)
+                if column.null_count:
+                    raise UnsupportedStateError(
+                        f"a value is null, which {new.flink_type} cannot write", remedy="leave the state out (drop)"
+                    )
+                size = int(new.sizes(column)[0])
+                written = Cursors(np.zeros(size, np.uint8), np.zeros(1, np.int64), np.array([size], np.int64))
+                new.encode(column, written)
+            except KryoErrors as error:
+                raise PartError(self.part, error) from error
+            out += written.buffer.tobytes()
+            self.values += 1
+            self.changed += 1
+            return int(cursors.position[0])
 
         return rewrite
 

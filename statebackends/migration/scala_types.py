@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.serializers.composite.flinkx import (
     FlinkxCaseClassSerializer,
     FlinkxCollectionSerializer,
     FlinkxEitherSerializer,
+    FlinkxMappedSerializer,
     FlinkxMapSerializer,
     FlinkxOptionSerializer,
 )
@@ -26,9 +27,15 @@ from pyspark_savepoint.formats.serializers.composite.wrappers import (
     ScalaTrySerializer,
     TraversableSerializer,
 )
+from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.model.serializer_parts import Path
 
 SCALA_API = SCALA[0]
+#: Classes of numbers that Kryo writes for the Scala API, with flink-scala-api's mapper and what it maps them to.
+NUMBERS = {
+    "scala.math.BigDecimal": ("org.apache.flinkx.api.mapper.BigDecMapper", "BIG_DECIMAL"),
+    "scala.math.BigInt": ("org.apache.flinkx.api.mapper.BigIntMapper", "BIG_INTEGER"),
+}
 UNIT, FLINKX_UNIT = "UNIT", "FLINKX_UNIT"
 
 
@@ -80,3 +87,10 @@ def pairs_of(old: TypeSerializer, new: TypeSerializer) -> Sequence[Pair] | None:
 def is_rewritten(old: TypeSerializer, new: TypeSerializer) -> bool:
     """Return whether values of a serializer become those of flink-scala-api."""
     return (of_scala_api(old) or isinstance(old, GenericArraySerializer)) and pairs_of(old, new) is not None
+
+
+def is_mapped_number(old: TypeSerializer, new: TypeSerializer) -> bool:
+    """Return whether a BigDecimal or BigInt of Scala that Kryo wrote becomes Java's, by flink-scala-api's mapper."""
+    if not isinstance(old, KryoSerializer) or not isinstance(new, FlinkxMappedSerializer):
+        return False
+    return NUMBERS.get(old.type_class) == (new.mapper_class, new.nested[0].flink_type)

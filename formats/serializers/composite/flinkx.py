@@ -18,7 +18,9 @@
     CaseObject  := nothing
     Coproduct   := u8 number of the subtype  its value
 
-Collections and maps of version 1 have nested snapshots without versions, and stay unknown, as all else of the package.
+A job with the environment variable ``DISABLE_CASE_CLASS_ARITY_USAGE``, and releases before 1.1.5, write no number in
+front of the fields; snapshots do not say it, and such values are errors. Collections and maps of version 1 have nested
+snapshots without versions; they and all else of the package stay unknown.
 """
 
 from __future__ import annotations

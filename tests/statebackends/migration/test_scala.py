@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -18,7 +19,7 @@ from pyspark_savepoint.formats.serializers.composite.flinkx import (
     FlinkxCaseClassSerializer,
     FlinkxCollectionSerializer,
 )
-from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
+from pyspark_savepoint.formats.serializers.composite.tuples import CaseClassSerializer, TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import SCALA, TraversableSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -27,9 +28,8 @@ from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
 from pyspark_savepoint.statebackends.migration.kryo_values import PartError
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, plan_migration
 from pyspark_savepoint.statebackends.migration.scala_keys import ScalaKeyGroups, expect_hashes, scala_hash, string_hash
-from pyspark_savepoint.statebackends.migration.scala_values import ScalaPart
+from pyspark_savepoint.statebackends.migration.state_programs import RoleProgram
 from pyspark_savepoint.statebackends.migration.target_types import TargetTypes
-from pyspark_savepoint.statebackends.migration.value_program import ValueProgram
 from pyspark_savepoint.statebackends.migration.value_scan import entries_of
 from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
@@ -149,11 +149,10 @@ def case_class(*fields: TypeSerializer) -> FlinkxCaseClassSerializer:
 
 
 def rewritten(old: TypeSerializer, new: TypeSerializer, value: bytes) -> bytes:
-    knowledge = Knowledge(ExtractionRelease.parse("2.3"))
-    target = TargetTypes(knowledge.release, knowledge.class_path).of(old, new)
-    assert target.serializer == new
-    rewrites = {part.path: ScalaPart(part).rewrite(part.path, {}, None) for part in target.parts}
-    return ValueProgram(old, rewrites).whole(value)
+    (plan, *_) = plan_migration(Snapshot.open(str(OLD)), Knowledge(ExtractionRelease.parse("2.3")))
+    target = plan.knowledge.targets.of(old, new)
+    assert target.serializer.flink_type == new.flink_type
+    return RoleProgram.of(target, plan.change).program(old).whole(value)
 
 
 def test_values_inside_others() -> None:
@@ -170,6 +169,45 @@ def test_values_inside_others() -> None:
     for other in (case_class(INT), case_class(STRING, STRING), collection(INT)):
         obstacles = [part.obstacle for part in types.of(order, other).parts if part.obstacle is not None]
         assert [each.verdict for each in obstacles] == [MigrationVerdict.IMPOSSIBLE]
+
+
+def values(path: Path, state: str) -> tuple[TypeSerializer, list[bytes]]:
+    """The serializer and the values of a state."""
+    for plan in plan_migration(Snapshot.open(str(path)), Knowledge(ExtractionRelease.parse("2.3"))):
+        if str(plan.operator.operator_id) == KEYED[0]:
+            found = plan.keyed_plans[state, False]
+            return found.meta.value_serializer, [value for _, value in entries_of(plan, (state, False))]
+    raise AssertionError(state)
+
+
+def fields(serializer: TypeSerializer, data: bytes, start: int, count: int) -> dict[int, bytes]:
+    """The bytes of the first fields of a case class."""
+    found = {}
+    for place, part in enumerate(serializer.children[:count]):
+        at = Cursors(
+            np.frombuffer(data, np.uint8), np.array([start]), np.array([len(data)]), options=DecodeOptions(kryo=2)
+        )
+        part.decode(at)
+        end = int(at.position[0])
+        found[place], start = data[start:end], end
+    return found
+
+
+def test_numbers_that_kryo_wrote() -> None:
+    """BigDecimal and BigInt of Flink 1.17 become the bytes that Flink 2.3 wrote of the same numbers."""
+    old, orders = values(OLD, "order")
+    new, others = values(NEW, "more")
+    before = {int.from_bytes(value[:8], "big"): fields(old, value, 0, 11) for value in orders}
+    for value in others:
+        after = fields(new, value, 4, 2)
+        held = before[int.from_bytes(after[0][4:-4], "big")]  # the digits of a BigDecimal of scale 2
+        for place, target in ((2, 0), (10, 1)):
+            parts = old.children[0], old.children[place]
+            pair = CaseClassSerializer(old.snapshot_class, 3, 2, parts, "shop.Order")
+            found = rewritten(pair, case_class(LONG, new.children[target]), held[0] + held[place])
+            assert found == b"\0\0\0\2" + held[0] + after[target]
+            with pytest.raises(PartError):
+                rewritten(pair, case_class(LONG, new.children[target]), held[0] + b"\0")
 
 
 def test_null_elements_and_damage_are_refused() -> None:
