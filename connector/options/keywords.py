@@ -50,13 +50,13 @@ Table: TypeAlias = Literal[
 # -- reading --------------------------------------------------------------------------------------------------
 
 
-class StorageOptions(TypedDict, total=False):
+class StoreOptions(TypedDict, total=False):
     """How an object store is reached."""
 
     storage_options: Mapping[str, object] | str
 
 
-class TableOptions(StorageOptions, total=False):
+class TableOptions(StoreOptions, total=False):
     """Options of a read that do not name a table, a state or an operator."""
 
     flatten: bool
@@ -132,7 +132,7 @@ class KeyOptions(TypeOptions, total=False):
     key_group: str
 
 
-class OperatorStateOptions(TypeOptions, StorageOptions, total=False):
+class OperatorStateOptions(TypeOptions, StoreOptions, total=False):
     """Options of a write of list, union or broadcast state."""
 
     max_parallelism: int

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
         ReadOptions,
         ReplacedStateOptions,
         StateOptions,
-        StorageOptions,
+        StoreOptions,
         TableOptions,
     )
     from pyspark_savepoint.savepoint.migrations import SavepointMigration
@@ -158,7 +158,7 @@ class Savepoint:
         older_than: timedelta = timedelta(days=1),
         *,
         dry_run: bool = False,
-        **options: Unpack[StorageOptions],
+        **options: Unpack[StoreOptions],
     ) -> list[Leftover]:
         """Delete leftovers of failed writes in a savepoint's folder, and files that overwrites replaced.
 

@@ -40,10 +40,10 @@ from pyspark_savepoint.formats.connectors.layouts import (
     I32,
     I64,
     UTF,
+    Codec,
+    CountedList,
     Optional,
-    Part,
     Record,
-    Repeated,
     Sized,
     Text,
     Variants,
@@ -89,7 +89,7 @@ def offset_object(text: str) -> dict[str, Any] | None:
     return found
 
 
-OFFSET: Part = Optional(Sized(JsonText()))
+OFFSET: Codec = Optional(Sized(JsonText()))
 
 
 class LastFlag:
@@ -104,14 +104,14 @@ class LastFlag:
 
 
 def _split(
-    offset: Part,
-    behind: Mapping[str, Part],
-    catalog: Mapping[str, Part] = MappingProxyType({}),
-    factory: Mapping[str, Part] = MappingProxyType({}),
-    schema: Part = Sized(Text()),  # noqa: B008
-) -> Part:
+    offset: Codec,
+    behind: Mapping[str, Codec],
+    catalog: Mapping[str, Codec] = MappingProxyType({}),
+    factory: Mapping[str, Codec] = MappingProxyType({}),
+    schema: Codec = Sized(Text()),  # noqa: B008
+) -> Codec:
     """Return the splits of a version; ``catalog`` stands before tables, and behind finished splits."""
-    schemas = Repeated(Record(**catalog, table=UTF, schema=schema))
+    schemas = CountedList(Record(**catalog, table=UTF, schema=schema))
     finished = Record(table=UTF, split_id=UTF, start=UTF, end=UTF, **factory, high=offset, **catalog)
     return Variants(
         {
@@ -123,7 +123,7 @@ def _split(
                 unused=UTF,
                 starting=offset,
                 ending=offset,
-                finished=Repeated(finished),
+                finished=CountedList(finished),
                 schemas=schemas,
                 **behind,
             ),
@@ -132,18 +132,18 @@ def _split(
     )
 
 
-_CATALOG: Mapping[str, Part] = {"catalog_first": FLAG}
-_FACTORY: Mapping[str, Part] = {"offset_factory": UTF}
-_TOTAL: Mapping[str, Part] = {"total_finished": I32}
-_SUSPENDED: Mapping[str, Part] = {**_TOTAL, "suspended": FLAG}
-MYSQL: Mapping[int, Part] = MappingProxyType(
+_CATALOG: Mapping[str, Codec] = {"catalog_first": FLAG}
+_FACTORY: Mapping[str, Codec] = {"offset_factory": UTF}
+_TOTAL: Mapping[str, Codec] = {"total_finished": I32}
+_SUSPENDED: Mapping[str, Codec] = {**_TOTAL, "suspended": FLAG}
+MYSQL: Mapping[int, Codec] = MappingProxyType(
     {
         1: _split(Optional(Record(file=UTF, position=I64)), {}, schema=UTF),
         3: _split(OFFSET, _TOTAL),
         4: _split(OFFSET, {**_TOTAL, "suspended": LastFlag()}),
     }
 )
-BASE: Mapping[int, Part] = MappingProxyType(
+BASE: Mapping[int, Codec] = MappingProxyType(
     {
         3: _split(OFFSET, _TOTAL, {}, _FACTORY),
         4: _split(OFFSET, _TOTAL, _CATALOG, _FACTORY),
@@ -230,7 +230,7 @@ CDC = ConnectorKind[Row](
 )
 
 
-def _enumerator(name: str, versions: range, splits: Mapping[int, Part]) -> ConnectorKind[bytes]:
+def _enumerator(name: str, versions: range, splits: Mapping[int, Codec]) -> ConnectorKind[bytes]:
     def decode(version: int, view: DataInputView) -> bytes:
         if version not in versions:
             raise unknown_version(version, versions)

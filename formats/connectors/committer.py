@@ -27,11 +27,11 @@ from pyspark_savepoint.formats.connectors.layouts import (
     I32,
     I64,
     U32,
+    Codec,
     Coded,
+    CountedList,
     Optional,
-    Part,
     Record,
-    Repeated,
     Sized,
     Versioned,
     encoded,
@@ -49,18 +49,18 @@ STATES = MappingProxyType({0: RECEIVED, 1: RETRY, 2: FAILED, 3: COMMITTED})
 class VersionedList:
     """``SimpleVersionedListSerializer``: the version of all parts, and the parts with their lengths."""
 
-    parts: Mapping[int, Part]
+    parts: Mapping[int, Codec]
 
     def read(self, view: DataInputView, what: str) -> dict[str, Any]:
         start, version = view.position, view.read_i32(f"the version of {what}")
         if version not in self.parts:
             view.position = start
             view.fail(f"version {', '.join(map(str, self.parts))} of {what}", version)
-        return {"version": version, "items": Repeated(Sized(self.parts[version])).read(view, what)}
+        return {"version": version, "items": CountedList(Sized(self.parts[version])).read(view, what)}
 
     def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:
         view.write_i32(value["version"])
-        Repeated(Sized(self.parts[value["version"]])).write(view, value["items"])
+        CountedList(Sized(self.parts[value["version"]])).write(view, value["items"])
 
 
 class BytesList:
@@ -68,11 +68,11 @@ class BytesList:
 
     def read(self, view: DataInputView, what: str) -> dict[str, Any]:
         version = view.read_i32(f"the version of {what}")
-        return {"version": version, "items": Repeated(BLOB).read(view, what)}
+        return {"version": version, "items": CountedList(BLOB).read(view, what)}
 
     def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:
         view.write_i32(value["version"])
-        Repeated(BLOB).write(view, value["items"])
+        CountedList(BLOB).write(view, value["items"])
 
 
 REQUEST = Record(version=I32, committable=BLOB, retries=I32, state=Coded(STATES))
@@ -91,7 +91,7 @@ CHECKPOINTS = VersionedList(
     }
 )
 #: By the version of the payload.
-COMMITTER: Mapping[int, Part] = MappingProxyType(
+COMMITTER: Mapping[int, Codec] = MappingProxyType(
     {
         1: Record(_magic=U32.only(MAGIC), committables=BytesList()),
         2: Record(_magic=U32.only(MAGIC), checkpoints=CHECKPOINTS),
@@ -158,7 +158,7 @@ class Committables:
 
 def committer_kind(
     name: str,
-    committables: Mapping[int, Part] | None,
+    committables: Mapping[int, Codec] | None,
     shown: pa.Schema,
     rows: Callable[[Any], Iterable[Row]] = lambda value: [value],
     by_content: bool = True,

@@ -47,11 +47,11 @@ from pyspark_savepoint.formats.connectors.layouts import (
     UNVERSIONED,
     UTF,
     VERSIONED_BLOB,
+    Codec,
+    CountedList,
     Optional,
-    Part,
     Record,
-    Repeated,
-    Rest,
+    RemainingBytes,
     Sized,
     Text,
     Variants,
@@ -92,7 +92,7 @@ RECOVERABLES = Variants(
         S3: Record(
             target=LE_TEXT,
             temp=LE_TEXT,
-            parts=Repeated(Record(number=LE_I32, etag=LE_TEXT), LE_I32),
+            parts=CountedList(Record(number=LE_I32, etag=LE_TEXT), LE_I32),
             bytes_in_parts=LE_I64,
             incomplete_object=LE_TEXT,
             incomplete_length=LE_I64,
@@ -111,7 +111,7 @@ class Recoverable:
         magic = int.from_bytes(view.data[view.position : view.position + 4], "little")
         if magic in RECOVERABLES.parts:
             return RECOVERABLES.read(view, what)
-        return {"magic": None, "data": Rest().read(view, what)}
+        return {"magic": None, "data": RemainingBytes().read(view, what)}
 
     def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:
         if value["magic"] is None:
@@ -144,8 +144,8 @@ PENDING = {
 }
 
 
-def _pending_by_checkpoint(part: Part) -> Part:
-    return Repeated(Record(checkpoint=I64, files=Repeated(Sized(part))))
+def _pending_by_checkpoint(part: Codec) -> Codec:
+    return CountedList(Record(checkpoint=I64, files=CountedList(Sized(part))))
 
 
 _BARE = Versioned({1: Record(file=Recoverable())})
@@ -155,7 +155,7 @@ _HEAD = Record(
     path=UTF,
     created=I64,
 )
-BUCKET: Mapping[int, Part] = MappingProxyType(
+BUCKET: Mapping[int, Codec] = MappingProxyType(
     {
         1: _HEAD.with_parts(
             in_progress=Optional(_BARE),
@@ -171,7 +171,7 @@ BUCKET: Mapping[int, Part] = MappingProxyType(
     }
 )
 _FILES = {"pending": Optional(Versioned(PENDING)), "in_progress": Optional(Versioned(IN_PROGRESS))}
-COMMITTABLE: Mapping[int, Part] = MappingProxyType(
+COMMITTABLE: Mapping[int, Codec] = MappingProxyType(
     {
         1: Record(_magic=U32.only(COMMITTABLE_MAGIC), **_FILES),
         2: Record(_magic=U32.only(COMMITTABLE_MAGIC), bucket=UTF, **_FILES, compacted=Optional(UTF)),
@@ -233,7 +233,7 @@ FILE_COLUMNS = columns(
 )
 #: Of a compactor: committables whose files will be compacted, and those that are passed on.
 REMAINING_STATE, COUNTER_STATE = "remaining_requests_raw_state", "max-part-counter"
-REMAINING: Mapping[int, Part] = MappingProxyType(
+REMAINING: Mapping[int, Codec] = MappingProxyType(
     {
         1: Record(
             _magic=U32.only(REMAINING_MAGIC),

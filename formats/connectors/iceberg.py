@@ -27,10 +27,10 @@ from pyspark_savepoint.formats.connectors.layouts import (
     I64,
     UNVERSIONED,
     UTF,
-    Part,
+    Codec,
+    CountedList,
     Record,
-    Repeated,
-    Rest,
+    RemainingBytes,
     Sized,
     StringValue,
     Versioned,
@@ -46,11 +46,11 @@ MANIFEST_MAGIC = b"\xc2\x01"
 
 MANIFESTS = Versioned(
     {
-        1: Record(data=Rest()),
-        2: Record(data=BLOB, deletes=BLOB, referenced=Repeated(UTF)),
+        1: Record(data=RemainingBytes()),
+        2: Record(data=BLOB, deletes=BLOB, referenced=CountedList(UTF)),
     }
 )
-COMMITTABLE: Mapping[int, Part] = MappingProxyType(
+COMMITTABLE: Mapping[int, Codec] = MappingProxyType(
     {1: Record(job_id=UTF, operator_id=UTF, checkpoint=I64, manifests=Sized(MANIFESTS))}
 )
 
@@ -67,7 +67,7 @@ class ManifestsOrNull:
             Sized(MANIFESTS).write(view, value)
 
 
-COMMITTER = Record(checkpoints=Repeated(Record(checkpoint=I64, manifests=ManifestsOrNull())))
+COMMITTER = Record(checkpoints=CountedList(Record(checkpoint=I64, manifests=ManifestsOrNull())))
 JOB = Record(job_id=StringValue())
 
 

@@ -25,27 +25,38 @@ from pyspark_savepoint.formats.connectors.layouts import (
     I32,
     I64,
     UNVERSIONED,
+    Codec,
+    CountedList,
     Fixed,
-    Part,
     Record,
-    Repeated,
-    Rest,
+    RemainingBytes,
     Sized,
     reader,
     writer,
 )
 
 STATE = "XaSinkState"
-XID = Record(format_id=I32, global_id=Sized(Rest(), I8), branch=Sized(Rest(), I8))
+XID = Record(format_id=I32, global_id=Sized(RemainingBytes(), I8), branch=Sized(RemainingBytes(), I8))
 PREPARED = Record(checkpoint_id=I64, attempts=I32, xid=XID)
-XA_STATE = Record(hanging=Repeated(XID), prepared=Repeated(PREPARED))
+XA_STATE = Record(hanging=CountedList(XID), prepared=CountedList(PREPARED))
 TRANSACTION = Record(
-    job_id=Fixed(16), transaction_subtask=I32, number_of_subtasks=I32, checkpoint_id=I64, attempts=I32, garbage=Rest()
+    job_id=Fixed(16),
+    transaction_subtask=I32,
+    number_of_subtasks=I32,
+    checkpoint_id=I64,
+    attempts=I32,
+    garbage=RemainingBytes(),
 )
-WRITER: Mapping[int, Part] = MappingProxyType(
-    {2: Record(hanging=Repeated(Sized(TRANSACTION, I8)), prepared=Repeated(Sized(TRANSACTION, I8)), garbage=Rest())}
+WRITER: Mapping[int, Codec] = MappingProxyType(
+    {
+        2: Record(
+            hanging=CountedList(Sized(TRANSACTION, I8)),
+            prepared=CountedList(Sized(TRANSACTION, I8)),
+            garbage=RemainingBytes(),
+        )
+    }
 )
-COMMITTABLE: Mapping[int, Part] = MappingProxyType({1: XID.with_parts(garbage=Rest())})
+COMMITTABLE: Mapping[int, Codec] = MappingProxyType({1: XID.with_parts(garbage=RemainingBytes())})
 
 
 def _xid(value: Row) -> Row:

@@ -24,9 +24,9 @@ from pyspark_savepoint.formats.connectors.layouts import (
     I64,
     UNVERSIONED,
     UTF,
+    CountedList,
     Optional,
     Record,
-    Repeated,
     reader,
     writer,
 )
@@ -35,9 +35,9 @@ from pyspark_savepoint.formats.errors import CorruptStateError
 
 STATE, HINT_STATE = "state", "next-transactional-id-hint-v2"
 TRANSACTION = Record(transactional_id=Optional(UTF), producer_id=I64, epoch=I16, started=I64)
-ELEMENT = Record(open=Optional(TRANSACTION), pending=Repeated(TRANSACTION), ids=Optional(Repeated(UTF)))
+ELEMENT = Record(open=Optional(TRANSACTION), pending=CountedList(TRANSACTION), ids=Optional(CountedList(UTF)))
 #: Of releases in which there was always an open transaction.
-ALWAYS_OPEN = Record(always_open=TRANSACTION, pending=Repeated(TRANSACTION), ids=Optional(Repeated(UTF)))
+ALWAYS_OPEN = Record(always_open=TRANSACTION, pending=CountedList(TRANSACTION), ids=Optional(CountedList(UTF)))
 #: Producer and epoch of a sink that is not exactly once.
 NOT_TRANSACTIONAL = (-1, -1)
 HINT = Record(next_free_id=I64, last_parallelism=I32)

@@ -22,18 +22,18 @@ from pyspark_savepoint.formats.connectors.layouts import (
     I32,
     I64,
     UTF,
+    Codec,
     Coded,
-    Part,
+    CountedList,
     Record,
-    Repeated,
     reader,
     writer,
 )
 
 #: Who owns a transactional id: every subtask that of its index, or the writer state that lists it.
 OWNERSHIP = MappingProxyType({0: "IMPLICIT_BY_SUBTASK_ID", 1: "EXPLICIT_BY_WRITER_STATE"})
-COMMITTABLE: Mapping[int, Part] = MappingProxyType({1: Record(epoch=I16, producer_id=I64, transactional_id=UTF)})
-WRITER: Mapping[int, Part] = MappingProxyType(
+COMMITTABLE: Mapping[int, Codec] = MappingProxyType({1: Record(epoch=I16, producer_id=I64, transactional_id=UTF)})
+WRITER: Mapping[int, Codec] = MappingProxyType(
     {
         1: Record(prefix=UTF),
         2: Record(
@@ -41,7 +41,7 @@ WRITER: Mapping[int, Part] = MappingProxyType(
             writer_subtask=I32,
             number_of_subtasks=I32,
             ownership=Coded(OWNERSHIP),
-            transactions=Repeated(Record(transactional_id=UTF, checkpoint_id=I64)),
+            transactions=CountedList(Record(transactional_id=UTF, checkpoint_id=I64)),
         ),
     }
 )

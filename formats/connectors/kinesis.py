@@ -33,11 +33,11 @@ from pyspark_savepoint.formats.connectors.layouts import (
     FLAG,
     I64,
     UTF,
+    Codec,
     Coded,
+    CountedList,
     Optional,
-    Part,
     Record,
-    Repeated,
     Sized,
     StringValue,
     encoded,
@@ -80,8 +80,8 @@ _FIRST = Record(
     iterator_type=UTF,
     marker=Optional(Record(timestamp=Optional(I64), sequence_number=Optional(UTF))),
 )
-_SECOND = _FIRST.with_parts(parents=Repeated(UTF), starting_hash_key=UTF, ending_hash_key=UTF)
-SPLIT: Mapping[int, Part] = MappingProxyType({0: _FIRST, 1: _SECOND, 2: _SECOND.with_parts(finished=FLAG)})
+_SECOND = _FIRST.with_parts(parents=CountedList(UTF), starting_hash_key=UTF, ending_hash_key=UTF)
+SPLIT: Mapping[int, Codec] = MappingProxyType({0: _FIRST, 1: _SECOND, 2: _SECOND.with_parts(finished=FLAG)})
 
 
 class Enumerator:

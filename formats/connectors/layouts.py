@@ -17,8 +17,8 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.java_stream import skip_java_object
 
 
-class Part(Protocol):
-    """Description of a sequence of bytes."""
+class Codec(Protocol):
+    """Description of a sequence of bytes, which reads and writes a value."""
 
     def read(self, view: DataInputView, what: str) -> Any:
         """Read a value; ``what`` names it in errors."""
@@ -27,7 +27,7 @@ class Part(Protocol):
         """Write a value."""
 
 
-def encoded(part: Part, value: Any) -> bytes:
+def encoded(part: Codec, value: Any) -> bytes:
     """Return the bytes of a value."""
     view = DataOutputView()
     part.write(view, value)
@@ -115,7 +115,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Rest:
+class RemainingBytes:
     """All bytes that are left."""
 
     def read(self, view: DataInputView, what: str) -> bytes:
@@ -156,7 +156,7 @@ class Text:
 class Sized:
     """A length in bytes, and a part that fills it."""
 
-    part: Part
+    part: Codec
     length: Number = I32
 
     def read(self, view: DataInputView, what: str) -> Any:
@@ -175,7 +175,7 @@ class Sized:
 class Optional:
     """A flag, and the part if it is set; else None."""
 
-    part: Part
+    part: Codec
 
     def read(self, view: DataInputView, what: str) -> Any:
         return self.part.read(view, what) if view.read_bool(f"whether there is {what}") else None
@@ -187,10 +187,10 @@ class Optional:
 
 
 @dataclass(frozen=True)
-class Repeated:
+class CountedList:
     """A number of parts of at least one byte each, and the parts."""
 
-    part: Part
+    part: Codec
     count: Number = I32
 
     def read(self, view: DataInputView, what: str) -> list[Any]:
@@ -208,9 +208,9 @@ class Repeated:
 class Record:
     """Parts one after another; a part whose name begins with ``_`` is a constant that values do not have."""
 
-    parts: Mapping[str, Part]
+    parts: Mapping[str, Codec]
 
-    def __init__(self, **parts: Part) -> None:
+    def __init__(self, **parts: Codec) -> None:
         self.parts = parts
 
     def read(self, view: DataInputView, what: str) -> dict[str, Any]:
@@ -221,7 +221,7 @@ class Record:
         for name, part in self.parts.items():
             part.write(view, value.get(name) if name.startswith("_") else value[name])
 
-    def with_parts(self, **parts: Part) -> Record:
+    def with_parts(self, **parts: Codec) -> Record:
         """Return a record with more parts behind these."""
         return Record(**{**self.parts, **parts})
 
@@ -248,7 +248,7 @@ class Coded:
 class Variants:
     """A number, and the part that it stands for. The number becomes field ``field`` of the value, a record."""
 
-    parts: Mapping[int, Part]
+    parts: Mapping[int, Codec]
     field: str = "version"
     number: Number = I32
     sized: ClassVar[bool] = False
@@ -275,13 +275,13 @@ class Versioned(Variants):
 
 
 #: A length and bytes.
-BLOB = Sized(Rest())
+BLOB = Sized(RemainingBytes())
 #: Version, length and bytes of another serializer: kept as they are.
 VERSIONED_BLOB = Record(version=I32, data=BLOB)
 UTF, FLAG = Utf(), Flag()
 
 
-def reader(versions: Mapping[int, Part], what: str) -> Callable[[int, DataInputView], Any]:
+def reader(versions: Mapping[int, Codec], what: str) -> Callable[[int, DataInputView], Any]:
     """Return the function that reads a payload of some versions; it raises ValueError for another version."""
 
     def read(version: int, view: DataInputView) -> Any:
@@ -292,7 +292,7 @@ def reader(versions: Mapping[int, Part], what: str) -> Callable[[int, DataInputV
     return read
 
 
-def writer(versions: Mapping[int, Part]) -> Callable[[int, Any, DataOutputView], None]:
+def writer(versions: Mapping[int, Codec]) -> Callable[[int, Any, DataOutputView], None]:
     """Return the function that writes a payload of some versions."""
 
     def write(version: int, value: Any, view: DataOutputView) -> None:

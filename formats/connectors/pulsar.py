@@ -31,32 +31,32 @@ from pyspark_savepoint.formats.connectors.layouts import (
     I32,
     I64,
     UTF,
+    Codec,
+    CountedList,
     JavaBytes,
     Optional,
-    Part,
     Record,
-    Repeated,
     Sized,
     reader,
     writer,
 )
 
 RANGE = Record(start=I32, end=I32)
-PARTITION = Record(topic=UTF, partition=I32, ranges=Repeated(RANGE))
-_BEHIND: Mapping[str, Part] = {
+PARTITION = Record(topic=UTF, partition=I32, ranges=CountedList(RANGE))
+_BEHIND: Mapping[str, Codec] = {
     "stop_cursor": Sized(JavaBytes()),
     "message_id": Optional(BLOB),
     "transaction": Optional(Record(most=I64, least=I64)),
 }
-SPLIT: Mapping[int, Part] = MappingProxyType(
+SPLIT: Mapping[int, Codec] = MappingProxyType(
     {
         0: Record(topic=UTF, partition=I32, range=RANGE, **_BEHIND),
         1: PARTITION.with_parts(mode=I32, **_BEHIND),
         2: PARTITION.with_parts(**_BEHIND),
     }
 )
-ENUMERATOR: Mapping[int, Part] = MappingProxyType({2: Repeated(PARTITION), 3: Repeated(PARTITION)})
-COMMITTABLE: Mapping[int, Part] = MappingProxyType({1: Record(transaction_most=I64, transaction_least=I64, topic=UTF)})
+ENUMERATOR: Mapping[int, Codec] = MappingProxyType({2: CountedList(PARTITION), 3: CountedList(PARTITION)})
+COMMITTABLE: Mapping[int, Codec] = MappingProxyType({1: Record(transaction_most=I64, transaction_least=I64, topic=UTF)})
 #: Fields of a message id, by number.
 LEDGER, ENTRY, BATCH = 1, 2, 4
 
