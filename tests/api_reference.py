@@ -23,7 +23,7 @@ def main(folder: Path) -> None:
         setattr(pyspark_savepoint, name, getattr(pyspark_savepoint, name))
     warnings.simplefilter("error")
     pdoc.render.configure(docformat="google", show_source=False)
-    # In order: everything, less the rooms, whose public names are there already, and less what is no module of users.
+    # The rooms are excluded, because their public names are already in the first module; so is the command line.
     first, *others = MODULES
     hidden = [f"!{name}" for name in (*rooms(), "pyspark_savepoint.__main__")]
     pdoc.pdoc(first, *hidden, *others, output_directory=folder)
