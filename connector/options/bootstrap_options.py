@@ -95,6 +95,8 @@ def of_flink(options: Mapping[str, str]) -> dict[str, str]:
 
     >>> of_flink({"execution.sorted-inputs.enabled": "false", "parallelism": "2"})
     {'sorted': 'false', 'parallelism': '2'}
+    >>> of_flink({"execution.sorted-shuffles.enabled": "false", "execution.batch-state-backend.enabled": "false"})
+    {'sorted': 'false', 'stateBackend': 'heap'}
     """
     found = {}
     for name, text in options.items():

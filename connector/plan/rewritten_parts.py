@@ -6,15 +6,20 @@ Nothing runs here: the plans are changed so that the entries of such parts are r
 from __future__ import annotations
 
 from dataclasses import replace
+from types import NoneType
+from typing import Any
 
 from pyspark_savepoint.formats.flink_releases import Release, last_with_metadata
-from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import (
+    IncrementalRemoteKeyedStateHandle,
+    KeyGroupsSavepointStateHandle,
+)
 from pyspark_savepoint.formats.metadata.stream_handles import SegmentFileStateHandle
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, OperatorPlan
 from pyspark_savepoint.plan.operator_writer import without_edited
-from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.plan.savepoint_plan import ROCKSDB, SavepointPlan
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.release_fit import (
     Misfit,
@@ -46,23 +51,27 @@ def for_release(plan: SavepointPlan, release: Release, copied: bool) -> Savepoin
     return replace(plan, operators=tuple(operators))
 
 
-def all_portable(plan: SavepointPlan) -> SavepointPlan:
-    """Rewrite keyed state that only one state backend can restore, so that all of it is canonical."""
+def all_portable(plan: SavepointPlan, backend: str | None = None) -> SavepointPlan:
+    """Rewrite keyed state that a state backend, by default any of them, cannot restore, so that it is canonical."""
     return replace(
         plan,
         operators=tuple(
-            operator if is_portable(operator) else with_states(operator).with_rewritten(KEYED)
+            operator if is_portable(operator, backend) else with_states(operator).with_rewritten(KEYED)
             for operator in plan.operators
         ),
     )
 
 
-def is_portable(plan: OperatorPlan) -> bool:
-    """Return whether every state backend can restore the keyed state of the planned operator."""
+def is_portable(plan: OperatorPlan, backend: str | None = None) -> bool:
+    """Return whether a state backend, by default every one, can restore the keyed state of the planned operator.
+
+    The files of a database are RocksDB's. Which backend wrote key groups that are not canonical is not recorded.
+    """
     if plan.base is None or plan.edits_keyed_state:
         return True
-    handles = (subtask.managed_keyed_state for subtask in plan.base.operator.subtasks.values())
-    return all(handle is None or isinstance(handle, KeyGroupsSavepointStateHandle) for handle in handles)
+    kinds: tuple[type[Any], ...] = (KeyGroupsSavepointStateHandle, NoneType)
+    kinds += (IncrementalRemoteKeyedStateHandle,) * (backend == ROCKSDB)
+    return all(isinstance(subtask.managed_keyed_state, kinds) for subtask in plan.base.operator.subtasks.values())
 
 
 def _fit(plan: OperatorPlan, release: Release) -> OperatorFit:

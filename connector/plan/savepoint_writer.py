@@ -80,7 +80,8 @@ class SavepointWriter:
             plan = for_release(plan, release, copied=files == COPY)
         elif not plan.bases:
             _expect_one_kryo(plan, path)
-        plan = all_portable(plan) if portable else plan
+        if portable or plan.state_backend is not None:
+            plan = all_portable(plan, None if portable else plan.state_backend)
         _warn_of_one_backend(plan)
         version = target_version(plan.bases, flink_version)
         return cls(

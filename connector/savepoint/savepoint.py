@@ -13,6 +13,7 @@ Flink: ``SavepointReader``, ``SavepointWriter``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from os import PathLike
 from types import MappingProxyType
@@ -31,7 +32,7 @@ from pyspark_savepoint.options.worker_python import check_worker_python, expect_
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
-from pyspark_savepoint.plan.savepoint_plan import HASHMAP, SavepointPlan, expect_backend
+from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
 from pyspark_savepoint.plan.sink_changes import (
     with_committables_marked,
     with_committables_removed,
@@ -120,7 +121,14 @@ class Savepoint:
         self._context = SavepointContext(spark, plan, path, options)
 
     @classmethod
-    def load(cls, spark: SparkSession, path: str | PathLike[str] = "", **options: Unpack[TableOptions]) -> Savepoint:
+    def load(
+        cls,
+        spark: SparkSession,
+        path: str | PathLike[str] = "",
+        *,
+        state_backend: Literal["hashmap", "rocksdb"] | None = None,
+        **options: Unpack[TableOptions],
+    ) -> Savepoint:
         """Open the snapshot at a path and read its ``_metadata``.
 
         A relative path is relative to the working directory of the driver's JVM, as in Spark; on Connect, to that of
@@ -129,12 +137,14 @@ class Savepoint:
         Args:
             spark: The session, classic or Connect.
             path: The folder of a savepoint or of a retained checkpoint, or its ``_metadata`` file.
+            state_backend: The state backend of the job that restores what is written of it, as in :meth:`create`.
             **options: Options of the data source, which apply to all tables of the snapshot.
 
         Returns:
             The snapshot.
 
         Raises:
+            OptionError: If the state backend restores no canonical savepoint.
             SnapshotNotFoundError: If there is no snapshot at the path; the error names those in folders below.
             CorruptStateError: If ``_metadata`` is damaged.
 
@@ -145,7 +155,9 @@ class Savepoint:
         """
         expect_session(spark, "Savepoint.load(spark, path)")
         check_worker_python(spark)
-        return cls._loaded(spark, located(spark, snapshot_path(path)), to_options(options))
+        expect_backend(state_backend)
+        loaded = cls._loaded(spark, located(spark, snapshot_path(path)), to_options(options))
+        return cls(spark, replace(loaded.plan, state_backend=state_backend), loaded.path, loaded.options)
 
     @classmethod
     def _loaded(cls, spark: SparkSession, path: str, texts: Mapping[str, str]) -> Savepoint:
@@ -206,8 +218,9 @@ class Savepoint:
             spark: The session, classic or Connect.
             max_parallelism: The number of key groups of the operators that will be added, 1 to 32768.
             state_backend: The state backend of the job that restores it. State is written in the canonical format,
-                which is the same for ``hashmap`` and ``rocksdb``; ``forst`` restores none. For ``hashmap``,
-                operators that are taken from other savepoints get the canonical format too.
+                which is the same for ``hashmap`` and ``rocksdb``; ``forst`` restores none. Operators that are taken
+                from other savepoints get it too, if their files are not canonical; for ``rocksdb`` files of its
+                own databases stay as they are.
 
         Returns:
             The savepoint.
@@ -1723,7 +1736,6 @@ class Savepoint:
                 remedy="add one: with_operator(uid, ...)",
             )
         self.plan.refuse_same_ids()
-        portable = portable or self.plan.state_backend == HASHMAP
         if checkpoint_id is not None and not 0 <= checkpoint_id < 1 << 63:
             raise OptionError("a checkpoint id is a number from 0", found=checkpoint_id)
         version = None if flink_version is None else parse_flink_version(str(flink_version))

@@ -9,6 +9,7 @@ import pytest
 
 from pyspark_savepoint import Savepoint
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.options.operators import identifier_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,11 +27,24 @@ def test_a_backend_that_cannot_restore_it_is_refused(backend: Any, message: str)
     assert "rocksdb" in caught.value.facts["remedy"]
 
 
-def test_files_of_rocksdb_become_canonical_for_hashmap(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
-    native = Savepoint.load(spark, str(corpus / "lab" / "2.2.1-rocksdb-native" / "savepoint"))
-    for backend, portable in (("hashmap", True), ("rocksdb", False)):
+def test_what_a_backend_cannot_restore_becomes_canonical(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
+    """``Savepoint.load(env, path, backend)`` of FLIP-43: files of RocksDB stay for RocksDB, those of the heap never."""
+    for base, backend, portable in (
+        ("2.2.1-rocksdb-native", "hashmap", True),
+        ("2.2.1-rocksdb-native", "rocksdb", False),
+        ("1.20.5-hashmap-native", "rocksdb", True),
+    ):
+        native = Savepoint.load(spark, str(corpus / "lab" / base / "savepoint"))
         created = Savepoint.create(spark, max_parallelism=128, state_backend=backend)  # type: ignore[arg-type]
-        path = str(tmp_path / backend)
+        path = str(tmp_path / f"{base}-{backend}")
         written = created.with_operator("kv-long", native).write(path)
-        assert written.is_portable is portable
+        assert written.is_portable is portable, (base, backend)
         assert written.keyed_state("kv-long").count() == native.keyed_state("kv-long").count()
+    with pytest.raises(OptionError, match="forst restores no canonical savepoint"):
+        Savepoint.load(spark, path, state_backend="forst")  # type: ignore[arg-type]
+    loaded = Savepoint.load(spark, native.path or "", state_backend="rocksdb")
+    kept = identifier_of("kv-long").operator_id
+    for operator in loaded.plan.operators:
+        if operator.identifier.operator_id != kept:
+            loaded = loaded.remove_operator(operator.identifier)
+    assert loaded.write(str(tmp_path / "loaded")).is_portable
