@@ -21,9 +21,9 @@ pytestmark = pytest.mark.spark
     ("backend", "message"),
     [("forst", "forst restores no canonical savepoint"), ("rocksbd", "there is no such state backend")],
 )
-def test_a_backend_that_cannot_restore_it_is_refused(backend: Any, message: str) -> None:
+def test_a_backend_that_cannot_restore_it_is_refused(spark: SparkSession, backend: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message) as caught:
-        Savepoint.create(None, state_backend=backend)  # type: ignore[arg-type]
+        Savepoint.create(spark, state_backend=backend)
     assert "rocksdb" in caught.value.facts["remedy"]
 
 
