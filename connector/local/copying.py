@@ -1,6 +1,7 @@
 """Copies of a snapshot's files in a new savepoint, and its publication: by this process, several files at a time.
 
-``Savepoint.write`` uses it for untouched operators; :func:`copy_snapshot` for a whole snapshot, without Spark.
+``Savepoint.write`` uses it for untouched operators that are small (``plan.copy_tasks``); :func:`copy_snapshot` for a
+whole snapshot, without Spark.
 """
 
 from __future__ import annotations
@@ -70,14 +71,22 @@ def to_free_path(path: str) -> Staging:
     return staging
 
 
-def publish(staging: Staging, assembled: Callable[[], CheckpointMetadata], relocation: Relocation) -> None:
-    """Write the files of a new savepoint, copies last, and then its metadata; on failure, remove everything."""
+def publish(
+    staging: Staging,
+    assembled: Callable[[], CheckpointMetadata],
+    relocation: Relocation,
+    copy: Callable[[Sequence[FileCopy], Staging], None] | None = None,
+) -> None:
+    """Write the files of a new savepoint, copies last, and then its metadata; on failure, remove everything.
+
+    ``copy`` copies files, by default in this process.
+    """
     existed = staging.filesystem.info(staging.directory) is not None
     published = False
     try:
         staging.filesystem.create_directory(staging.pending)
         metadata = assembled()
-        copy_files(list(relocation.copies.values()), staging)
+        (copy or copy_files)(list(relocation.copies.values()), staging)
         names = sorted(relative_files(metadata))
         staging.adopt(names)
         data = with_manifest(write_metadata(metadata), staging.checksums(names), uids_beside(metadata))

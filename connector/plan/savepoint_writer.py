@@ -3,7 +3,8 @@
 ::
 
     1  edited parts      each one a write of the data source, which creates a fragment in the pending folder
-    2  untouched parts   their files are copied (``files="copy"``), or referred to where they are (``"reference"``)
+    2  untouched parts   their files are copied (``files="copy"``), by tasks if they are large, or referred to where
+                         they are (``"reference"``)
        renamed states    their files are copied with new headers
     3  ``_metadata``     assembled and published, if the path is still free
 """
@@ -11,6 +12,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -29,8 +31,9 @@ from pyspark_savepoint.formats.snapshot.changes import (
     without_empty_segments,
 )
 from pyspark_savepoint.formats.snapshot.publication import Staging
-from pyspark_savepoint.formats.snapshot.relocation import Relocation, referenced
+from pyspark_savepoint.formats.snapshot.relocation import FileCopy, Relocation, referenced
 from pyspark_savepoint.local.copying import publish, to_free_path
+from pyspark_savepoint.plan.copy_tasks import copy_large
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.plan.operator_writer import OperatorWriter, without_edited
 from pyspark_savepoint.plan.renamed_states import renamed_state
@@ -90,7 +93,11 @@ class SavepointWriter:
 
     def run(self) -> None:
         """Write the savepoint; on failure, remove everything."""
-        publish(self.staging, self._assembled, self.relocation)
+        publish(self.staging, self._assembled, self.relocation, self._copy)
+
+    def _copy(self, copies: Sequence[FileCopy], staging: Staging) -> None:
+        edited = any(plan.edits_keyed_state for plan in self.plan.operators)
+        copy_large(self.spark, copies, staging, shared=edited)
 
     def _assembled(self) -> CheckpointMetadata:
         kept = [self._kept(plan) for plan in self.plan.operators]

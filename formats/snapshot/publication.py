@@ -155,6 +155,12 @@ class Staging:
             self.filesystem.create_directory(self.folder)
         return self.filesystem.open_output(self.work_path(name), durable=False)
 
+    def rename_state(self, written: str, name: str) -> None:
+        """Give a finished file of state, and its checksums, another name."""
+        if written != name:
+            self.filesystem.move(self.state_path(written), self.state_path(name))
+            self.filesystem.move(self._checksums_path(written), self._checksums_path(name))
+
     def adopt(self, names: Collection[str]) -> None:
         """Move finished files of state to their final folder: the savepoint, or the pending folder of a part."""
         if self.filesystem.renames:

@@ -1,0 +1,52 @@
+"""Tasks copy the large files of untouched operators: the same savepoint as copies by the driver."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_savepoint import Savepoint
+from pyspark_savepoint.formats.io.byte_source import FileLocation
+from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
+from pyspark_savepoint.formats.snapshot.publication import Staging
+from pyspark_savepoint.formats.snapshot.relocation import FileCopy
+from pyspark_savepoint.plan import copy_tasks
+
+SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
+
+
+@pytest.mark.spark
+def test_tasks_copy_what_the_driver_would(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Savepoint.load(spark, str(SHOP)).with_operator("new", spark.range(10), key="id")
+    plan.write(str(tmp_path / "driver"))
+    monkeypatch.setattr(copy_tasks, "LARGE", 1)
+    monkeypatch.setattr(copy_tasks, "OF_A_TASK", 20_000)
+    by_driver: list[int] = []
+    monkeypatch.setattr(copy_tasks, "copy_files", lambda copies, staging: by_driver.append(len(copies)))
+    plan.write(str(tmp_path / "tasks"))
+    assert not by_driver
+
+    def copies(path: Path) -> list[bytes]:
+        assert not [each for each in path.iterdir() if each.name.startswith(".")]
+        return sorted(each.read_bytes() for each in path.glob("*-copy*"))
+
+    assert copies(tmp_path / "tasks") == copies(tmp_path / "driver") != []
+    written = Savepoint.load(spark, str(tmp_path / "tasks"))
+    assert written.verify().where("status = 'error'").count() == 0
+
+
+def test_two_attempts_of_a_task_do_not_meet(tmp_path: Path) -> None:
+    source = next(each for each in sorted(SHOP.iterdir()) if each.name != "_metadata")
+    location = FileLocation(LocalFileSystem(), str(source), size=source.stat().st_size)
+    staging = Staging.at(str(tmp_path / "new"))
+    copy = FileCopy(location, f"{staging.token}-copy-0")
+    tasks = pickle.loads(pickle.dumps(copy_tasks.CopyTasks([[(0, copy)]], staging)))
+    number = pa.record_batch([pa.array([0])], names=["id"])
+    first, second = (next(tasks(iter([number]))).column(1)[0].as_py() for _ in range(2))
+    assert first != second
+    staging.rename_state(second, copy.name)
+    assert Path(staging.state_path(copy.name)).read_bytes() == source.read_bytes()
