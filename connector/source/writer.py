@@ -54,9 +54,12 @@ class SavepointDataSourceWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the output of all tasks."""
+        from pyspark_savepoint.source.reader import warn
+        from pyspark_savepoint.statebackends.writing.commit.assemble import merge_notes
         from pyspark_savepoint.statebackends.writing.commit.committer import commit
 
         outputs = [message.output for message in messages if isinstance(message, SubtaskStateMessage)]
+        warn(merge_notes(outputs))
         try:
             commit(self.plan, outputs)
         except SavepointError as error:

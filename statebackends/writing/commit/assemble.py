@@ -10,7 +10,7 @@ So the layout of the DataFrame affects only the time that a write takes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import pairwise
@@ -29,8 +29,20 @@ if TYPE_CHECKING:
 
 #: Bytes of rows per subtask if no parallelism was given.
 BYTES_PER_SUBTASK = 64 << 20
+#: Bytes of rows that one process merges in about ten seconds, from which tasks should write the files.
+MUCH = 1 << 30
 #: Number of files written at a time; kernels release the GIL.
 MAX_LANES = 4
+
+
+def merge_notes(outputs: Sequence[TaskOutput]) -> Iterator[str]:
+    """Yield a note for the user if this process has to merge many rows."""
+    size = sum(output.run.size for output in outputs if output.run is not None)
+    if size >= MUCH:
+        yield (
+            f"one process merges {size / 1e9:.1f} GB of rows, for they are not laid out by key group; with "
+            "key_by(df, 'key', max_parallelism=...) every task writes the file of one subtask"
+        )
 
 
 def assemble_keyed(plan: WritePlan, base: Snapshot | None, outputs: Sequence[TaskOutput]) -> OperatorState:

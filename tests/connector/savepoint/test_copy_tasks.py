@@ -21,7 +21,9 @@ SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint
 
 @pytest.mark.spark
 def test_tasks_copy_what_the_driver_would(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = Savepoint.load(spark, str(SHOP)).with_operator("new", spark.range(10), key="id")
+    plan = Savepoint.load(spark, str(SHOP)).with_operator(
+        "new", spark.range(10).selectExpr("id", "id AS total"), key="id"
+    )
     plan.write(str(tmp_path / "driver"))
     monkeypatch.setattr(copy_tasks, "LARGE", 1)
     monkeypatch.setattr(copy_tasks, "OF_A_TASK", 20_000)

@@ -40,6 +40,7 @@ from pyspark_savepoint.statebackends.writing.commit import assemble, write_task
 from pyspark_savepoint.statebackends.writing.commit.committer import abort, commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
 from pyspark_savepoint.statebackends.writing.files import run_files
+from pyspark_savepoint.statebackends.writing.files.write_results import RunFile, TaskOutput
 from tests.statebackends.writing.written_operators import digests, planned, read, rows_of, write
 
 WINDOWS = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("us", "UTC"))])
@@ -223,6 +224,14 @@ def test_many_runs_are_merged_some_at_a_time(tmp_path: Path, monkeypatch: pytest
     write(tmp_path / "sp", split(table, 11, 5))
     assert read(tmp_path / "sp") == without_empty(table)
     assert not left_over(tmp_path / "sp")
+
+
+def test_a_large_merge_of_one_process_is_said() -> None:
+    runs = [TaskOutput(part, 1, run=RunFile("run", assemble.MUCH // 2, b"")) for part in range(3)]
+    assert not list(assemble.merge_notes(runs[:1]))
+    (note,) = assemble.merge_notes([*runs, TaskOutput(3, 0)])
+    assert "1.6 GB" in note
+    assert "key_by" in note
 
 
 def test_the_size_of_the_state_decides_the_parallelism(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
