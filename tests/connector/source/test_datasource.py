@@ -181,6 +181,19 @@ def test_an_operator_that_is_not_there(read: Any) -> None:
     assert our_frames(text) == ["source/datasource.py"]
 
 
+def test_a_setting_leaves_the_error_alone(spark: SparkSession, read: Any) -> None:
+    setting = "spark.sql.execution.pyspark.udf.hideTraceback.enabled"
+    assert setting in (Path(__file__).parents[3] / "connector" / "README.md").read_text()
+    spark.conf.set(setting, "true")
+    try:
+        text = error_of(lambda: read(uid="acounts"))
+    finally:
+        spark.conf.unset(setting)
+    assert "OperatorNotFoundError: the snapshot has no such operator" in text.splitlines()[0]
+    assert text.count("to do: ") == 1
+    assert our_frames(text) == []
+
+
 def test_options_that_are_wrong(read: Any) -> None:
     text = error_of(lambda: read(udi="accounts", parallelism="0"))
     assert "there is no option 'udi', did you mean 'uid' or 'uids'?" in text
