@@ -28,6 +28,7 @@ from pyspark_savepoint.plan.operator_plan import (
     PlannedState,
     StateInput,
 )
+from pyspark_savepoint.plan.python_inputs import python_name, with_stored_values
 from pyspark_savepoint.plan.session_inputs import with_state_windows
 from pyspark_savepoint.statebackends.model.descriptors import (
     STATE_WINDOW,
@@ -38,8 +39,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
 )
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl
 from pyspark_savepoint.statebackends.model.window_spans import SPAN_COLUMNS
-from pyspark_savepoint.statebackends.python.python_state import PREFIX, shown_name
-from pyspark_savepoint.statebackends.python.resolve import python_states
+from pyspark_savepoint.statebackends.python.python_state import shown_name
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.writing.planning.describe_keyed import describe_keyed
 from pyspark_savepoint.statebackends.writing.planning.describe_operator import describe_operator_state
@@ -127,8 +127,10 @@ def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[
     if there and there[0].kind == OPERATOR:
         kind = None if "kind" in texts else there[0].meta.state_type.lower()
         return _put(plan, frame, _spec(plan, frame, OPERATOR_STATE, texts, state=name, kind=kind), there[0])
+    registered = python_name(plan, there[0].origin if there else name)
+    if registered is not None:
+        return _put_python(plan, registered, frame, texts)
     old = there[0] if there else None
-    _refuse_python(plan, old.name if old is not None else name)
     table = WINDOW_STATE if old is not None and is_namespaced(old.meta) else KEYED_STATE
     spec = _spec(plan, frame, table, texts)
     if table == WINDOW_STATE:
@@ -147,17 +149,22 @@ def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[
     return _put(plan, renamed, spec if exact else _kept(plan, old, spec, texts), old, name, exact)
 
 
-def _refuse_python(plan: OperatorPlan, name: str) -> None:
-    """Raise an error for state of PyFlink, which edits would take for state of Java; df.write encodes it."""
-    opened = plan.base.opened if plan.base is not None else None
-    names = python_states(opened) if opened is not None else []
-    if name in names or PREFIX + name in names:
-        raise UnsupportedStateError(
-            f"state {shown_name(name)!r} is of PyFlink, which with_state does not encode",
+def _put_python(plan: OperatorPlan, name: str, frame: DataFrame, texts: dict[str, str]) -> OperatorPlan:
+    """Return the operator with a state of PyFlink replaced; its registration stays."""
+    said = sorted(SAID & set(texts))
+    if said:
+        raise OptionError(
+            f"option {said[0]!r} does not apply to state of PyFlink",
             operator=plan.label,
-            remedy=f"df.write.format('savepoint') with option('state', '{shown_name(name)}') and mode('overwrite') "
-            "replaces this state of a savepoint, such as of one that write(...) made",
+            remedy="option 'pyTypes' says the types of its values",
         )
+    (old,) = (state for state in plan.states or () if state.name == name and state.kind != TIMERS)
+    window = (WINDOW_COLUMN,) if is_namespaced(old.meta) else ()
+    column = _only_state_column(frame, shown_name(name), ("key", *window, WINDOW_COLUMN), plan.label)
+    stored = with_stored_values(plan, name, column, frame, texts, namespaced=bool(window))
+    left = {option: text for option, text in texts.items() if option != "pyTypes"}
+    spec = _spec(plan, stored, WINDOW_STATE if window else KEYED_STATE, left)
+    return _put(plan, stored, spec, old, name, exact=True)
 
 
 def _spec(
@@ -172,9 +179,9 @@ def _spec(
     refuse_own(texts, OWN_OPTIONS)
     if "pyTypes" in texts:
         raise OptionError(
-            "option 'pyTypes' applies to the data source only",
+            "option 'pyTypes' is for state of PyFlink",
             operator=plan.label,
-            remedy="df.write.format('savepoint').option('pyTypes', ...).mode('overwrite') writes state of PyFlink",
+            remedy="leave it out: the types of this state are those of its snapshot",
         )
     known = plan.base.options if plan.base is not None else {}
     texts = {**{name: known[name] for name in ("classes", "kryoTypes") if name in known}, **texts}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyspark_savepoint import OperatorIdentifier, Savepoint
-from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from tests.statebackends.python.test_pyflink_job import PICKLED_KEYS
 
@@ -38,6 +38,19 @@ def test_pyflink_in_sql_and_back(spark: Any, corpus: Path, tmp_path: Path) -> No
     ).save(str(path))
     assert read(state="v_long").selectExpr("sum(v_long)").first()[0] == sum(range(300)) + 10
     assert read(keys='[[7, "z"]]', state="map").count() == 1
+    operator = OperatorIdentifier.for_uid_hash(PICKLED_KEYS)
     sp = Savepoint.load(spark, str(path))
-    with pytest.raises(UnsupportedStateError, match="of PyFlink, which with_state does not encode"):
-        sp.with_state(OperatorIdentifier.for_uid_hash(PICKLED_KEYS), "v_long", changed)
+    more = changed.selectExpr("key", "v_long + 1 AS v_long").where("key.f0 <> 3")
+    maps = read(state="map").selectExpr("key", "map_concat(map, map('new', -1)) AS map")
+    sp = sp.with_state(operator, "v_long", more, pyTypes="v_long LONG").with_state(operator, "map", maps, pyTypes=TYPES)
+    sp.write(str(tmp_path / "edited"))
+    edited = spark.read.format("savepoint").options(uidHash=PICKLED_KEYS, pyTypes=TYPES).load(str(tmp_path / "edited"))
+    found = {row.key.f0: (row.v_long, row["map"]) for row in edited.select("key", "v_long", "map").collect()}
+    wanted = {row.key.f0: (row.v_long, row["map"]) for row in read(state="v_long,map").collect()}
+    assert found == {
+        number: (None if number == 3 else total + 1, {**mapped, "new": -1})
+        for number, (total, mapped) in wanted.items()
+    }
+    assert edited.schema == read().schema
+    with pytest.raises(OptionError, match="'types' does not apply to state of PyFlink"):
+        sp.with_state(operator, "v_long", changed, types={"v_long": "LONG"})

@@ -1,0 +1,73 @@
+"""Rows for an operator of PyFlink, as Flink stores them: before the edits, which know the registered types alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.options.schema import arrow_schema, spark_schema
+from pyspark_savepoint.plan.operator_plan import OperatorPlan
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.python.python_rows import PythonRows
+from pyspark_savepoint.statebackends.python.python_state import PREFIX, shown_name
+from pyspark_savepoint.statebackends.python.resolve import is_python_operator, python_states
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+
+KEY = "key"
+
+
+@dataclass(frozen=True)
+class PythonEncoder:
+    """Task of ``mapInArrow`` that converts rows of PyFlink's."""
+
+    rows: PythonRows
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the converted batches."""
+        for batch in batches:
+            yield self.rows.batch(batch)
+
+
+def python_name(plan: OperatorPlan, name: str) -> str | None:
+    """Return the name under which PyFlink registers a state of the operator; None for a state of Java's."""
+    opened = _opened(plan)
+    registered = PREFIX + shown_name(name)
+    return registered if opened is not None and registered in python_states(opened) else None
+
+
+def with_stored_values(
+    plan: OperatorPlan, name: str, column: str, frame: DataFrame, texts: Mapping[str, str], *, namespaced: bool
+) -> DataFrame:
+    """Return rows of a state of PyFlink with the column that Flink stores, under its registered name."""
+    opened = _opened(plan)
+    assert opened is not None
+    if "key" in texts:
+        raise OptionError(
+            "option 'key' is not for operators of PyFlink", operator=plan.label, remedy=f"name the column {KEY!r}"
+        )
+    shown = shown_name(name)
+    named = frame.withColumnRenamed(column, shown)
+    schema = arrow_schema(named.schema)
+    request = TableRequest(opened.savepoint.path, py_types=texts.get("pyTypes"))
+    return _converted(named, PythonRows.of(opened, request, schema, KEY, namespaced))
+
+
+def with_stored_keys(plan: OperatorPlan, keys: DataFrame) -> DataFrame:
+    """Return keys as Flink stores them; those of operators of Java as they are."""
+    opened = _opened(plan)
+    if opened is None or not is_python_operator(opened) or keys.columns != [KEY]:
+        return keys
+    request = TableRequest(opened.savepoint.path)
+    return _converted(keys, PythonRows.of(opened, request, arrow_schema(keys.schema), KEY, namespaced=False))
+
+
+def _converted(frame: DataFrame, rows: PythonRows) -> DataFrame:
+    return frame.mapInArrow(PythonEncoder(rows), spark_schema(rows.schema(arrow_schema(frame.schema))))
+
+
+def _opened(plan: OperatorPlan) -> OpenOperator | None:
+    return plan.base.opened if plan.base is not None else None
