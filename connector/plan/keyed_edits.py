@@ -32,6 +32,7 @@ from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.options.plan_option import parse_read_plan, read_plan
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
+from pyspark_savepoint.plan.python_inputs import python_key_type, with_stored_keys
 from pyspark_savepoint.source.given_source import format_of
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY
@@ -90,12 +91,13 @@ def with_keys_deleted(spark: SparkSession, plan: OperatorPlan, keys: DataFrame |
     if plan.key_serializer is None:
         raise StateNotFoundError("the operator has no keyed state", operator=plan.label)
     refuse_raw_state(plan, "deleted")
-    keys = keys if isinstance(keys, DataFrame) else _listed_keys(spark, plan, plan.key_serializer, keys)
+    kind = python_key_type(plan) or plan.key_serializer.arrow_type(PLAIN)
+    keys = with_stored_keys(plan, keys if isinstance(keys, DataFrame) else _listed_keys(spark, plan, kind, keys))
     key_columns(plan.key_serializer, arrow_schema(keys.schema), plan.label)
     return plan.with_deleted_keys(keys)
 
 
-def _listed_keys(spark: SparkSession, plan: OperatorPlan, serializer: TypeSerializer, keys: object) -> DataFrame:
+def _listed_keys(spark: SparkSession, plan: OperatorPlan, kind: pa.DataType, keys: object) -> DataFrame:
     """Return a table of keys that are given as a list."""
     if not isinstance(keys, list | tuple | set | frozenset | range):
         raise OptionError(
@@ -104,7 +106,6 @@ def _listed_keys(spark: SparkSession, plan: OperatorPlan, serializer: TypeSerial
             found=type(keys).__name__,
             remedy="remove_keys(uid, [1, 2]), or remove_keys(uid, rows.select('key'))",
         )
-    kind = serializer.arrow_type(PLAIN)
     column = pa.array([from_json(key, kind, "key") for key in keys], kind)
     schema = spark_schema(pa.schema([pa.field("key", kind)]))
     return spark.createDataFrame([(key,) for key in column.to_pylist()], schema)

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
-from pyspark_savepoint.statebackends.python.python_state import PREFIX, shown_name
-from pyspark_savepoint.statebackends.python.resolve import is_python_operator, python_states
+from pyspark_savepoint.statebackends.python.python_state import PREFIX, shown_name, unwrapped
+from pyspark_savepoint.statebackends.python.resolve import is_python_operator, python_key, python_states
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 KEY = "key"
@@ -54,6 +55,18 @@ def with_stored_values(
     schema = arrow_schema(named.schema)
     request = TableRequest(opened.savepoint.path, py_types=texts.get("pyTypes"))
     return _converted(named, PythonRows.of(opened, request, schema, KEY, namespaced))
+
+
+def python_key_type(plan: OperatorPlan) -> pa.DataType | None:
+    """Return the type of a PyFlink operator's keys as the job has them; None for other operators."""
+    opened = _opened(plan)
+    if opened is None or not is_python_operator(opened):
+        return None
+    key = python_key(opened, TableRequest(opened.savepoint.path))
+    inner = unwrapped(key.wrapped) if key is not None else None
+    if key is None or inner is None:
+        return None
+    return key.pickled or inner.arrow_type(DecodeOptions())
 
 
 def with_stored_keys(plan: OperatorPlan, keys: DataFrame) -> DataFrame:
