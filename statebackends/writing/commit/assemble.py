@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: Bytes of rows per subtask if no parallelism was given.
 BYTES_PER_SUBTASK = 64 << 20
-#: Bytes of rows that one process merges in about ten seconds, from which tasks should write the files.
+#: Bytes of rows from which tasks should write the files, and not one process.
 MUCH = 1 << 30
 #: Number of files written at a time; kernels release the GIL.
 MAX_LANES = 4
