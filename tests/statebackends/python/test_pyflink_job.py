@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import re
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from pyspark_savepoint.formats.variant import VARIANT
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.open_table import open_table
 
+#: The same job on PyFlink 2.2.1.
+OF_FLINK_2 = Path(__file__).parents[2] / "oracle" / "savepoints" / "pyflink" / "2.2.1.tar.xz"
 STRING_KEYS, PICKLED_KEYS, TUPLE_KEYS = (
     "43487588459d4ffdd9542da2da8250dd",
     "f6108bddb22b242a688a7098e3b65f59",
@@ -129,6 +132,18 @@ def test_every_value_is_what_the_job_put_there(table: Callable[..., Any], uid: s
 
     assert not found.warnings
     assert by_key(rows_of(found, 3)) == {key: expected(mine) for key, mine in elements.items()}
+
+
+def test_every_value_of_a_job_of_flink_2_is_what_it_put_there(tmp_path: Path) -> None:
+    with tarfile.open(OF_FLINK_2) as archive:
+        archive.extractall(tmp_path, filter="data")
+    for given, uid in ((STRING_KEYS, "py-string"), (PICKLED_KEYS, "py-pickled-key"), (TUPLE_KEYS, "py-tuple-key")):
+        options = {"path": str(tmp_path), "uid": uid, "pyTypes": TYPES}
+        found = open_table(SavepointReadOptions.parse(options).request())
+        elements: dict[str, list[int]] = {}
+        for i in range(300):
+            elements.setdefault(repr(key_of(given, i)), []).append(i)
+        assert by_key(rows_of(found)) == {key: expected(mine) for key, mine in elements.items()}
 
 
 def test_what_the_bytes_prove_is_decoded_and_the_rest_is_named(table: Callable[..., Any]) -> None:
