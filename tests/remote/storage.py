@@ -73,8 +73,6 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     # Else every answer on a connection that is kept waits 40 ms for an acknowledgement.
     disable_nagle_algorithm = True
-    # An answer goes out at once: Azure's client ends the process where headers and body come apart.
-    wbufsize = 1 << 16
     server: FaultyProxy
 
     def log_message(self, *_: Any) -> None:
@@ -155,7 +153,6 @@ class _Handler(BaseHTTPRequestHandler):
             for low in range(0, len(data), 1 << 14):
                 time.sleep(0.01)
                 self.wfile.write(data[low : low + (1 << 14)])
-                self.wfile.flush()
         elif self.command != "HEAD":
             self.wfile.write(data)
 
