@@ -86,8 +86,8 @@ def _without_operator(request: TableRequest) -> Table:
             path=request.path,
             remedy="name it with 'uid', 'uidHash' or 'operatorName'; the path without options lists all operators",
         )
-    # For a folder of several snapshots, list them instead of raising an error.
-    if len(find_snapshots(request.path, depth=0)) != 1 and len(find_snapshots(request.path)) > 1:
+    # For a folder of snapshots, list them instead of raising an error.
+    if len(find_snapshots(request.path, depth=0)) != 1 and find_snapshots(request.path):
         refuse_useless("snapshots", sorted(request.given), path=request.path)
         return _catalog_table(request, "snapshots")
     refuse_useless("states", sorted(request.given), path=request.path)
