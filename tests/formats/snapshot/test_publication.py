@@ -16,6 +16,7 @@ from pyarrow import fs as arrow_fs
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, OutputError, SavepointError, SavepointWarning
 from pyspark_savepoint.formats.io import outputs
+from pyspark_savepoint.formats.io.arrow_outputs import ArrowOutputFile
 from pyspark_savepoint.formats.io.conditional_store import ConditionalStore
 from pyspark_savepoint.formats.io.filesystem import ArrowFileSystem, LocalFileSystem
 from pyspark_savepoint.formats.io.snapshot_files import Published, SnapshotFileSystem
@@ -41,6 +42,10 @@ class OnDisk(ArrowFileSystem):
 
     def connected(self) -> tuple[arrow_fs.FileSystem, str]:
         return arrow_fs.LocalFileSystem(), ""
+
+    def open_output(self, path: str, *, durable: bool = True) -> ArrowOutputFile:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)  # as object stores have it: a file makes its folders
+        return super().open_output(path, durable=durable)
 
     def conditional(self) -> ConditionalStore:
         raise LookupError("a local file system has no conditions")
@@ -87,9 +92,8 @@ def test_a_new_file_replaces_none(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
-@systems
-def test_folders_come_and_go(tmp_path: Path, system: SnapshotFileSystem) -> None:
-    folder = str(tmp_path / "a" / "b")
+def test_folders_come_and_go(tmp_path: Path) -> None:
+    system, folder = LocalFileSystem(), str(tmp_path / "a" / "b")
     system.create_directory(folder)
     system.create_directory(folder)
     system.delete_empty_directory(str(tmp_path / "a"))
@@ -98,6 +102,17 @@ def test_folders_come_and_go(tmp_path: Path, system: SnapshotFileSystem) -> None
     assert names(tmp_path) == ["a"]
     system.delete_directory(str(tmp_path / "a"))
     system.delete_directory(str(tmp_path / "a"))
+    system.delete_file(str(tmp_path / "none"))
+    assert names(tmp_path) == []
+
+
+def test_object_stores_have_folders_of_files_only(tmp_path: Path) -> None:
+    system, folder = SYSTEMS[1], str(tmp_path / "a")
+    system.create_directory(folder)
+    assert names(tmp_path) == []
+    system.open_output(f"{folder}/b").close()
+    system.delete_directory(folder)
+    system.delete_directory(folder)
     system.delete_file(str(tmp_path / "none"))
     assert names(tmp_path) == []
 
