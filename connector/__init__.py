@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
     from pyspark_savepoint.functions.operator_transformation import OperatorTransformation
+    from pyspark_savepoint.local.local_history import LocalHistory, open_history
     from pyspark_savepoint.local.local_savepoint import LocalSavepoint
     from pyspark_savepoint.local.local_savepoint import open_savepoint as open  # noqa: A004
     from pyspark_savepoint.local.local_table import LocalTable
@@ -113,6 +114,7 @@ __all__ = [
     "KeyedStateBootstrapFunction",
     "KeyedStateReaderFunction",
     "ListStateDescriptor",
+    "LocalHistory",
     "LocalSavepoint",
     "LocalTable",
     "MapStateDescriptor",
@@ -152,6 +154,7 @@ __all__ = [
     "history",
     "key_by",
     "open",
+    "open_history",
     "operator_ids",
     "register",
     "show_progress",
@@ -217,9 +220,11 @@ _LAZY = {
     **{name: (f"{_FUNCTIONS}.{module}", name) for module, names in _OF_FUNCTIONS.items() for name in names},
     "OperatorTransformation": ("pyspark_savepoint.functions.operator_transformation", "OperatorTransformation"),
     "UserFunctionError": ("pyspark_savepoint.formats.errors", "UserFunctionError"),
+    "LocalHistory": ("pyspark_savepoint.local.local_history", "LocalHistory"),
     "LocalSavepoint": ("pyspark_savepoint.local.local_savepoint", "LocalSavepoint"),
     "LocalTable": ("pyspark_savepoint.local.local_table", "LocalTable"),
     "open": ("pyspark_savepoint.local.local_savepoint", "open_savepoint"),
+    "open_history": ("pyspark_savepoint.local.local_history", "open_history"),
     "DefaultSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),
     "key_by": ("pyspark_savepoint.source.distribution", "key_by"),
     "OperatorIdentifier": ("pyspark_savepoint.formats.metadata.identifiers", "OperatorIdentifier"),

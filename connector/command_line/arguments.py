@@ -150,8 +150,20 @@ COMMANDS = (
     Command(
         "offsets",
         "show where the sources continue: topic or stream, partition, next position",
-        (PATH, UID, READ_OPTION),
-        ("offsets /savepoints/savepoint-2f1a3c", "offsets s3://bucket/checkpoints/chk-42 orders-source --json"),
+        (
+            PATH,
+            UID,
+            argument(
+                "--history", action="store_true", help="the path is a folder: of each snapshot below it, oldest first"
+            ),
+            argument("--last", type=int, metavar="N", help="with --history: only the newest N snapshots"),
+            READ_OPTION,
+        ),
+        (
+            "offsets /savepoints/savepoint-2f1a3c",
+            "offsets s3://bucket/checkpoints/chk-42 orders-source --json",
+            "offsets /checkpoints/7d2e --history --last 10",
+        ),
     ),
     Command(
         "set-offsets",

@@ -14,9 +14,10 @@ from pyspark_savepoint.command_line.output import Output, Row, first_rows
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.local.local_history import history_of
 from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.local.texts import readable_size
-from pyspark_savepoint.options.operators import identifier_of
+from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import snapshot_path
@@ -32,14 +33,6 @@ def table_of(arguments: Namespace, output: Output, **options: Any) -> LocalTable
     for warning in table.warnings:
         output.remark(f"warning: {warning}")
     return table
-
-
-def operator_options(uid: str | None) -> dict[str, str]:
-    """Return the option that names an operator."""
-    if uid is None:
-        return {}
-    identifier = identifier_of(uid)
-    return {"uid": identifier.uid} if identifier.uid is not None else {"uidHash": identifier.operator_id.hex}
 
 
 def ls(arguments: Namespace, output: Output) -> int:
@@ -147,10 +140,21 @@ def heaviest(arguments: Namespace, output: Output) -> int:
 
 
 def offsets(arguments: Namespace, output: Output) -> int:
-    """Show the positions at which sources continue, by stream and partition."""
-    table = table_of(arguments, output, table="offsets", **operator_options(arguments.uid))
-    columns = ("operator", "connector", "stream", "partition", "position", "subtask")
-    rows = sorted(table.rows(), key=_by_partition)
+    """Show the positions at which sources continue, by stream and partition; with ``--history`` of each snapshot."""
+    columns: tuple[str, ...] = ("operator", "connector", "stream", "partition", "position", "subtask")
+    if arguments.history:
+        options = to_options({**read_options(arguments), "table": "offsets"})
+        history = history_of(absolute(arguments.path), operator_options(arguments.uid), arguments.last, options)
+        for warning in history.warnings:
+            output.remark(f"warning: {warning}")
+        rows = sorted(history.rows(), key=lambda row: (row["checkpoint_id"], row["snapshot"], _by_partition(row)))
+        columns = ("checkpoint_id", *columns)
+    elif arguments.last is not None:
+        raise UsageError("--last takes the newest snapshots of a folder", remedy="add --history")
+    else:
+        rows = sorted(
+            table_of(arguments, output, table="offsets", **operator_options(arguments.uid)).rows(), key=_by_partition
+        )
     output.table(columns, map(_named, rows), all_columns=True)
     if not rows:
         output.say("no source of a known kind has splits")

@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.local.migrating import Migration, MigrationArguments, migration_of, names_of
 from pyspark_savepoint.local.offset_changes import OffsetChange
-from pyspark_savepoint.options.operators import identifier_of
+from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text, snapshot_path
@@ -94,7 +94,7 @@ class LocalSavepoint:
             sp.table("timers", uid="accounts").to_arrow()
 
         """
-        given = to_options({**_operator(uid), **options, "table": name})
+        given = to_options({**operator_options(uid), **options, "table": name})
         parsed = SavepointReadOptions.parse({**inheriting(self.options, given), "path": self.path})
         table = LocalTable.of(parsed)
         for warning in table.warnings:
@@ -237,11 +237,3 @@ class LocalSavepoint:
         return migration_of(
             self.snapshot(), flink, classes=known.get("classes"), types=known.get("types"), types_from=new_job
         )
-
-
-def _operator(uid: str | OperatorIdentifier | None) -> dict[str, str]:
-    """Return the option that names an operator."""
-    if uid is None:
-        return {}
-    identifier = identifier_of(uid)
-    return {"uid": identifier.uid} if identifier.uid is not None else {"uidHash": identifier.operator_id.hex}

@@ -17,8 +17,50 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+class RowsInArrow:
+    """Rows that Arrow and pandas take, and libraries that read Arrow streams: ``polars.DataFrame(rows)``."""
+
+    #: The Arrow schema of every batch.
+    schema: pa.Schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches of :attr:`schema`."""
+        raise NotImplementedError
+
+    def to_arrow(self) -> pa.Table:
+        """Return all rows, in memory.
+
+        Returns:
+            An Arrow table of the rows.
+
+        Raises:
+            SavepointError: If the state cannot be read.
+
+        """
+        return pa.Table.from_batches(self.batches(), self.schema)
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """Return all rows as a pandas DataFrame; pandas must be installed.
+
+        Args:
+            **options: Those of ``pyarrow.Table.to_pandas``.
+
+        Returns:
+            The rows.
+
+        Raises:
+            SavepointError: If the state cannot be read.
+
+        """
+        return self.to_arrow().to_pandas(**options)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export the rows as a stream of Arrow's C data interface."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches()).__arrow_c_stream__(requested_schema)
+
+
 @dataclass(frozen=True)
-class LocalTable:
+class LocalTable(RowsInArrow):
     """A table of a snapshot: its columns are known, its rows are read when they are asked for.
 
     Libraries that read Arrow streams take the table itself: ``polars.DataFrame(table)``, ``duckdb.from_arrow``.
@@ -97,37 +139,6 @@ class LocalTable:
                         yield from batch.to_pylist()
         except SavepointError as error:
             raise error.with_traceback(None) from None
-
-    def to_arrow(self) -> pa.Table:
-        """Return all rows, in memory.
-
-        Returns:
-            An Arrow table of :attr:`schema`.
-
-        Raises:
-            SavepointError: If the state cannot be read.
-
-        """
-        return pa.Table.from_batches(self.batches(), self.schema)
-
-    def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """Return all rows as a pandas DataFrame; pandas must be installed.
-
-        Args:
-            **options: Those of ``pyarrow.Table.to_pandas``.
-
-        Returns:
-            The rows.
-
-        Raises:
-            SavepointError: If the state cannot be read.
-
-        """
-        return self.to_arrow().to_pandas(**options)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the rows as a stream of Arrow's C data interface."""
-        return pa.RecordBatchReader.from_batches(self.schema, self.batches()).__arrow_c_stream__(requested_schema)
 
 
 def _plain(value: object) -> object:

@@ -11,6 +11,14 @@ UID_HASH = re.compile(r"[0-9a-f]{32}")
 OperatorRef = str | OperatorIdentifier
 
 
+def operator_options(named: OperatorRef | None) -> dict[str, str]:
+    """Return the option of the data source that names an operator; none for all operators."""
+    if named is None:
+        return {}
+    identifier = identifier_of(named)
+    return {"uid": identifier.uid} if identifier.uid is not None else {"uidHash": identifier.operator_id.hex}
+
+
 def identifier_of(named: OperatorRef) -> OperatorIdentifier:
     """Return the identifier for a uid, or for a uid hash of 32 lower-case hex digits.
 

@@ -7,8 +7,9 @@ from functools import reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
-from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, SnapshotNotFoundError, did_you_mean
+from pyspark_savepoint.formats.errors import did_you_mean
 from pyspark_savepoint.formats.io.storage_options import OPTION
+from pyspark_savepoint.local.local_history import CHECKPOINT_ID, SNAPSHOT, expect_last, none_has_it, readable
 from pyspark_savepoint.options.option_values import option_name, to_options
 from pyspark_savepoint.options.paths import located
 from pyspark_savepoint.options.worker_python import expect_session
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pyspark_savepoint.options.keywords import SnapshotOptions
-
-CHECKPOINT_ID, SNAPSHOT = "checkpoint_id", "snapshot"
 
 
 def history(
@@ -57,10 +56,7 @@ def history(
 
     """
     expect_session(spark, "pyspark_savepoint.history(spark, folder)")
-    if last is not None and last < 1:
-        raise OptionError(
-            "argument 'last' must be at least 1: it is the number of newest snapshots to read", found=last
-        )
+    expect_last(last)
     storage: dict[str, Any] = {name: text for name, text in to_options(options).items() if name == OPTION}
     chosen_options = {name: value for name, value in options.items() if option_name(name) != OPTION}
     found = _snapshots(spark, located(spark, folder), storage)
@@ -69,12 +65,7 @@ def history(
         having = [(number, sp) for number, sp in loaded if sp.plan.find(uid) is not None]
         if not having:
             known = sorted({plan.label for _, sp in loaded for plan in sp.plan.operators})
-            raise OperatorNotFoundError(
-                f"none of {len(loaded)} snapshots has such an operator",
-                path=str(folder),
-                operator=uid,
-                remedy=did_you_mean(uid, known),
-            )
+            raise none_has_it(len(loaded), str(folder), uid, did_you_mean(uid, known))
         loaded = having
     else:
         chosen_options = {"table": "metadata", **chosen_options}
@@ -86,10 +77,7 @@ def history(
 def _snapshots(spark: SparkSession, folder: str, storage: Mapping[str, str]) -> list[tuple[int, str]]:
     """Return checkpoint id and path of the readable snapshots, oldest first."""
     rows = spark.read.format("savepoint").options(table="snapshots", **storage).load(folder).collect()
-    found = [(row["checkpoint_id"], row["path"]) for row in rows if row["problem"] is None]
-    if not found:
-        raise SnapshotNotFoundError("no snapshot below this folder can be read", path=folder)
-    return sorted(found)
+    return readable(rows, folder)
 
 
 def _of_snapshot(savepoint: Savepoint, number: int, uid: str | None, options: dict[str, Any]) -> DataFrame:

@@ -99,6 +99,28 @@ def test_offsets_are_shown_by_partition(run: Run, corpus: Path) -> None:
     assert len(run("offsets", path, "source", "--json").records) == 5
 
 
+def test_offsets_of_retained_checkpoints_are_the_progress_of_the_job(run: Run, corpus: Path, tmp_path: Path) -> None:
+    (path,) = (corpus / "connectors" / "2.3.0-kafka-v5.0.0").glob("savepoint-*")
+    job = tmp_path / "job"
+    for number, to in ((41, "10"), (42, "25")):
+        run("set-offsets", path, job / f"chk-{number}", "source", "--set", f"orders-1={to}")
+    lines = run("offsets", job, "source", "--history").out.splitlines()
+    assert lines[0].split()[:2] == ["checkpoint", "id"]
+    assert sorted(line.split()[5] for line in lines if " orders " in line and line.split()[4] == "1") == ["10", "25"]
+    assert len(lines) == 1 + 2 * 5
+    newest = run("offsets", job, "--history", "--last", 1, "--json").records
+    assert {row["snapshot"] for row in newest} == {str(job / "chk-42")}
+    for given, told in (
+        ((job, "--last", 1), "add --history"),
+        ((job, "--history", "--last", 0), "at least 1"),
+        ((job, "nobody", "--history"), "none of 2 snapshots has such an operator"),
+        ((tmp_path / "nothing", "--history"), "no file or folder"),
+    ):
+        done = run("offsets", *given)
+        assert done.code == 2
+        assert told in done.err
+
+
 def test_what_is_not_there_is_said(run: Run, shop: Path, corpus: Path, tmp_path: Path) -> None:
     done = run("export", shop, "accounts", "--file", tmp_path / "nothing" / "accounts.parquet")
     assert (done.code, done.err.splitlines()[0]) == (2, "error: there is no such folder")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,26 @@ timers = sp.timers("accounts").to_arrow().num_rows
 assert "numba" in sys.modules
 print(json.dumps([states.num_rows, accounts, timers]))
 """
+
+
+def test_a_table_of_all_snapshots_below_a_folder(tmp_path: Path) -> None:
+    for number in (1, 2):
+        shutil.copytree(SHOP, tmp_path / f"chk-{number}")
+    (tmp_path / "chk-3").mkdir()
+    (tmp_path / "chk-3" / "_metadata").write_bytes(b"damaged")
+    accounts = pyspark_savepoint.open_history(tmp_path, "accounts", state="total").to_arrow()
+    assert accounts.schema.names == ["checkpoint_id", "snapshot", "key", "total"]
+    assert accounts.num_rows == 400
+    assert set(accounts["snapshot"].to_pylist()) == {str(tmp_path / "chk-1"), str(tmp_path / "chk-2")}
+    assert pyspark_savepoint.open_history(tmp_path, "accounts", last=1, state="total").to_arrow().num_rows == 200
+    metadata = pyspark_savepoint.open_history(tmp_path)
+    assert list(metadata.rows()) == metadata.to_arrow().to_pylist()
+    assert metadata.schema.names.count("checkpoint_id") == 1
+    with pytest.raises(OperatorNotFoundError, match="none of 2") as raised:
+        pyspark_savepoint.open_history(tmp_path, "acounts")
+    assert "'accounts'" in raised.value.facts["remedy"]
+    with pytest.raises(SnapshotNotFoundError, match="can be read"):
+        pyspark_savepoint.open_history(tmp_path / "chk-3")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,192 @@
+"""One table from all snapshots below a folder, without Spark: what ``pyspark_savepoint.open_history`` returns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Unpack
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import (
+    OperatorNotFoundError,
+    OptionError,
+    SavepointWarning,
+    SnapshotNotFoundError,
+    UnsupportedStateError,
+)
+from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.formats.io.storage_options import OPTION
+from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+from pyspark_savepoint.local.local_table import LocalTable, RowsInArrow
+from pyspark_savepoint.options.operators import operator_options
+from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.paths import path_text
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.options.keywords import SnapshotOptions
+
+CHECKPOINT_ID, SNAPSHOT = "checkpoint_id", "snapshot"
+
+
+@dataclass(frozen=True)
+class Part:
+    """The table of one snapshot."""
+
+    checkpoint_id: int
+    snapshot: str
+    table: LocalTable
+
+
+@dataclass(frozen=True)
+class LocalHistory(RowsInArrow):
+    """One table of several snapshots, with columns ``checkpoint_id`` and ``snapshot``; oldest snapshots first."""
+
+    parts: tuple[Part, ...]
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, parts: tuple[Part, ...]) -> LocalHistory:
+        """Internal: join the columns of all parts by name; what a snapshot does not have is NULL."""
+        fields = {CHECKPOINT_ID: pa.field(CHECKPOINT_ID, pa.int64()), SNAPSHOT: pa.field(SNAPSHOT, pa.string())}
+        for part in parts:
+            for field in part.table.schema:
+                known = fields.setdefault(field.name, field.with_nullable(True))
+                if known.type != field.type:
+                    raise UnsupportedStateError(
+                        f"column {field.name!r} has another type in older snapshots",
+                        path=part.snapshot,
+                        expected=known.type,
+                        found=field.type,
+                        remedy="read fewer snapshots: last=N",
+                    )
+        return cls(parts, pa.schema(list(fields.values())))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know about the tables, each warning once."""
+        return tuple(dict.fromkeys(warning for part in self.parts for warning in part.table.warnings))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches, snapshot by snapshot.
+
+        Yields:
+            Batches of :attr:`schema`.
+
+        Raises:
+            SavepointError: If the state cannot be read.
+
+        """
+        for part in self.parts:
+            for batch in part.table.batches():
+                own = {CHECKPOINT_ID: part.checkpoint_id, SNAPSHOT: part.snapshot} | dict(
+                    zip(batch.schema.names, batch.columns, strict=True)
+                )
+                columns = [_column(own.get(field.name), field.type, batch.num_rows) for field in self.schema]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows as dictionaries by column, maps as lists of pairs.
+
+        Yields:
+            A dictionary per row.
+
+        Raises:
+            SavepointError: If the state cannot be read.
+
+        """
+        names = dict.fromkeys(self.schema.names)
+        for part in self.parts:
+            own = {**names, CHECKPOINT_ID: part.checkpoint_id, SNAPSHOT: part.snapshot}
+            yield from (own | row for row in part.table.rows())
+
+
+def _column(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
+    return value if isinstance(value, pa.Array) else pa.repeat(pa.scalar(value, kind), rows)
+
+
+def open_history(
+    folder: str | PathLike[str],
+    uid: str | OperatorIdentifier | None = None,
+    *,
+    last: int | None = None,
+    **options: Unpack[SnapshotOptions],
+) -> LocalHistory:
+    """Open one table of all snapshots below a folder, without Spark and Java.
+
+    Snapshots that do not have the operator, or cannot be read, are skipped.
+
+    Args:
+        folder: A folder of savepoints or retained checkpoints, such as that of a job's checkpoints.
+        uid: The operator; None for a table about all operators.
+        last: The number of newest snapshots to read; all by default.
+        **options: Options of a read, such as ``table``, ``state``. Without ``uid``, ``table`` is ``metadata`` by
+            default.
+
+    Returns:
+        ``checkpoint_id``, ``snapshot`` (its path), and the columns of the table; oldest snapshots first.
+
+    Raises:
+        SnapshotNotFoundError: If no snapshot below the folder can be read.
+        OperatorNotFoundError: If none of them has the operator.
+        OptionError: If ``last`` is below 1, or an option is invalid.
+
+    Example::
+
+        pyspark_savepoint.open_history("/checkpoints/7d2e", table="offsets").to_arrow()
+
+    """
+    history = history_of(absolute(path_text(folder)), operator_options(uid), last, to_options(options))
+    for warning in history.warnings:
+        warnings.warn(warning, SavepointWarning, stacklevel=2)
+    return history
+
+
+def history_of(folder: str, operator: dict[str, str], last: int | None, options: dict[str, str]) -> LocalHistory:
+    """Return one table of all snapshots below a folder, by options of the data source."""
+    expect_last(last)
+    if not operator:
+        options = {"table": "metadata", **options}
+    storage = {name: text for name, text in options.items() if name == OPTION}
+    listed = LocalTable.of(SavepointReadOptions.parse({**storage, "table": "snapshots", "path": folder}))
+    found = readable(listed.rows(), folder)
+    parts: list[Part] = []
+    missing: OperatorNotFoundError | None = None
+    for number, path in reversed(found):
+        try:
+            table = LocalTable.of(SavepointReadOptions.parse({**options, **operator, "path": path}))
+        except OperatorNotFoundError as error:
+            missing = missing or error
+            continue
+        parts.append(Part(number, path, table))
+        if len(parts) == last:
+            break
+    if not parts and missing is not None:
+        raise none_has_it(len(found), folder, missing.facts.get("operator"), missing.facts.get("remedy"))
+    return LocalHistory.of(tuple(reversed(parts)))
+
+
+def expect_last(last: int | None) -> None:
+    """Raise OptionError if a number of newest snapshots is none."""
+    if last is not None and last < 1:
+        raise OptionError(
+            "argument 'last' must be at least 1: it is the number of newest snapshots to read", found=last
+        )
+
+
+def readable(rows: Any, folder: str) -> list[tuple[int, str]]:
+    """Return checkpoint id and path of the readable snapshots of table ``snapshots``, oldest first."""
+    found = [(row[CHECKPOINT_ID], row["path"]) for row in rows if row["problem"] is None]
+    if not found:
+        raise SnapshotNotFoundError("no snapshot below this folder can be read", path=folder)
+    return sorted(found)
+
+
+def none_has_it(snapshots: int, folder: str, operator: Any, remedy: Any) -> OperatorNotFoundError:
+    """Return the error for an operator that no snapshot has."""
+    return OperatorNotFoundError(
+        f"none of {snapshots} snapshots has such an operator", path=folder, operator=operator, remedy=remedy
+    )
