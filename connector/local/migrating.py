@@ -135,12 +135,14 @@ def names_of(given: Iterable[str] | None) -> frozenset[str]:
 def _hindered(parts: Sequence[PartVerdict], source: Snapshot) -> UnsupportedStateError:
     """Return the error that lists what is missing."""
     lines = [f"{part.ref.label}{' ' + part.part if part.part else ''}: {part.reason}" for part in parts[:LISTED]]
-    remedies = dict.fromkeys(part.remedy for part in parts if part.remedy)
+    remedies = list(dict.fromkeys(part.remedy for part in parts if part.remedy))[:3]
+    if not any("(drop)" in remedy for remedy in remedies):
+        remedies.append("leave the states out (drop), or as they are (as_is)")
     more = f"; and {len(parts) - LISTED} more, which check_migration lists" if len(parts) > LISTED else ""
     return UnsupportedStateError(
         f"{len(parts)} part{'' if len(parts) == 1 else 's'} of the state cannot be migrated with the given types "
         "and classes; nothing was written",
         path=source.path,
         found="; ".join(line[:240] for line in lines) + more,
-        remedy="; or: ".join(list(remedies)[:3]) + "; or leave the states out (drop), or as they are (as_is)",
+        remedy="; or: ".join(remedies),
     )

@@ -5,7 +5,6 @@ Nothing is decoded here. ``migration_check`` looks at the values, ``migrated_fil
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +15,6 @@ from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import DescribedClasses
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -96,11 +94,8 @@ class Knowledge:
         """Return the serializer of the new job, if ``types`` or its savepoint have it; ``meta`` is None for the key."""
         for name in (ref.label, f"{ref.operator_uid_hash}.{ref.state}", ref.state):
             if name in self.types and role in (VALUE, KEY_STATE):
-                kryo = re.fullmatch(r"\s*KRYO<([\w.$]+)>\s*", self.types[name])
-                if kryo is not None:
-                    return KryoSerializer.of(kryo[1])
                 container = meta is not None and meta.state_type in (LIST, MAP) and ref.keyed
-                return TypeInference(self.release, self.classes).parse(self.types[name], container=container)
+                return TypeInference(self.release, self.classes).parse(self.types[name], container=container, kryo=True)
         opened = self._operators.get(ref.operator_uid_hash)
         if opened is None:
             return None

@@ -262,8 +262,8 @@ class _Search:
             Obstacle(
                 MigrationVerdict.NEEDS,
                 f"Flink {release} leaves lists, maps and sets to Kryo, by the class of the field, which is not known",
-                "name the job's jar or class files (classes), a savepoint of that job (types_from), or the type in "
-                "words (types): KRYO<java.util.List>",
+                "name the job's jar or class files (classes), a savepoint of that job (types_from), or the type of the "
+                "state in words (types), with KRYO<java.util.List>, or the class of the field, for this part",
             ),
         )
 
@@ -285,17 +285,17 @@ class _Search:
                 MigrationVerdict.NEEDS,
                 f"Flink {release} has a serializer for {name}<...> if its type arguments are plain classes; no class "
                 "file says them",
-                f"name a savepoint of the new job (types_from), or the type in words (types), such as "
-                f"{EXAMPLES.get(name, 'LIST<STRING>')}, or "
-                f"KRYO<{old.type_class}> if it is Kryo's in the new job too",
+                f"name a savepoint of the new job (types_from), or the type of the state in words (types), with "
+                f"{EXAMPLES.get(name, 'LIST<STRING>')} or the like for this part, or KRYO<{old.type_class}> if it is "
+                f"Kryo's in the new job too",
             )
         if "StackOverflowError" in error.message:
             return Obstacle(MigrationVerdict.IMPOSSIBLE, error.message, str(error.facts.get("remedy", "")))
         return Obstacle(
             MigrationVerdict.NEEDS,
             f"Flink {release} has a serializer for {name}<...> if its arguments are plain classes: {error.message}",
-            "name the job's jar or class files (classes), a savepoint of the new job (types_from), or the type in "
-            "words (types)",
+            "name the job's jar or class files (classes), a savepoint of the new job (types_from), or the type of the "
+            "state in words (types)",
         )
 
 

@@ -363,5 +363,5 @@ def _hindrance(found: PartError) -> Hindrance:
         return Hindrance(MigrationVerdict.IMPOSSIBLE, str(error), LEAVE_OUT)
     if isinstance(error, SavepointError):
         return Hindrance(MigrationVerdict.NEEDS, error.message, str(error.facts.get("remedy") or CLASS_FILES))
-    reason = f"a value is not what Kryo writes: {': '.join(map(str, error.args))[:200]}"
-    return Hindrance(MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT)
+    reason = f"a value does not fit the part's new type, or is damaged: {': '.join(map(str, error.args))[:200]}"
+    return Hindrance(MigrationVerdict.IMPOSSIBLE, reason, f"correct the type if words give it (types), or {LEAVE_OUT}")

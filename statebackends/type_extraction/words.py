@@ -62,12 +62,16 @@ class TypeInference:
         self.extractor = TypeExtractor(release, self.classes)
         self._extracted: set[TypeSerializer] = set()
 
-    def parse(self, text: str, version: Flink = DEFAULT_VERSION, *, container: bool = False) -> TypeSerializer:
+    def parse(
+        self, text: str, version: Flink = DEFAULT_VERSION, *, container: bool = False, kryo: bool = False
+    ) -> TypeSerializer:
         """Return the type of a text; class names refer to class files, with type arguments if they have some.
 
-        ``container`` says that a list or map at the top is the container of list or map state, which is not inferred.
+        ``container`` says that a list or map at the top is the container of list or map state, which is not inferred;
+        ``kryo``, that the text may name parts that are Kryo's, as ``KRYO<java.util.List>``.
         """
-        declared = parse_type(text, max(version, self.release.version), self._of_class)
+        of_kryo = KryoSerializer.of if kryo else None
+        declared = parse_type(text, max(version, self.release.version), self._of_class, kryo=of_kryo)
         return self.infer(declared, container=container)
 
     def written(self, text: str, version: Flink, *, container: bool = False) -> TypeSerializer:

@@ -36,7 +36,7 @@ from __future__ import annotations
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
 from pyspark_savepoint.formats.serializers.notation.names import Flink
-from pyspark_savepoint.formats.serializers.notation.parser import OfClass, Parser
+from pyspark_savepoint.formats.serializers.notation.parser import OfClass, OfKryo, Parser
 
 DEFAULT_VERSION: Flink = (1, 16)
 #: For types that are only read, which no release has to restore.
@@ -48,17 +48,19 @@ def parse_type(
     version: Flink = DEFAULT_VERSION,
     classes: OfClass | None = None,
     given: GivenSerializers | None = None,
+    kryo: OfKryo | None = None,
 ) -> TypeSerializer:
     """Return the serializer of a type, as Flink ``version`` and later write it; TypeNotationError points at mistakes.
 
-    ``classes`` returns the type of a Java class of which the text has only the name; ``given`` are the user's own.
+    ``classes`` returns the type of a Java class of which the text has only the name; ``given`` are the user's own;
+    ``kryo`` returns Kryo's serializer for a class, where registrations are known otherwise: ``KRYO<com.shop.Money>``.
 
     >>> parse_type("map<string, tuple<long, list<int>>>").flink_type
     'MAP<STRING, TUPLE<LONG, LIST<INT>>>'
     >>> parse_type("POJO<com.shop.Order>(total DOUBLE, id LONG)").flink_type
     'POJO<com.shop.Order>(id LONG, total DOUBLE)'
     """
-    parser = Parser(text, version, classes, given)
+    parser = Parser(text, version, classes, given, kryo)
     serializer = parser.type()
     if parser.tokens.next.kind != "end":
         parser.tokens.fail("the end of the type")

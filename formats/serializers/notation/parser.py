@@ -58,18 +58,26 @@ class JavaName:
 
 #: Function from a Java class to the serializer of its type.
 OfClass = Callable[[JavaName], TypeSerializer]
+#: Function from the name of a Java class to Kryo's serializer for it.
+OfKryo = Callable[[str], TypeSerializer]
 
 
 class Parser:
     """Parser of one text, for the oldest Flink that must have its types."""
 
     def __init__(
-        self, text: str, version: Flink, classes: OfClass | None = None, given: GivenSerializers | None = None
+        self,
+        text: str,
+        version: Flink,
+        classes: OfClass | None = None,
+        given: GivenSerializers | None = None,
+        kryo: OfKryo | None = None,
     ) -> None:
         self.tokens = Tokens(text)
         self.version = version
         self.classes = classes
         self.given = given
+        self.kryo = kryo
 
     def type(self) -> TypeSerializer:
         tokens = self.tokens
@@ -80,6 +88,8 @@ class Parser:
         if self.classes is not None and "." in token.text:
             return self.classes(self.java_class(token))
         word = token.upper
+        if self.kryo is not None and word == "KRYO":
+            return self.kryo(self.class_name())
         self.expect_version(word, token)
         special = SPECIAL.get(word)
         if special is None and word not in COMPOSITES and word not in SIMPLE:

@@ -83,6 +83,30 @@ def test_words_tell_types(tmp_path: Path) -> None:
     assert content(Snapshot.open(target)) == content(source("hint-list-string", "2.3.0-hashmap"))
 
 
+POJO_WITH_A_LIST = "POJO<miglab.Model$PListArray>(id INT, name STRING, v {})"
+
+
+def test_words_tell_the_type_of_a_part(tmp_path: Path) -> None:
+    """A list of a POJO becomes Flink's, or stays Kryo's; and back."""
+    old, new = source("pojo-list-array"), source("pojo-list-array", "2.3.0-hashmap")
+    words = {"v": POJO_WITH_A_LIST.format("LIST<BASIC_ARRAY<STRING>>")}
+    migration_of(old, "2.3", types=words).write(str(tmp_path / "list"))
+    assert content(Snapshot.open(str(tmp_path / "list"))) == content(new)
+    kryo = {"v": POJO_WITH_A_LIST.format("KRYO<java.util.List>")}
+    migration_of(old, "2.3", types=kryo).write(str(tmp_path / "kryo"))
+    found = [each for key, each in content(Snapshot.open(str(tmp_path / "kryo"))).items() if key != "key"]
+    assert [meta.value_serializer.flink_type for meta, _ in found] == [kryo["v"]]
+    for name, back in {"words": words, "kryo": kryo}.items():
+        migration_of(new, "1.20", types=back).write(str(tmp_path / f"back-{name}"))
+        assert content(Snapshot.open(str(tmp_path / f"back-{name}"))) == content(old)
+    wrong = {"v": POJO_WITH_A_LIST.format("LIST<PRIMITIVE_ARRAY<INT>>")}
+    with pytest.raises(UnsupportedStateError, match="does not fit the part's new type") as said:
+        migration_of(old, "2.3", types=wrong).write(str(tmp_path / "wrong"))
+    assert str(said.value).count("(drop)") == 1
+    with pytest.raises(OptionError, match="the name of a Java class"):
+        migration_of(old, "2.3", types={"v": POJO_WITH_A_LIST.format("KRYO<>")}).check()
+
+
 def test_words_that_do_not_fit_the_values_are_refused(tmp_path: Path) -> None:
     for words in ("LIST<LONG>", "MAP<STRING, STRING>", "STRING", "LIST<BIG_INTEGER>"):
         with pytest.raises(UnsupportedStateError, match="nothing was written"):
