@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
+from itertools import pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
-from pyspark_savepoint.formats.errors import did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.local.local_history import CHECKPOINT_ID, SNAPSHOT, expect_last, none_has_it, readable
 from pyspark_savepoint.options.option_values import option_name, to_options
@@ -27,6 +28,7 @@ def history(
     uid: str | None = None,
     *,
     last: int | None = None,
+    changes: bool = False,
     **options: Unpack[SnapshotOptions],
 ) -> DataFrame:
     """Return the union of one table over all snapshots below a folder, with columns ``checkpoint_id`` and ``snapshot``.
@@ -39,6 +41,8 @@ def history(
         folder: A folder of savepoints or retained checkpoints, such as that of a job's checkpoints.
         uid: The operator; None for a table about all operators.
         last: The number of newest snapshots to read; all by default.
+        changes: Return what :meth:`Savepoint.diff` counts between each snapshot and the one before it, by operator and
+            state, instead of a table.
         **options: Options of a read, such as ``table``, ``state``. Without ``uid``, ``table`` is ``metadata`` by
         default.
 
@@ -48,7 +52,7 @@ def history(
     Raises:
         SnapshotNotFoundError: If no snapshot below the folder can be read.
         OperatorNotFoundError: If none of them has the operator.
-        OptionError: If ``last`` is below 1, or an option is invalid.
+        OptionError: If ``last`` is below 1, an option is invalid, or changes are asked for of one snapshot.
 
     Example::
 
@@ -70,6 +74,8 @@ def history(
     else:
         chosen_options = {"table": "metadata", **chosen_options}
     chosen = loaded if last is None else loaded[-last:]
+    if changes:
+        return _changes(chosen, uid, options)
     frames = [_of_snapshot(sp, number, uid, chosen_options) for number, sp in chosen]
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
@@ -78,6 +84,27 @@ def _snapshots(spark: SparkSession, folder: str, storage: Mapping[str, str]) -> 
     """Return checkpoint id and path of the readable snapshots, oldest first."""
     rows = spark.read.format("savepoint").options(table="snapshots", **storage).load(folder).collect()
     return readable(rows, folder)
+
+
+def _changes(chosen: Sequence[tuple[int, Savepoint]], uid: str | None, options: Mapping[str, Any]) -> DataFrame:
+    """Return the numbers of differences between each snapshot and the one before it."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if len(chosen) < 2 or any(option_name(name) != OPTION for name in options):
+        raise OptionError(
+            "changes count all states of several snapshots",
+            found=f"{len(chosen)} snapshots, options: {', '.join(options) or 'none'}",
+            remedy="history(spark, folder, changes=True); rows that differ: Savepoint.diff(other, uid)",
+        )
+    frames = []
+    for (_, before), (number, after) in pairwise(chosen):
+        counts = before.diff(after)
+        if uid is not None:
+            counts = counts.where(F.col("operator_uid_hash") == after.plan.operator(uid).identifier.operator_id.hex)
+        frames.append(
+            counts.select(F.lit(number).cast("bigint").alias(CHECKPOINT_ID), F.lit(after.path).alias(SNAPSHOT), "*")
+        )
+    return reduce(lambda left, right: left.unionByName(right), frames)
 
 
 def _of_snapshot(savepoint: Savepoint, number: int, uid: str | None, options: dict[str, Any]) -> DataFrame:

@@ -141,6 +141,19 @@ def test_checkpoints_as_one_table(spark: Any, shop: Path, tmp_path: Path) -> Non
         history(spark, str(tmp_path / "chk-3"))
 
 
+def test_changes_between_checkpoints_are_counted(savepoint: Savepoint, spark: Any, shop: Path, tmp_path: Path) -> None:
+    shutil.copytree(shop, tmp_path / "chk-1")
+    keys = spark.createDataFrame([(1042,), (1043,)], "key long")
+    savepoint.remove_keys("accounts", keys).write(str(tmp_path / "chk-2"))
+    changes = history(spark, str(tmp_path), "accounts", changes=True).where("state = 'total'").collect()
+    (row,) = changes
+    assert (row["checkpoint_id"], row["snapshot"], row["operator_uid"]) == (1, str(tmp_path / "chk-2"), "accounts")
+    assert [row[name] for name in ("before", "after", "added", "removed", "changed")] == [200, 198, 0, 2, 0]
+    for wrong in ({"last": 1}, {"table": "timers"}):
+        with pytest.raises(OptionError, match="changes count all states"):
+            history(spark, str(tmp_path), changes=True, **wrong)
+
+
 # -- a database ------------------------------------------------------------------------------------------------------
 
 

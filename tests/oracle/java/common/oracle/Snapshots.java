@@ -18,7 +18,7 @@ import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 
 /** Runs a job on a cluster inside this JVM until its sources are used up, and may take a snapshot of it. */
 final class Snapshots {
-    private static final long TIME_LIMIT_SECONDS = 90;
+    private static final long TIME_LIMIT_SECONDS = Long.getLong("oracle.seconds", 90);
 
     private Snapshots() {}
 

@@ -1,0 +1,322 @@
+"""The parts of the table of benchmarks: each measures some rows of it, in a Spark session with default settings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import numpy as np
+
+from tests.benchmarks import data
+from tests.benchmarks.measure import Figure, measured, of_times
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+GROUPS = 128
+CHANGED = 100
+
+
+@dataclass(frozen=True)
+class Run:
+    """Where a part works, and on how many keys."""
+
+    folder: Path
+    keys: int
+    runs: int = 5
+
+    def path(self, name: str) -> Path:
+        """Return a path below the folder of the part."""
+        return self.folder / name
+
+
+@contextmanager
+def session() -> Iterator[SparkSession]:
+    """Start Spark as a user would, with room for the rivals' joins."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    conf: dict[str, bool | float | int | str | None] = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "4g",
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    spark = SparkSession.builder.master("local[2]").appName("benchmarks").config(map=conf).getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def to_nowhere(frame: DataFrame) -> None:
+    """Compute all rows."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+# -- whole savepoints ------------------------------------------------------------------------------------------------
+
+
+def pair(folder: Path, keys: int, *, ordered: bool = True) -> tuple[Path, Path]:
+    """Write two savepoints: in the second one, each state has another value for 1 % of the keys."""
+    old = data.write_savepoint(folder / "old", "long", keys, ordered=ordered)
+    entries = data.entries
+
+    def changed(found: Any, group: int, prefix: int, values: Any) -> bytearray:
+        # By the key's bytes, so that both states change for the same keys.
+        return entries(found, group, prefix, values + (found[:, -2:].astype(np.int64) @ [256, 1] % CHANGED == 0))
+
+    with mock.patch.object(data, "entries", changed):
+        return old, data.write_savepoint(folder / "new", "long", keys, ordered=ordered, parallelism=3)
+
+
+def whole(run: Run) -> Iterator[Figure]:
+    """Compare two savepoints, and edit one."""
+    from pyspark_savepoint import Savepoint, history
+
+    old_path, new_path = pair(run.path("pair"), run.keys)
+    with session() as spark:
+        old, new = (Savepoint.load(spark, str(path)) for path in (old_path, new_path))
+        yield measured("`diff` in numbers", lambda: old.diff(new).collect(), aim=3, runs=run.runs)
+        yield measured("`diff` in rows", lambda: to_nowhere(old.diff(new, data.UID)), aim=3, runs=run.runs)
+        yield measured(
+            "`history` in numbers, both",
+            lambda: history(spark, str(run.path("pair")), changes=True).collect(),
+            aim=3,
+            runs=run.runs,
+        )
+        rows = old.keyed_state(data.UID)
+        gone = [row["key"] for row in rows.where(f"count % {CHANGED} = 0").select("key").collect()]
+        keys = spark.createDataFrame([(key,) for key in gone], "key bigint").localCheckpoint()
+        totals = rows.selectExpr("key", "total + 1 AS total")
+        verbs: dict[str, tuple[float, Callable[[], Savepoint]]] = {
+            "`remove_keys`, 1 %": (3, lambda: old.remove_keys(data.UID, keys)),
+            "`with_state`, one of two": (4, lambda: old.with_state(data.UID, "total", totals)),
+            "`with_max_parallelism(512)`": (4, lambda: old.with_max_parallelism(512)),
+            "`rename_state`": (1, lambda: old.rename_state(data.UID, "total", "sum")),
+        }
+        target = run.path("edited")
+        for name, (aim, verb) in verbs.items():
+
+            def edit(verb: Callable[[], Savepoint] = verb) -> None:
+                shutil.rmtree(target, ignore_errors=True)
+                verb().write(str(target))
+
+            yield measured(name, edit, aim=aim, runs=run.runs)
+            left = run.keys - (len(gone) if verb is verbs["`remove_keys`, 1 %"][1] else 0)
+            assert Savepoint.load(spark, str(target)).keyed_state(data.UID).count() == left
+
+
+# -- many files ------------------------------------------------------------------------------------------------------
+
+
+def listing(run: Run) -> Iterator[Figure]:
+    """List 200 operators of 128 subtasks, 25,600 state files; of fewer keys than a million, fewer operators."""
+    operators = 200 if run.keys >= 1_000_000 else 4
+    path = str(data.write_wide_savepoint(run.path("wide"), operators, 128))
+    tables = {"states": (1.0, 2 * operators), "sizes": (1.5, 256 * operators), "metadata": (0.5, operators)}
+    with session() as spark:
+        for table, (aim, rows) in tables.items():
+
+            def read(table: str = table, rows: int = rows) -> None:
+                frame = spark.read.format("savepoint").option("table", table).load(path)
+                assert len(frame.collect()) == rows
+
+            name = f"`{table}`, {operators * 128:,} state files"
+            yield measured(name, read, aim=aim, runs=run.runs)
+
+
+# -- four times as many keys -----------------------------------------------------------------------------------------
+
+
+def large(run: Run) -> Iterator[Figure]:
+    """Read four times as many keys in 128 key groups."""
+    keys = 4 * run.keys
+    for order, aim in (("sorted", 3.0), ("shuffled", 4.0)):
+        path = data.write_savepoint(run.path(order), "long", keys, ordered=order == "sorted", parallelism=4)
+        with session() as spark:
+
+            def read(path: Path = path, spark: SparkSession = spark) -> None:
+                to_nowhere(spark.read.format("savepoint").option("uid", data.UID).load(str(path)))
+
+            yield measured(f"read {keys:,} keys, {order}", read, aim=aim, runs=run.runs)
+        shutil.rmtree(path)
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------
+
+
+def write(run: Run) -> Iterator[Figure]:
+    """Write a DataFrame, and give the same rows to a data source in Python that does nothing with them."""
+    from pyspark_savepoint.source.distribution import key_by
+
+    target = run.path("written")
+    keys = {"LONG": ("id", 1.6), "STRING": ("concat('user-', lpad(cast(id as string), 8, '0'))", 2.3)}
+    with session() as spark:
+        spark.dataSource.register(nothing())
+        for kind, (key, aim) in keys.items():
+            plain = spark.range(0, run.keys, 1, 2).selectExpr(
+                f"{key} AS key", "id * 2 AS total", "int(id % 7) AS visits"
+            )
+            laid_out = key_by(plain, "key", max_parallelism=GROUPS)
+            for layout, frame in (("", plain), (" after `key_by`", laid_out)):
+
+                def save(frame: DataFrame = frame) -> None:
+                    shutil.rmtree(target, ignore_errors=True)
+                    options = {"uid": data.UID, "key": "key", "maxParallelism": str(GROUPS)}
+                    frame.write.format("savepoint").options(**options).mode("append").save(str(target))
+
+                def discard(frame: DataFrame = frame) -> None:
+                    frame.write.format("nothing").mode("append").save()
+
+                yield measured(f"write {kind} keys{layout}", save, aim=aim, runs=run.runs)
+                name = f"a data source that does nothing, {kind} keys{layout}"
+                yield measured(name, discard, runs=run.runs)
+
+
+def nothing() -> type:
+    """Return a data source that reads its rows and forgets them; a class of its own, for workers have no tests."""
+    from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+
+    class NothingWriter(DataSourceArrowWriter):
+        def write(self, iterator: Any) -> WriterCommitMessage:
+            for _ in iterator:
+                pass
+            return WriterCommitMessage()
+
+    class Nothing(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "nothing"
+
+        def writer(self, schema: Any, overwrite: bool) -> NothingWriter:
+            return NothingWriter()
+
+    return Nothing
+
+
+# -- a fresh process -------------------------------------------------------------------------------------------------
+
+#: Prints the seconds from Spark's start to the answer.
+FIRST_QUERY = """
+    import os, sys, time
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+    class Reader(DataSourceReader):
+        def partitions(self):
+            return [InputPartition(number) for number in range(2)]
+
+        def read(self, partition):
+            import pyarrow as pa
+            yield pa.record_batch([pa.array([1, 2]), pa.array([1, 2]), pa.array([1, 2], pa.int32())],
+                                  names=["key", "total", "count"])
+
+    class Trivial(DataSource):
+        @classmethod
+        def name(cls):
+            return "trivial"
+
+        def schema(self):
+            return "key bigint, total bigint, count int"
+
+        def reader(self, schema):
+            return Reader()
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    conf = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.log.level": "ERROR",
+            "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    if sys.argv[3] == "daemon":
+        conf["spark.python.daemon.module"] = "pyspark_savepoint.daemon"
+    spark = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
+    spark.dataSource.register(Trivial)
+    start = time.perf_counter()
+    rows = spark.read.format(sys.argv[1]).option("uid", "bench").load(sys.argv[2]).selectExpr("sum(total)").collect()
+    print(time.perf_counter() - start)
+"""
+
+
+def first(run: Run) -> Iterator[Figure]:
+    """Ask the first query of a process, from ``load`` to the answer, with compiled kernels on disk."""
+    keys = min(run.keys, 1_000_000)
+    path = data.write_savepoint(run.path("savepoint"), "long", keys)
+    ways = {
+        f"first query of a process, {keys:,} keys": ("savepoint", "", 3.0),
+        "the same with Spark's daemon of this package": ("savepoint", "daemon", None),
+        "the same of a data source in Python with four rows": ("trivial", "", None),
+    }
+    for name, (source, daemon, aim) in ways.items():
+        command = [sys.executable, "-c", textwrap.dedent(FIRST_QUERY), source, str(path), daemon]
+        times = []
+        for _ in range(run.runs + 1):
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            times.append(float(done.stdout.split()[-1]))
+        yield of_times(name, times, aim=aim)
+    with tempfile.TemporaryDirectory(dir=run.folder) as cache:
+        command = [sys.executable, "-m", "pyspark_savepoint", "warm-up"]
+        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+        name = "`pyspark-savepoint warm-up`: first without compiled kernels, then with them"
+
+        def warm_up() -> None:
+            subprocess.run(command, env=environment, capture_output=True, check=True)
+
+        yield measured(name, warm_up, runs=run.runs)
+
+
+# -- functions on state backends -------------------------------------------------------------------------------------
+
+
+def word_count(run: Run) -> Iterator[Figure]:
+    """Count as many records as there are keys elsewhere, of a tenth as many keys, on every backend; Flink does too."""
+    yield from _word_counts(run, run.keys, run.runs)
+
+
+def word_count_whole(run: Run) -> Iterator[Figure]:
+    """Count ten times as many records on RocksDB, once; Flink does too."""
+    yield from _word_counts(run, 10 * run.keys, 0, only="function on rocksdb")
+
+
+def _word_counts(run: Run, records: int, runs: int, only: str = "") -> Iterator[Figure]:
+    from tests.benchmarks import flink_word_count, test_word_count
+    from tests.oracle.flink import FlinkError
+
+    test_word_count.RECORDS, test_word_count.KEYS = records, records // 10
+    target, what = run.path("counts"), f"WordCount, {records:,} records of INT keys"
+    try:
+        times = [flink_word_count.seconds(run.path("flink"), records, "rocksdb") for _ in range(runs + 1)]
+        yield of_times(f"{what}: Flink {flink_word_count.VERSION} on RocksDB", times)
+    except (FlinkError, OSError, subprocess.SubprocessError) as error:
+        print(f"Flink does not run here, its figure is that of the README: {error}", file=sys.stderr)
+    with session() as spark:
+        for way, count in test_word_count.WAYS.items():
+            if only and only != way:
+                continue
+
+            def work(count: Any = count) -> None:
+                shutil.rmtree(target, ignore_errors=True)
+                count(spark, "int", str(target))
+
+            yield measured(f"{what}: {way}", work, runs=runs)
+
+
+PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
+    "whole": whole,
+    "listing": listing,
+    "large": large,
+    "write": write,
+    "first": first,
+    "word-count": word_count,
+    "word-count-whole": word_count_whole,
+}
