@@ -52,7 +52,7 @@ def history(
     Raises:
         SnapshotNotFoundError: If no snapshot below the folder can be read.
         OperatorNotFoundError: If none of them has the operator.
-        OptionError: If ``last`` is below 1, an option is invalid, or changes are asked for of one snapshot.
+        OptionError: If ``last`` is below 1, an option is invalid, or ``changes`` has options.
 
     Example::
 
@@ -90,15 +90,17 @@ def _changes(chosen: Sequence[tuple[int, Savepoint]], uid: str | None, options: 
     """Return the numbers of differences between each snapshot and the one before it."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    if len(chosen) < 2 or any(option_name(name) != OPTION for name in options):
+    given = [name for name in options if option_name(name) != OPTION]
+    if given:
         raise OptionError(
-            "changes count all states of several snapshots",
-            found=f"{len(chosen)} snapshots, options: {', '.join(options) or 'none'}",
-            remedy="history(spark, folder, changes=True); rows that differ: Savepoint.diff(other, uid)",
+            "changes are counted of all states, without options",
+            found=", ".join(given),
+            remedy="rows that differ between two snapshots: Savepoint.diff(other, uid, table=..., state=...)",
         )
     frames = []
-    for (_, before), (number, after) in pairwise(chosen):
-        counts = before.diff(after)
+    # One snapshot has no changes; its columns are those of a comparison with itself.
+    for (_, before), (number, after) in list(pairwise(chosen)) or [(chosen[0], chosen[0])]:
+        counts = before.diff(after) if len(chosen) > 1 else before.diff(after).limit(0)
         if uid is not None:
             counts = counts.where(F.col("operator_uid_hash") == after.plan.operator(uid).identifier.operator_id.hex)
         frames.append(
