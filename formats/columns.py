@@ -50,6 +50,12 @@ class DecodeOptions:
     times: bool = False
     internal: bool = True
 
+    def undecoded(self) -> DecodeOptions:
+        """Return options that find where values end, and do not fail on values that no column can hold."""
+        if self.timestamps == "raw" and self.decimals == "string":
+            return self
+        return replace(self, timestamps="raw", decimals="string")
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:

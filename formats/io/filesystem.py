@@ -171,13 +171,19 @@ class LocalFileSystem(LocalOutputs):
     def open_input(self, path: str, anchor: Anchor | None = None) -> LocalInputFile:
         """Open a regular file for reading; with an anchor, only if its resolved path lies there."""
         folder, _, name = path.rpartition("/")
-        real = f"{_real_folder(folder or '/').rstrip('/')}/{name}"
+        parent = _real_folder(folder or "/")
+        real = f"{parent.rstrip('/')}/{name}"
         if os.path.islink(real):
             real = os.path.realpath(path)
-        if anchor is not None and not _is_in(real, os.path.join(_real_folder(anchor.base), anchor.folder), anchor):
-            raise UnsafePathError(
-                "a symbolic link leads out of the snapshot", path=path, found=real, expected=f"a file below {anchor}"
-            )
+        if anchor is not None:
+            base = parent if anchor.base == folder else _real_folder(anchor.base)
+            if not _is_in(real, os.path.join(base, anchor.folder), anchor):
+                raise UnsafePathError(
+                    "a symbolic link leads out of the snapshot",
+                    path=path,
+                    found=real,
+                    expected=f"a file below {anchor}",
+                )
         return LocalInputFile(real, path)
 
     def identity(self, path: str) -> str | None:

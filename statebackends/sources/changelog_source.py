@@ -93,7 +93,7 @@ class ChangelogSource:
     def open(self, options: DecodeOptions) -> Iterator[ChangelogKeyedStream]:
         """Open parts and changes as one stream; errors get the operator's name."""
         # Decoding that only finds where values end must not fail on values that no column can hold.
-        plain = replace(options, timestamps="raw", decimals="string")
+        plain = options.undecoded()
         try:
             with ExitStack() as stack:
                 streams = [stack.enter_context(part.open(options)) for part in self.parts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
@@ -52,8 +52,7 @@ class KeyedSource:
         from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
         from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
 
-        # Decoding that only finds where values end must not fail on values that no column can hold.
-        options = replace(options, timestamps="raw", decimals="string")
+        options = options.undecoded()
         try:
             with self.location.open() as source:
                 header = self._read_header(source)

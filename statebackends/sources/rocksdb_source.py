@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
@@ -81,7 +81,7 @@ class RocksDBSource:
         from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 
         # Decoding that only finds where values end must not fail on values that no column can hold.
-        options = replace(options, timestamps="raw", decimals="string")
+        options = options.undecoded()
         header = self.header()
         try:
             with Database(dict(self.files), 2 if self.max_parallelism > 128 else 1) as database:

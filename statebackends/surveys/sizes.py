@@ -156,10 +156,15 @@ class KeyedSizes:
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield one row per state and key group."""
-        sums = _Sums(self.split.key_groups)
+        sums, key_groups, options = _Sums(self.split.key_groups), set(self.split.key_groups), request.decode.undecoded()
+        header, wanted, described = None, set[int](), list[tuple[str, str, str]]()
         for source in self.split.sources:
-            with source.open(request.decode) as stream:
-                self._add_stream(stream, wanted_states(stream, request), sums, request)
+            with source.open(options) as stream:
+                if stream.header is not header:
+                    header, wanted = stream.header, wanted_states(stream, request)
+                    described = [describe(meta) for meta in header.states]
+                if wanted:
+                    _add_stream(stream, key_groups, wanted, described, sums, request)
         for timers in self.raw:
             for queue, at, key_group in timers.timers(set(self.split.key_groups), request.decode):
                 if request.state is None:
@@ -168,24 +173,29 @@ class KeyedSizes:
                     sums.add(what, groups, np.ones(len(at), np.int64), at.end - at.position)
         yield from sums.rows(self.operator)
 
-    def _add_stream(self, stream: KeyedStream, wanted: set[int], sums: _Sums, request: TableRequest) -> None:
-        if not wanted:
-            return
-        if isinstance(stream, CanonicalKeyedStream):
-            described = [describe(meta) for meta in stream.header.states]
-            for key_group, found in stream.sizes(set(self.split.key_groups), request.block_bytes):
-                for state, added in enumerate(found.tolist()):
-                    if added[0] and state in wanted:
-                        sums.add_sums(described[state], key_group, added)
-            return
-        if isinstance(stream, RocksDBKeyedStream):
-            stream.split_keys = False
-        for block in stream.blocks(set(self.split.key_groups), wanted, False, request.block_bytes):
-            for state in sorted(wanted):
-                entries = block.entries_of(state)
-                if len(entries):
-                    counts, sizes = entry_counts(block, entries), entry_bytes(block, entries)
-                    sums.add(describe(block.states[state]), block.key_group[entries].astype(np.int64), counts, sizes)
+
+def _add_stream(
+    stream: KeyedStream,
+    key_groups: set[int],
+    wanted: set[int],
+    described: Sequence[tuple[str, str, str]],
+    sums: _Sums,
+    request: TableRequest,
+) -> None:
+    if isinstance(stream, CanonicalKeyedStream):
+        for key_group, found in stream.sizes(key_groups, request.block_bytes):
+            for state, added in enumerate(found.tolist()):
+                if added[0] and state in wanted:
+                    sums.add_sums(described[state], key_group, added)
+        return
+    if isinstance(stream, RocksDBKeyedStream):
+        stream.split_keys = False
+    for block in stream.blocks(key_groups, wanted, False, request.block_bytes):
+        for state in sorted(wanted):
+            entries = block.entries_of(state)
+            if len(entries):
+                counts, sizes = entry_counts(block, entries), entry_bytes(block, entries)
+                sums.add(describe(block.states[state]), block.key_group[entries].astype(np.int64), counts, sizes)
 
 
 def describe(meta: StateMetaInfoSnapshot) -> tuple[str, str, str]:
