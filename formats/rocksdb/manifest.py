@@ -119,7 +119,7 @@ def read_manifest(data: bytes, path: str) -> dict[str, ColumnFamily]:
     """Return the column families by name, with the files that are live after the last edit."""
     families = {0: ColumnFamily("default")}
     group: list[_Edit] = []
-    for record, offset in _records(data, path):
+    for record, offset in read_records(data, path):
         edit = _read_edit(Coding(record, path, offset))
         group.append(edit)
         if edit.remaining == 0:
@@ -142,7 +142,7 @@ def _unreadable(path: str, offset: int, expected: str, found: object) -> Corrupt
     )
 
 
-def _records(data: bytes, path: str) -> Iterator[tuple[bytes, int]]:
+def read_records(data: bytes, path: str) -> Iterator[tuple[bytes, int]]:
     """Yield the records, assembled from their parts, with their offsets."""
     parts: list[bytes] = []
     begin = 0

@@ -8,11 +8,13 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.faults.session import DAEMON
+
 #: What the command line of a process has, by role. Forked Python workers have the command line of their daemon.
 MARKS = {
     "driver JVM": "org.apache.spark.deploy.SparkSubmit",
     "executor": "CoarseGrainedExecutorBackend",
-    "worker": "pyspark.daemon",
+    "worker": DAEMON,
 }
 
 

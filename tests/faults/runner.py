@@ -48,6 +48,8 @@ COPIES = ("fluent", "migrate")
 DISK = "disk"
 #: Bytes of the disk that becomes full.
 DISK_SIZE = 128 << 20
+#: One of so many runs kills what ends its session: the next one has to start another.
+ENDING = 8
 #: What is killed, and of which kind of session.
 VICTIMS = {
     "worker": "local[2,4]",
@@ -146,10 +148,8 @@ class Attack:
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
     drivers: dict[str, Driver] = field(default_factory=dict)
-    #: Seconds that a write takes when nothing disturbs it, by session and kind.
-    durations: dict[tuple[str, str], float] = field(default_factory=dict)
-    #: Bytes that a write adds to its disk, by kind.
-    written_bytes: dict[str, int] = field(default_factory=dict)
+    #: Seconds that a write takes when nothing disturbs it, and bytes that it writes, by session and kind.
+    undisturbed: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
     version: int = 0
 
     def driver(self, master: str) -> Driver:
@@ -160,38 +160,34 @@ class Attack:
                 found.stop()
             found = self.drivers[master] = Driver(master)
             for kind in ("append", "overwrite"):  # Python workers start, code is compiled
-                self._undisturbed(found, kind)
+                self.undisturbed[master, kind] = self._measure(found, kind)
         return found
 
     def run(self, victim: str, kind: str) -> None:
         """Attack one write."""
         master = VICTIMS[victim]
         driver = self.driver(master)
+        if (master, kind) not in self.undisturbed:
+            self.undisturbed[master, kind] = self._measure(driver, kind)
+        seconds, written = self.undisturbed[master, kind]
         if victim == DISK:
-            self._fill_disk(driver, kind)
+            self._fill_disk(driver, kind, written)
             return
-        if (master, kind) not in self.durations:
-            self.durations[master, kind] = self._undisturbed(driver, kind)
         path, target = self._prepare(kind)
         old = content_of(path)
         driver.ask(kind=kind, path=str(path), target=str(target), version=self.version)
-        time.sleep(self.random.uniform(0, 1.1) * self.durations[master, kind])
+        time.sleep(self.random.uniform(0, 1.1) * seconds)
         hit = self._kill(driver, victim)
         ended = driver.wait_for("ended")
         if victim.startswith("driver") or not driver.alive:
             driver.stop()  # also where the write had ended before: a session without its JVM goes down a little later
         self._judge(f"{kind}, {victim} killed, version {self.version}", kind, victim, hit, ended, path, target, old)
 
-    def _fill_disk(self, driver: Driver, kind: str) -> None:
+    def _fill_disk(self, driver: Driver, kind: str, written: int) -> None:
         disk = self._disk()
-        if kind not in self.written_bytes:
-            before = shutil.disk_usage(disk).used
-            self._undisturbed(driver, kind, disk)
-            self.written_bytes[kind] = (shutil.disk_usage(disk).used - before) // 2  # the other half was copied
-            self._empty(disk)
         path, target = self._prepare(kind, disk)
         old = content_of(path)
-        room = int(self.random.uniform(0, 2.5) * self.written_bytes[kind])  # tasks write files that the commit merges
+        room = int(self.random.uniform(0, 2.5) * written)  # tasks write files that the commit merges
         filler = disk / "filler"
         with filler.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free - room)
@@ -221,13 +217,16 @@ class Attack:
         if (self.folder / "disk").exists():
             subprocess.run(["umount", self.folder / "disk"], check=True)
 
-    def _undisturbed(self, driver: Driver, kind: str, folder: Path | None = None) -> float:
-        path, target = self._prepare(kind, folder)
+    def _measure(self, driver: Driver, kind: str) -> tuple[float, int]:
+        """Return how long a write takes that nothing disturbs, and how many bytes it writes."""
+        path, target = self._prepare(kind)
         before = time.monotonic()
         driver.ask(kind=kind, path=str(path), target=str(target), version=self.version)
         ended = driver.wait_for("ended")
         assert ended == "written", driver.answers
-        return time.monotonic() - before
+        seconds = time.monotonic() - before
+        files = [file for folder in (path, target) for file in folder.rglob("*") if file.is_file()]
+        return seconds, sum(file.stat().st_size for file in files) // 2  # about half of them was there before
 
     def _prepare(self, kind: str, folder: Path | None = None) -> tuple[Path, Path]:
         """A copy of the base to be changed, and where a changed copy of it goes."""
@@ -312,7 +311,7 @@ def attack(
 ) -> tuple[Counter[str], list[str]]:
     """Make some runs; return how often what was found, and what must not be.
 
-    Most runs kill workers, which leaves the session; one in five kills what ends it.
+    Most runs kill workers, which leaves the session; one in ``ENDING`` kills what ends it, each such victim in turn.
     """
     chance = random.Random(seed)
     attacks = Attack(folder, chance)
@@ -320,7 +319,10 @@ def attack(
     ending = [victim for victim in victims if victim.startswith("driver")]
     # One kind of session after the other, so that two are never up at a time.
     planned = [
-        chance.choice(ending if ending and (not lasting or number % 5 == 4) else lasting) for number in range(runs)
+        ending[number // ENDING % len(ending)]
+        if ending and (not lasting or number % ENDING == ENDING - 1)
+        else chance.choice(lasting)
+        for number in range(runs)
     ]
     planned.sort(key=lambda victim: VICTIMS[victim])
     try:

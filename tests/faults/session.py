@@ -19,6 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark_savepoint import Savepoint
 
 ROWS, TASKS = 20_000, 4
+#: The daemon that workers are forked from, the package loaded: sessions begin and begin again all the time here.
+DAEMON = "pyspark_savepoint.daemon"
 #: What a version adds to every value, so that the sum of an operator's values says which version it is.
 STEP = 1_000_000
 
@@ -30,6 +32,7 @@ def start(master: str) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.log.level": "OFF",
+        "spark.python.daemon.module": DAEMON,
         "spark.speculation": "true",
         "spark.speculation.interval": "100ms",
         "spark.speculation.multiplier": "1.1",

@@ -39,7 +39,7 @@ from pyspark_savepoint.formats.pickle_walker import read_pickle
 from pyspark_savepoint.formats.rocksdb.block import Protection
 from pyspark_savepoint.formats.rocksdb.checksum import CHECKSUMS
 from pyspark_savepoint.formats.rocksdb.database import Database
-from pyspark_savepoint.formats.rocksdb.manifest import _records, read_manifest
+from pyspark_savepoint.formats.rocksdb.manifest import read_manifest, read_records
 from pyspark_savepoint.formats.serializers.kryo.kryo_walker import BASE_IDS, KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     DamagedError,
@@ -247,7 +247,7 @@ def _read_database(data: bytes) -> None:
 
 def _damaged_manifest(rng: random.Random) -> bytes:
     name = next(name for name in _database() if name.startswith("MANIFEST"))
-    records = [record for record, _ in _records(_database()[name], name)]
+    records = [record for record, _ in read_records(_database()[name], name)]
     at = rng.randrange(len(records))
     change = rng.random()
     if change < 0.1:

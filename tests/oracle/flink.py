@@ -111,7 +111,7 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def _filled_at_once(folder: Path) -> Iterator[Path]:
+def filled_at_once(folder: Path) -> Iterator[Path]:
     """A scratch folder that becomes `folder` when the block succeeds; the first of two runs wins."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=folder.name + ".", dir=folder.parent))
@@ -164,7 +164,7 @@ def _download(version: str, folders: Mapping[str, Path]) -> None:
     with ExitStack() as stack:
         downloads = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_made(cache_folder()))))
         _pip("download", "--quiet", "--no-deps", "--dest", str(downloads), *_package(version))
-        scratch = {name: stack.enter_context(_filled_at_once(folder)) for name, folder in folders.items()}
+        scratch = {name: stack.enter_context(filled_at_once(folder)) for name, folder in folders.items()}
         (archive,) = downloads.iterdir()
         for path, content in _archived_files(archive):
             for name in (name for name in folders if JAR_SETS[name].search(path)):
@@ -211,7 +211,7 @@ def fetch(version: str, *, sql: bool = False) -> list[Path]:
 
 
 @cache
-def _tool(name: str) -> str:
+def jdk_tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise FlinkError(f"`{name}` is not on the PATH: the tests with real Flink need a JDK of Java 17 or newer")
@@ -232,9 +232,9 @@ def compile_harness(version: str, *, sql: bool = False) -> Path:
     mark = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
     folder = cache_folder() / "classes" / f"{version}-{mark}"
     if not folder.exists():
-        with _filled_at_once(folder) as scratch:
+        with filled_at_once(folder) as scratch:
             release = "17" if _numbers(version) >= FIRST_OF_HARNESS else "11"
-            command = [_tool("javac"), "-nowarn", "-Xlint:none", "-proc:none", "--release", release]
+            command = [jdk_tool("javac"), "-nowarn", "-Xlint:none", "-proc:none", "--release", release]
             command += ["-d", str(scratch), "-cp", class_path(fetch(version, sql=sql)), *map(str, sources)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
@@ -256,10 +256,10 @@ def command_line(
     limits = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     logging = f"-Dlog4j.configurationFile={JAVA / 'log4j2.properties'}"
     entries = class_path([compile_harness(version, sql=sql), *fetch(version, sql=sql)])
-    return [_tool("java"), *opened, *limits, logging, "-cp", entries, main, *arguments]
+    return [jdk_tool("java"), *opened, *limits, logging, "-cp", entries, main, *arguments]
 
 
-def _why_it_failed(output: str) -> str:
+def why_it_failed(output: str) -> str:
     """The first line of the exception and its last causes; or the end of the output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith(("Exception in", "Caused by"))]
@@ -283,7 +283,7 @@ def run(
     except subprocess.TimeoutExpired as expired:
         raise FlinkError(f"{main} on Flink {version} took longer than {timeout} s") from expired
     if done.returncode:
-        reason = _why_it_failed(done.stderr + done.stdout)
+        reason = why_it_failed(done.stderr + done.stdout)
         raise FlinkError(f"{main} on Flink {version} ended with {done.returncode}:\n    {reason}")
     return done.stdout
 

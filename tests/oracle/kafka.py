@@ -45,12 +45,12 @@ from tests.oracle.flink import (
     JAVA,
     PATIENCE,
     FlinkError,
-    _tool,
-    _why_it_failed,
     class_path,
     command_line,
     compile_harness,
     fetch,
+    jdk_tool,
+    why_it_failed,
 )
 
 LEGACY = CORPUS / "migration" / "flows" / "legacy-source-union-kryo" / "1.20.5-hashmap"
@@ -181,7 +181,7 @@ class KafkaJob:
         libraries = [compile_harness(version), *given, *fetch(version)]
         classes = folder / "classes"
         classes.mkdir()
-        command = [_tool("javac"), "-nowarn", "-Xlint:none", "-proc:none", "--release", "17", "-d", str(classes)]
+        command = [jdk_tool("javac"), "-nowarn", "-Xlint:none", "-proc:none", "--release", "17", "-d", str(classes)]
         done = subprocess.run(
             [*command, "-cp", class_path(libraries), str(source)], capture_output=True, text=True, check=False
         )
@@ -199,7 +199,7 @@ class KafkaJob:
         options[options.index("-cp") + 1] = self.libraries
         done = subprocess.run([java, *options], capture_output=True, text=True, timeout=900, check=False)
         if done.returncode:
-            raise FlinkError(f"KafkaRecords on {self.version}:\n    {_why_it_failed(done.stderr + done.stdout)}")
+            raise FlinkError(f"KafkaRecords on {self.version}:\n    {why_it_failed(done.stderr + done.stdout)}")
         found: list[dict[str, Any]] = json.loads((out / "found.json").read_text("utf-8"))
         return found
 

@@ -32,7 +32,7 @@ from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.local.migrating import Migration, migration_of
 from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict
 from tests.conftest import CORPUS
-from tests.oracle.flink import FlinkError, _filled_at_once, _tool, cache_folder, class_path, command_line, fetch
+from tests.oracle.flink import FlinkError, cache_folder, class_path, command_line, fetch, filled_at_once, jdk_tool
 
 MIGRATION = CORPUS / "migration"
 CORPUS_WRITER = "1.20.5"
@@ -71,10 +71,10 @@ def compiled(version: str) -> Path:
     mark = hashlib.sha256(b"\0".join([job.encode(), *(path.read_bytes() for path in SOURCES)])).hexdigest()[:12]
     folder = cache_folder() / "classes" / f"migration-{version}-{mark}"
     if not folder.exists():
-        with tempfile.TemporaryDirectory() as name, _filled_at_once(folder) as scratch:
+        with tempfile.TemporaryDirectory() as name, filled_at_once(folder) as scratch:
             main = Path(name) / MAIN.name
             main.write_text(job)
-            command = [_tool("javac"), "-nowarn", "-Xlint:none", "-d", str(scratch)]
+            command = [jdk_tool("javac"), "-nowarn", "-Xlint:none", "-d", str(scratch)]
             command += ["-cp", class_path(fetch(version)), *map(str, SOURCES), str(main)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:

@@ -27,14 +27,14 @@ from tests.oracle.compare import differences
 from tests.oracle.flink import (
     Case,
     FlinkError,
-    _filled_at_once,
-    _tool,
     cache_folder,
     class_path,
     command_line,
     compile_harness,
     fetch,
+    filled_at_once,
     generate,
+    jdk_tool,
     restore,
 )
 from tests.oracle.migration import LAB, MAIN, OPENED, SOURCES, changed
@@ -82,11 +82,11 @@ def compiled(version: str) -> Path:
     content = b"\0".join([*map(str.encode, jobs.values()), *(path.read_bytes() for path in SOURCES)])
     folder = cache_folder() / "classes" / f"flows-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
     if not folder.exists():
-        with tempfile.TemporaryDirectory() as name, _filled_at_once(folder) as scratch:
+        with tempfile.TemporaryDirectory() as name, filled_at_once(folder) as scratch:
             made = [Path(name) / f"{job}.java" for job in jobs]
             for path, text in zip(made, jobs.values(), strict=True):
                 path.write_text(text)
-            command = [_tool("javac"), "-nowarn", "-Xlint:none", "-d", str(scratch)]
+            command = [jdk_tool("javac"), "-nowarn", "-Xlint:none", "-d", str(scratch)]
             command += ["-cp", class_path(fetch(version, sql=True)), *map(str, (*SOURCES, MAIN, *made))]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:

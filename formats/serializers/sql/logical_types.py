@@ -179,12 +179,12 @@ class EmbeddedType:
         """Read one stream with one logical type."""
         start = view.position
         value = parse_java_object(view)
-        reader = _Reader(view, start)
+        reader = LogicalTypeReader(view, start)
         kind = reader.logical_type(value, 0)
         return cls(kind, bytes(view.data[start : view.position]))
 
 
-class _Reader:
+class LogicalTypeReader:
     """Converter of parsed Java objects to logical types; errors point at the start of the stream."""
 
     def __init__(self, view: DataInputView, start: int) -> None:

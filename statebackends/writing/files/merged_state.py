@@ -51,7 +51,7 @@ def merge_bases(
     deleted: Iterable[SortedBatch],
 ) -> None:
     """Write the entries of the bases and the rows, all of a subtask's key groups; ``deleted`` are keys, sorted."""
-    bases = [_Base.of(plan, request) for request in plan.request.bases]
+    bases = [BaseState.of(plan, request) for request in plan.request.bases]
     sizes = total([base.sizes() for base in bases])
     with ExitStack() as stack:
         opened = [(base, stack.enter_context(OpenInput(base.described, base.numbers))) for base in bases]
@@ -61,7 +61,7 @@ def merge_bases(
 
 
 @dataclass(frozen=True)
-class _Base:
+class BaseState:
     """Entries of the existing operator."""
 
     described: KeyedInput
@@ -73,7 +73,7 @@ class _Base:
     rehashed: bool
 
     @classmethod
-    def of(cls, plan: WritePlan, request: TableRequest) -> _Base:
+    def of(cls, plan: WritePlan, request: TableRequest) -> BaseState:
         savepoint = Snapshot.open(
             request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
         )
@@ -124,7 +124,7 @@ class _Merge:
         self,
         plan: WritePlan,
         writer: CanonicalKeyedStreamWriter,
-        bases: Sequence[tuple[_Base, OpenInput]],
+        bases: Sequence[tuple[BaseState, OpenInput]],
         rows: KeyGroupCursor,
         deleted: KeyGroupCursor,
     ) -> None:

@@ -36,7 +36,10 @@ from pyspark_savepoint.formats.snapshot.publication import (
 
 
 class OnDisk(ArrowFileSystem):
-    """pyarrow's own local file system stands for what pyarrow reaches: an object store that cannot rename."""
+    """pyarrow's own local file system, without renames and conditions, so that its files can be looked at and denied.
+
+    Real stores, and each fault that one can answer with, are in ``tests/remote/test_publication.py``.
+    """
 
     __slots__ = ()
 
@@ -152,12 +155,14 @@ def test_a_file_that_cannot_grow_says_why_and_goes(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
-def test_a_full_disk_is_said_to_be_full(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_said_to_be_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outputs, "CREATE_FLAGS", os.O_WRONLY)
-    file = LocalFileSystem().open_output("/dev/full")
+    (tmp_path / "file").symlink_to("/dev/full")
+    file = LocalFileSystem().open_output(str(tmp_path / "file"))
     with pytest.raises(OutputError, match=r"No space left(.|\n)*free space"):
         file.write(b"x")
-    os.close(file._descriptor)
+    file.abort()
+    assert names(tmp_path) == []
 
 
 # -- publishing ---------------------------------------------------------------------------------------------

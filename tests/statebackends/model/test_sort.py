@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import random
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from pyspark_savepoint.statebackends.model import sort
 from pyspark_savepoint.statebackends.model.sort import RowSorter
 from pyspark_savepoint.statebackends.model.sort_order import order_within, sort_by_key_group
 from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch, merge_runs, read_run, write_run
+from tests.open_files import open_files
 
 Row = tuple[int, bytes, int]
 SCHEMA = pa.schema([pa.field("value", pa.int64())])
@@ -195,14 +195,14 @@ def test_a_run_read_by_its_name(tmp_path: Path) -> None:
     assert rows_of(read_run(str(path))) == [(1, b"k", 2)]
 
 
-def test_many_runs_are_merged_into_one_of_the_next_level(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_runs_are_merged_into_one_of_the_next_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sort, "FAN_IN", 3)
     given_rows = [(0, bytes([i * 37 % 251]), i) for i in range(200)]
-    with RowSorter(SCHEMA, NOTHING) as sorter:
+    with RowSorter(SCHEMA, NOTHING, str(tmp_path)) as sorter:
         for row in given_rows:
             batch = batch_of([row])
             sorter.add(batch.key_group, batch.key, batch.rows)
-        assert [len(level) for level in sorter._levels] == [1, 0, 1, 1, 2]  # 199 = 1 + 0*3 + 1*9 + 1*27 + 2*81
+        assert len(open_files(tmp_path)) == 1 + 0 + 1 + 1 + 2  # 199 = 1 + 0*3 + 1*9 + 1*27 + 2*81
 
         assert rows_of(sorter.sorted()) == in_order(given_rows)
 
@@ -223,12 +223,6 @@ def test_batches_are_bounded_by_rows_and_by_bytes() -> None:
         assert [len(found) for found in sorter.sorted(30)] == [30, 30, 30, 10]
 
 
-def open_temporary_files(folder: Path) -> list[str]:
-    links = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
-    targets = [os.readlink(link) for link in links if os.path.islink(link)]
-    return [target for target in targets if target.startswith(str(folder))]
-
-
 def test_temporary_files_go_away_whatever_happens(tmp_path: Path) -> None:
     batch = batch_of([(0, b"k%d" % i, i) for i in range(100)])
     with RowSorter(SCHEMA, NOTHING, str(tmp_path)) as sorter:
@@ -236,9 +230,9 @@ def test_temporary_files_go_away_whatever_happens(tmp_path: Path) -> None:
             sorter.add(batch.key_group, batch.key, batch.rows)
         # Files without names: even a process that is killed leaves none.
         assert not list(tmp_path.iterdir())
-        assert open_temporary_files(tmp_path)
+        assert open_files(tmp_path)
         next(sorter.sorted())
-    assert not open_temporary_files(tmp_path)
+    assert not open_files(tmp_path)
 
 
 @pytest.mark.parametrize("count", [1, 50_000])

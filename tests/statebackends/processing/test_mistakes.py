@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
@@ -473,10 +474,19 @@ def test_rows_have_their_own_key_in_errors(wrong: Any) -> None:
         batches += list(collector.rest())
     assert caught.value.facts["key"] == "'key-2345'"
     assert sum(len(batch) for batch in batches) > 500
-    idle = Collector(collector.schema)
-    for key in range(100):
-        idle.of(key)
-    assert idle._keys == [99]
+
+
+def test_keys_without_rows_are_not_kept() -> None:
+    class Key:
+        """A key that can be referred to weakly."""
+
+    collector = Collector(pa.schema([("n", pa.int64())]))
+    known: WeakSet[Key] = WeakSet()
+    for _ in range(100):
+        key = Key()
+        known.add(key)
+        collector.of(key)
+    assert list(known) == [key]
 
 
 @pytest.mark.parametrize("assigner", [EventTimeSessionWindows, ProcessingTimeSessionWindows])

@@ -30,7 +30,6 @@ from pyspark_savepoint.statebackends.processing.api.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
 )
-from pyspark_savepoint.statebackends.processing.api.windows import TimeWindow
 from pyspark_savepoint.statebackends.processing.backends.adapters import TimeToLive, create_adapted
 from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan, KeyedReaderTask
@@ -192,11 +191,6 @@ def test_durations_are_timedeltas_too() -> None:
     assert ContinuousEventTimeTrigger.of(timedelta(seconds=2)) == ContinuousEventTimeTrigger.of(2_000)
     assert ContinuousProcessingTimeTrigger.of(timedelta(seconds=2)) == ContinuousProcessingTimeTrigger.of(2_000)
     assert StateTtlConfig(timedelta(days=1)).ttl_millis == 86_400_000
-
-
-@pytest.mark.parametrize(("now", "following"), [(0, 10), (9, 10), (10, 20), (-1, 10), (-10, 0), (-11, 0), (97, 99)])
-def test_intervals_are_counted_as_java_counts(now: int, following: int) -> None:
-    assert ContinuousEventTimeTrigger.of(10)._next(now, TimeWindow(-100, 100)) == following
 
 
 NAMED = ListStateDescriptor("rows", "ROW<id LONG, at STRING>", ttl=StateTtlConfig(timedelta(hours=1)))

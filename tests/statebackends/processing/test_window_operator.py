@@ -263,6 +263,13 @@ def test_what_is_evicted_where_a_trigger_fires_is_gone(evictor: Evictor, left: l
     assert [record["timestamp"] for record in states[CONTENTS]["a", 0, 100]] == left
 
 
+@pytest.mark.parametrize(("now", "following"), [(0, 10), (9, 10), (10, 20), (-1, 10), (-10, 0), (-11, 0), (97, 99)])
+def test_intervals_are_counted_as_java_counts(now: int, following: int) -> None:
+    windows = TumblingEventTimeWindows.of(200, offset=-100)
+    states = states_after(plan_of(summed(windows, trigger=ContinuousEventTimeTrigger.of(10))), [("a", 1, now)])
+    assert states["fire-time"] == {("a", -100, 100): following}
+
+
 def test_continuous_triggers_know_their_next_time() -> None:
     found = [("a", 1, 3), ("a", 1, 17)]
     states = states_after(

@@ -22,7 +22,7 @@ from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
-from pyspark_savepoint.statebackends.writing.files.merged_state import _Base
+from pyspark_savepoint.statebackends.writing.files.merged_state import BaseState
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
@@ -59,7 +59,7 @@ def test_entries_of_another_version_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileReplacedError, match="was replaced while it was read"):
         open_table(request)
     with pytest.raises(FileReplacedError, match="was replaced while it was read"):
-        _Base.of(plan, replace(request, uid=None, uid_hash=OperatorID.from_uid("accounts").hex))
+        BaseState.of(plan, replace(request, uid=None, uid_hash=OperatorID.from_uid("accounts").hex))
     with pytest.raises(ValueError, match="hexadecimal"):
         EntriesRequest((), digest="no digest")
 

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.serializers.sql.logical_types import (
     PACKAGE,
     EmbeddedType,
     LogicalType,
-    _Reader,
+    LogicalTypeReader,
     arrow_type,
 )
 from tests.formats.serializers.sql import sql_zoo
@@ -40,7 +40,7 @@ def read(stream: bytes) -> LogicalType:
 
 def convert(value: object) -> LogicalType:
     """A logical type from inert Java objects, which a stream of any shape may hold."""
-    return _Reader(DataInputView(b""), 0).logical_type(value, 0)
+    return LogicalTypeReader(DataInputView(b""), 0).logical_type(value, 0)
 
 
 def java_type(name: str, root: str, **fields: object) -> JavaObject:
