@@ -196,6 +196,23 @@ def fingerprint(published: bytes | None) -> str | None:
     return None if published is None else hashlib.sha256(published).hexdigest()
 
 
+def read_unchanged(staging: Staging, seen: str | None) -> bytes:
+    """Return the bytes of the ``_metadata`` that a write was planned with.
+
+    Raises:
+        ConcurrentWriteError: If its fingerprint is not ``seen`` any more.
+
+    """
+    published = read_published(staging.filesystem, staging.directory)
+    if published is None or fingerprint(published) != seen:
+        raise ConcurrentWriteError(
+            "another writer changed the savepoint at this path while this write was working",
+            path=staging.filesystem.uri(staging.directory),
+            remedy="nothing of this write was published: check the savepoint that is there now, then write again",
+        )
+    return published
+
+
 def relative_files(metadata: CheckpointMetadata) -> set[str]:
     """Return the names of all files in a snapshot's own folder that its handles reference."""
     streams = (stream for operator in metadata.operators for stream in streams_of(operator))

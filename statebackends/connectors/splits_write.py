@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import ConcurrentWriteError, OptionError, SavepointError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.formats.io.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata import OperatorState, write_metadata
 from pyspark_savepoint.formats.metadata.manifest import with_manifest
@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.snapshot.publication import (
     finish,
     publish_metadata,
     read_published,
+    read_unchanged,
     relative_files,
     roll_back,
 )
@@ -85,14 +86,7 @@ class SplitsWrite:
     def commit(self, rows: Iterable[Row]) -> tuple[str, ...]:
         """Publish the changed source, and return warnings for the user."""
         staging = self.staging
-        published = read_published(staging.filesystem, staging.directory)
-        if published is None or fingerprint(published) != self.seen:
-            raise ConcurrentWriteError(
-                "another writer changed the savepoint at this path while this write was working",
-                path=staging.filesystem.uri(staging.directory),
-                remedy="nothing of this write was published: check the savepoint that is there now, then write again",
-            )
-        savepoint = self._opened(published)
+        savepoint = self._opened(read_unchanged(staging, self.seen))
         source = self._source(savepoint)
         edited = self._edited(source, self._own(source, rows))
         changed = edited.source.written()

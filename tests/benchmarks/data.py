@@ -11,31 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets, range_for_operator_index
 from pyspark_savepoint.formats.metadata.state_handles import KeyGroupsSavepointStateHandle, RelativeFileStateHandle
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.registry import snapshot_reader
+from tests.statebackends.keyed_models import VOID, basic
 
-BASE = "org.apache.flink.api.common.typeutils.base."
-VOID = "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"
 UID = "bench"
-
-
-def simple(name: str) -> TypeSerializer:
-    """A serializer without parameters, by its snapshot class."""
-    view = DataOutputView()
-    view.write_utf(name)
-    view.write_i32(3)
-    return snapshot_reader(DataInputView(view.getvalue())).versioned()
-
-
-def basic(stem: str) -> TypeSerializer:
-    """LongSerializer and its like."""
-    return simple(f"{BASE}{stem}Serializer${stem}SerializerSnapshot")
 
 
 def key_groups(hashes: Any, max_parallelism: int) -> Any:
@@ -115,13 +99,12 @@ def write_savepoint(
 def _write_stream(
     path: Path, kind: str, keys: Any, groups: Any, owned: KeyGroupRange, max_parallelism: int, shuffle: Any
 ) -> tuple[list[int], int]:
-    void = simple(VOID)
     states = tuple(
         StateMetaInfoSnapshot(
             name,
             BackendStateType.KEY_VALUE,
             {"KEYED_STATE_TYPE": "VALUE"},
-            {"VALUE_SERIALIZER": basic(stem), "NAMESPACE_SERIALIZER": void},
+            {"VALUE_SERIALIZER": basic(stem), "NAMESPACE_SERIALIZER": VOID},
         )
         for name, stem in (("total", "Long"), ("count", "Int"))
     )

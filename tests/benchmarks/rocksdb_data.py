@@ -20,7 +20,8 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
 from pyspark_savepoint.formats.metadata.keyed_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
-from tests.benchmarks.data import UID, VOID, basic, key_groups, make_keys, simple
+from tests.benchmarks.data import UID, key_groups, make_keys
+from tests.statebackends.keyed_models import VOID, basic
 
 STATES = {"total": ("Long", ">i8"), "count": ("Int", ">i4")}
 MAX_PARALLELISM = 128
@@ -64,7 +65,7 @@ def _write_header(path: Path, kind: str) -> RelativeFileStateHandle:
             name,
             BackendStateType.KEY_VALUE,
             {"KEYED_STATE_TYPE": "VALUE"},
-            {"VALUE_SERIALIZER": basic(stem), "NAMESPACE_SERIALIZER": simple(VOID)},
+            {"VALUE_SERIALIZER": basic(stem), "NAMESPACE_SERIALIZER": VOID},
         )
         for name, (stem, _) in STATES.items()
     )

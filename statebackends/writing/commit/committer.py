@@ -12,16 +12,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError
+from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, uids_beside, write_metadata
 from pyspark_savepoint.formats.metadata.manifest import with_manifest
 from pyspark_savepoint.formats.snapshot import changes
 from pyspark_savepoint.formats.snapshot.publication import (
-    fingerprint,
     finish,
     publish_metadata,
-    read_published,
+    read_unchanged,
     relative_files,
     roll_back,
 )
@@ -74,13 +73,7 @@ def _base(plan: WritePlan) -> Snapshot | None:
     if plan.seen is None:
         return None
     staging = plan.staging
-    published = read_published(staging.filesystem, staging.directory)
-    if published is None or fingerprint(published) != plan.seen:
-        raise ConcurrentWriteError(
-            "another writer changed the savepoint at this path while this write was working",
-            path=staging.filesystem.uri(staging.directory),
-            remedy="nothing of this write was published: check the savepoint that is there now, then write again",
-        )
+    published = read_unchanged(staging, plan.seen)
     options = StoragePath.options_of(plan.request.path)
     return Snapshot.of_bytes(staging.filesystem, staging.directory, published, options)
 
