@@ -11,7 +11,7 @@ from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.local.copying import copy_snapshot, relocate_snapshot
-from pyspark_savepoint.local.texts import readable_size
+from pyspark_savepoint.local.texts import numbered, readable_size
 from pyspark_savepoint.options.option_fields import InvalidOptionValueError, seconds
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import reached, snapshot_path
@@ -42,7 +42,7 @@ def vacuum_files(arguments: Namespace, output: Output) -> int:
     ]
     output.table(("kind", "bytes", "modified", "path"), rows)
     verb = "would be deleted" if arguments.dry_run else "deleted"
-    output.say(f"{len(found)} entries, {readable_size(sum(one.size for one in found))}, {verb}")
+    output.say(f"{numbered(len(found), 'entry', 'entries')}, {readable_size(sum(one.size for one in found))}, {verb}")
     return DONE
 
 
@@ -50,7 +50,7 @@ def copy(arguments: Namespace, output: Output) -> int:
     """Copy a snapshot with all of its files."""
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
     copy_snapshot(source, located(arguments, arguments.target))
-    return written(source, arguments, output)
+    return written(arguments, output)
 
 
 def relocate(arguments: Namespace, output: Output) -> int:
@@ -59,13 +59,14 @@ def relocate(arguments: Namespace, output: Output) -> int:
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=True)
     target = located(arguments, arguments.target)
     relocate_snapshot(source, absolute(arguments.path), target, arguments.old, arguments.new)
-    return written(source, arguments, output)
+    return written(arguments, output)
 
 
-def written(source: Snapshot, arguments: Namespace, output: Output) -> int:
-    """Say what was written, from a snapshot to the target of the arguments."""
-    state = sum(operator.state_size for operator in source.operators)
+def written(arguments: Namespace, output: Output) -> int:
+    """Say what was written to the target of the arguments."""
+    operators = Snapshot.open(located(arguments, arguments.target), allow_outside=True).operators
+    state = sum(operator.state_size for operator in operators)
     target = absolute(arguments.target)
-    output.say(f"{target}: {len(source.operators)} operators, {readable_size(state)} of state")
-    output.record({"path": target, "operators": len(source.operators), "state_bytes": state})
+    output.say(f"{target}: {numbered(len(operators), 'operator')}, {readable_size(state)} of state")
+    output.record({"path": target, "operators": len(operators), "state_bytes": state})
     return DONE

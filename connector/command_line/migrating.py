@@ -35,7 +35,7 @@ def migrate(arguments: Namespace, output: Output) -> int:
     """Write the migrated savepoint."""
     migration = _migration(arguments)
     migration.write(located(arguments, arguments.target))
-    return written(migration.source, arguments, output)
+    return written(arguments, output)
 
 
 def _migration(arguments: Namespace) -> Migration:

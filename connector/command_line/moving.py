@@ -28,4 +28,4 @@ def set_offsets(arguments: Namespace, output: Output) -> int:
     change = OffsetChange(offsets or None, arguments.to, arguments.by, arguments.connector)
     for note in change.write(source, arguments.uid, located(arguments, arguments.target)):
         output.remark(f"warning: {note}")
-    return written(source, arguments, output)
+    return written(arguments, output)

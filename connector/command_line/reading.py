@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_history import history_of
 from pyspark_savepoint.local.local_table import LocalTable
-from pyspark_savepoint.local.texts import readable_size
+from pyspark_savepoint.local.texts import numbered, readable_size
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
@@ -45,8 +45,8 @@ def ls(arguments: Namespace, output: Output) -> int:
     snapshot = Snapshot.open(table.options.located, allow_outside=table.options.allow_outside)
     size = readable_size(sum(operator.state_size for operator in snapshot.operators))
     output.say(
-        f"{snapshot.path}: {snapshot.kind.value} {snapshot.metadata.checkpoint_id}, {len(snapshot.operators)} "
-        f"operators, {size}, metadata version {snapshot.metadata.version}"
+        f"{snapshot.path}: {snapshot.kind.value} {snapshot.metadata.checkpoint_id}, "
+        f"{numbered(len(snapshot.operators), 'operator')}, {size}, metadata version {snapshot.metadata.version}"
     )
     output.table(
         ("operator", "table", "state", "kind", "ttl", "key_type", "value_type", "note"),

@@ -12,6 +12,7 @@ from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.local.schema_forms import avro_schemas, json_schema
 from pyspark_savepoint.local.schemas import differences, read_schema, schema_of, schema_text
+from pyspark_savepoint.local.texts import numbered
 
 DONE, FOUND = 0, 1
 
@@ -28,7 +29,7 @@ def schema(arguments: Namespace, output: Output) -> int:
         for sentence in found:
             output.say(sentence)
             output.record({"difference": sentence})
-        output.say(f"{len(found)} differences from {arguments.check}")
+        output.say(f"{numbered(len(found), 'difference')} from {arguments.check}")
         return FOUND if found else DONE
     if arguments.to == "avro":
         text = json.dumps(avro_schemas(savepoint), indent=2) + "\n"

@@ -15,3 +15,12 @@ def readable_size(size: float) -> str:
     while size >= 1024 and unit < len(UNITS) - 1:
         size, unit = size / 1024, unit + 1
     return f"{size:.3g} {UNITS[unit]}"
+
+
+def numbered(number: int, one: str, several: str | None = None) -> str:
+    """Return a number of things.
+
+    >>> numbered(1, "operator"), numbered(2, "operator"), numbered(0, "entry", "entries")
+    ('1 operator', '2 operators', '0 entries')
+    """
+    return f"{number:,} {one if number == 1 else several or one + 's'}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.local.texts import readable_size
+from pyspark_savepoint.local.texts import numbered, readable_size
 from pyspark_savepoint.options.paths import reached
 from pyspark_savepoint.statebackends.connectors.connector_table import positions_of
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -84,8 +84,7 @@ def _states(path: str, options: Mapping[str, str]) -> dict[str, list[Row]]:
 def _summary(plan: SavepointPlan) -> str:
     bases = [operator.base.operator.state_size for operator in plan.operators if operator.base is not None]
     ids = {base.checkpoint_id for base in plan.bases}
-    counted = f"{len(plan.operators)} operator" + ("s" if len(plan.operators) != 1 else "")
-    facts = [counted, *([readable_size(sum(bases))] if bases else [])]
+    facts = [numbered(len(plan.operators), "operator"), *([readable_size(sum(bases))] if bases else [])]
     return ", ".join(facts + ([f"checkpoint {ids.pop()}"] if len(ids) == 1 else []))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.conftest import CORPUS
 from tests.connector.command_line.conftest import Run
 
@@ -22,7 +23,10 @@ def test_a_savepoint_is_checked_migrated_and_checked_again(run: Run, tmp_path: P
         "fails at first access",
     )
     assert "2 as is, 6 rewritten, 1 is lost" in run("check-migration", OLD, *CLASSES).out
-    assert run("migrate", OLD, tmp_path / "new", *CLASSES).code == 0
+    migrated = run("migrate", OLD, tmp_path / "new", *CLASSES, "--json")
+    assert migrated.code == 0
+    written = [operator.state_size for operator in Snapshot.open(str(tmp_path / "new")).operators]
+    assert migrated.records[0]["state_bytes"] == sum(written)
     done = run("check-migration", tmp_path / "new", "--flink", "2.3", "--all")
     assert done.code == 0
     assert "restores" in done.out
