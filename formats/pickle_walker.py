@@ -416,7 +416,7 @@ def _instance(walker: _Walker) -> Any:
 
 
 def _build(walker: _Walker) -> None:
-    """Set the state of an object; what a subclass of a plain type has beside its value is left out."""
+    """Set the state of an object; the attributes of a subclass of a plain type are left out."""
     state = walker.pop()
     if not walker.stack or walker.stack[-1] is _Mark:
         walker.fail("an object on the stack")

@@ -23,7 +23,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 MICROSECOND = datetime.timedelta(microseconds=1)
 SECONDS_PER_DAY = 86_400
 NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?|Infinity|s?NaN)", re.ASCII)
-#: Keys of an object's own description, beside those of its fields.
+#: Keys that describe an object itself, in addition to its fields.
 CLASS, ARGUMENTS, STATE, ITEMS, ENTRIES, NAME = "__class", "__args", "__state", "__items", "__entries", "__name"
 
 

@@ -1,4 +1,4 @@
-"""Serializers that a user gives to one read or write, beside the installed ones of entry points."""
+"""Serializers that a user gives to one read or write, in addition to those that entry points install."""
 
 from __future__ import annotations
 

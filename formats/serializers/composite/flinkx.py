@@ -1,4 +1,4 @@
-"""Serializers of flink-extended's flink-scala-api, with which jobs in Scala go on in Flink 2 (package ``flinkx``).
+"""Serializers of flink-extended's flink-scala-api, which jobs in Scala use on Flink 2 (package ``flinkx``).
 
     CaseClass   := Composite, outer version 2: utf class; 3: utf class, bool isImmutable; the fields nested
     Option, Either := Composite, empty outer part (Option version 1 or 2)

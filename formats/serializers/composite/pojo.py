@@ -112,7 +112,7 @@ class PojoSerializer(TypeSerializer):
 
     @cached_property
     def plan(self) -> Plan:
-        """The positions of the fields of every class in the struct."""
+        """Return the positions of the fields of every class in the struct."""
         plan = Plan()
         plan.add_class(self.class_name, [Column(f.name, _signature(f.serializer)) for f in self.fields])
         for member in self.subclasses:

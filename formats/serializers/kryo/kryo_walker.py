@@ -78,7 +78,7 @@ class KryoClasses:
     java_serialized: frozenset[str] = frozenset()
 
     def is_custom(self, name: str) -> bool:
-        """Whether a serializer of the user may write the bodies of the class."""
+        """Return whether a serializer of the user may write the bodies of the class."""
         return name in self.custom or (self.any_custom and name not in PRIMITIVES and name != "java.lang.String")
 
 

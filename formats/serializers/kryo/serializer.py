@@ -184,7 +184,7 @@ class KryoSerializer(TypeSerializer):
 
     @cached_property
     def classes(self) -> KryoClasses:
-        """Classes by id, in the order of registration; a class that has an id keeps it."""
+        """Return classes by id, in the order of registration; a class that has an id keeps it."""
         ids = dict(BASE_IDS)
         taken = {*BASE_IDS.values(), *WRAPPERS}
         defaults = {WRAPPERS.get(name, name) for name, *_ in (*self.defaults, *self.default_classes)}
@@ -425,7 +425,7 @@ def _number_type(name: str, options: DecodeOptions) -> pa.DataType:
 
 
 def _is_readable(name: str) -> bool:
-    """Whether the format of the class is known in Kryo 2 or 5; for arrays, that of their elements."""
+    """Return whether the format of the class is known in Kryo 2 or 5; for arrays, that of their elements."""
     inner = name.lstrip("[")
     if inner != name:
         return name in ARRAYS or len(inner) == 1 or (inner[:1] == "L" and _is_readable(inner[1:-1]))
@@ -452,12 +452,12 @@ def _registration(name: str, serializer: tuple[str, ...] = ()) -> Frame:
 
 
 def _is_java_serializer(frame: bytes | None) -> bool:
-    """Whether a registration or default serializer names one that writes Java object streams."""
+    """Return whether a registration or default serializer names one that writes Java object streams."""
     return frame is not None and frame.endswith(JAVA_SERIALIZERS)
 
 
 def _is_plain(registration: bytes) -> bool:
-    """Whether a registration has no serializer of its own (kind 0)."""
+    """Return whether a registration has no serializer of its own (kind 0)."""
     view = DataInputView(registration)
     try:
         view.read_utf("a class")

@@ -107,7 +107,7 @@ class Tokens:
         self.fail(expected, token, hint or did_you_mean(token.text.upper(), known))
 
     def is_sign(self, sign: str) -> bool:
-        """Whether the next token is ``sign``."""
+        """Return whether the next token is ``sign``."""
         return self.next.kind == "sign" and self.next.text == sign
 
     def accept(self, sign: str) -> bool:

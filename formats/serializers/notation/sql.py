@@ -85,7 +85,7 @@ def row_fields(tokens: Tokens) -> tuple[tuple[str, ...], tuple[LogicalType, ...]
 
 
 def _starts_with_name(tokens: Tokens) -> bool:
-    """Whether a name comes before the type: a text in backquotes, or a word followed by a word that begins a type."""
+    """Return whether a name precedes the type: a text in backquotes, or a word followed by one that begins a type."""
     if tokens.next.kind == "name":
         return True
     following = tokens.ahead(1)

@@ -116,7 +116,7 @@ class TtlSerializer(CompositeSerializer):
         return column.field(0)
 
     def _has_access(self, kind: pa.DataType) -> bool:
-        """Whether a column is the struct with the last access: the user's values may have fields of the same names."""
+        """Return whether a column has the last access too: values of the user may have fields of the same names."""
         if not _is_ttl_struct(kind):
             return False
         inner = self.value.arrow_type(DecodeOptions())

@@ -1,4 +1,4 @@
-"""Values of SQL's RAW types: bytes of a nested serializer, which is in the snapshot beside the type.
+"""Values of SQL's RAW types: bytes of a nested serializer, which the snapshot holds with the type.
 
 A row has the bytes of a RAW field as BINARY; its nested serializers say what they are. A RAW<NULL> takes the place of a
 view (DISTINCT, MapView, ListView) whose entries are in a state of their own: it is NULL, and written as Flink does.

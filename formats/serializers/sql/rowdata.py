@@ -156,7 +156,7 @@ class RowDataSerializer(SizedSerializer):
 
     @cached_property
     def raw_fields(self) -> dict[int, TypeSerializer]:
-        """The serializers of fields that are, or have inside, RAW values of known content."""
+        """Return the serializers of fields that are, or have inside, RAW values of known content."""
         return {index: field for index, field in enumerate(self.nested) if has_content(field)}
 
     @property

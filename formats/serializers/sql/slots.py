@@ -1,6 +1,6 @@
 """Slots of binary rows and arrays, and the protocol of the codecs that read and write them.
 
-A slot lies in a container, which is a row or an array. Offsets in slots count from the start of the container and
+A slot is in a container, which is a row or an array. Offsets in slots count from the start of the container and
 point to its variable part; lengths and offsets are checked against the container. Slots of nulls are not read.
 """
 

@@ -68,7 +68,7 @@ def run(script: str, *arguments: str) -> tuple[Any, str]:
         # Spark's own word for a server on any free port: by default it is the same for all.
         environment["SPARK_TESTING"] = "1"
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", script, *arguments], env=environment, capture_output=True, text=True, timeout=600
     )
     said = [line for line in done.stderr.splitlines() if not line.startswith(("\tat ", "Caused by"))]
     assert done.returncode == 0, "\n".join(said)[-4000:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,13 +13,17 @@ from tests.connector.source.test_discovery import run
 
 pytestmark = pytest.mark.spark
 
-WRITE = """
+#: The kind of session, and what it found.
+Outcome = tuple[str, dict[str, Any]]
+
+START = """
 import json, os, signal, sys, time
 from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
-from pyspark_savepoint import key_by
+from pyspark_savepoint import Savepoint, key_by
 master, folder = sys.argv[1:]
+os.chdir(folder)
 builder = SparkSession.builder
 if master == "connect":
     builder = builder.remote("local[2]")
@@ -26,8 +31,10 @@ else:
     builder = builder.master(master).config("spark.ui.enabled", "false").config("spark.log.level", "OFF")
     builder = builder.config("spark.speculation", "true").config("spark.speculation.interval", "100ms")
     builder = builder.config("spark.speculation.multiplier", "1.1").config("spark.speculation.quantile", "0.3")
-spark = builder.getOrCreate()
+spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+"""
 
+RETRIED = """
 def broken(batches):
     # The first attempt of one task fails with rows written, that of another is killed, that of a third takes too long.
     context = TaskContext.get()
@@ -42,7 +49,7 @@ def broken(batches):
         time.sleep(8)
 
 def save(name, frame, **options):
-    path = f"{folder}/{name}"
+    path = f"{folder}/saved/{name}"
     frame.write.format("savepoint").options(uid="op", **options).mode("append").save(path)
     back = spark.read.format("savepoint").option("uid", "op").load(path)
     return [back.count(), back.selectExpr("sum(n)").first()[0], sorted(os.listdir(path)).index("_metadata") >= 0,
@@ -51,41 +58,17 @@ def save(name, frame, **options):
 frame = spark.range(0, 20000, 1, 4).selectExpr("id AS key", "id * 2 AS n")
 laid_out = key_by(frame, "key", max_parallelism=128, parallelism=4)
 text = frame.selectExpr("concat('k', key) AS key", "n")
-found = {}
+written = {}
 if master == "connect":
-    found["plain"] = save("plain", frame, parallelism="2")
-    found["laid out"] = save("laid_out", laid_out)
-    found["by arrow"] = save("by_arrow", key_by(text, "key", parallelism=2))
+    written["plain"] = save("plain", frame, parallelism="2")
+    written["laid out"] = save("laid_out", laid_out)
+    written["by arrow"] = save("by_arrow", key_by(text, "key", parallelism=2))
 else:
-    found["retried"] = save("retried", frame.mapInArrow(broken, frame.schema), parallelism="2")
-    found["retried final"] = save("final", laid_out.mapInArrow(broken, laid_out.schema), parallelism="4")
-spark.stop()
-print(json.dumps(found))
+    written["retried"] = save("retried", frame.mapInArrow(broken, frame.schema), parallelism="2")
+    written["retried final"] = save("final", laid_out.mapInArrow(broken, laid_out.schema), parallelism="4")
 """
 
-
-@pytest.mark.parametrize("master", ["connect", "local-cluster[2,1,1024]"])
-def test_writes_in_a_session_of_its_own(master: str, tmp_path: Path) -> None:
-    found, _ = run(WRITE, master, str(tmp_path))
-    assert len(found) == (3 if master == "connect" else 2)
-    for what, (count, total, published, hidden, files) in found.items():
-        assert (count, total, published, hidden) == (20000, 19999 * 20000, True, 0), what
-        assert files == 1 + (4 if what in ("laid out", "retried final") else 2), what
-
-
 FLUENT = """
-import json, os, sys
-from pathlib import Path
-from pyspark.sql import SparkSession
-from pyspark_savepoint import Savepoint, key_by
-master, folder = sys.argv[1:]
-os.chdir(folder)
-if master == "connect":
-    builder = SparkSession.builder.remote("local[2]")
-else:
-    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false").config("spark.log.level", "OFF")
-spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
-spark.range(0, 1).collect()
 frame = spark.range(0, 20, 1, 2).selectExpr("id AS key", "id * 2 AS n", "concat('t', id) AS t")
 timers = frame.selectExpr("key", "n AS timestamp", "'event' AS domain")
 
@@ -128,16 +111,35 @@ found["timers"] = [read(here("out/next"), uid=uid, table="timers").count() for u
 found["new"] = rows(changed.keyed_state("c")) == rows(frame)
 created = Savepoint.create(spark).with_operator("d", frame).write("out/own")
 found["created"] = rows(created.keyed_state("d")) == rows(frame)
+"""
+
+END = """
 spark.stop()
-found["folders"] = sorted(str(path.parent.relative_to(folder)) for path in Path(folder).rglob("_metadata"))
-print(json.dumps(found))
+found["folders"] = sorted(
+    str(path.parent.relative_to(folder)) for path in Path(folder).rglob("_metadata") if "saved" not in path.parts
+)
+print(json.dumps({"written": written, "fluent": found}))
 """
 
 
-@pytest.mark.parametrize("master", ["connect", "local-cluster[1,1,1024]"])
-def test_fluent_writes_and_relative_paths(master: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module", params=["connect", "local-cluster[2,1,1024]"])
+def outcome(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """What one session wrote and read, by kind of session."""
+    found, _ = run(START + RETRIED + FLUENT + END, request.param, str(tmp_path_factory.mktemp("session")))
+    return request.param, found
+
+
+def test_writes_in_a_session_of_its_own(outcome: Outcome) -> None:
+    master, found = outcome
+    assert len(found["written"]) == (3 if master == "connect" else 2)
+    for what, (count, total, published, hidden, files) in found["written"].items():
+        assert (count, total, published, hidden) == (20000, 19999 * 20000, True, 0), what
+        assert files == 1 + (4 if what in ("laid out", "retried final") else 2), what
+
+
+def test_fluent_writes_and_relative_paths(outcome: Outcome) -> None:
     """On Connect too; and every process means the same folder, also where tasks run in one of their own."""
-    found, _ = run(FLUENT, master, str(tmp_path))
+    master, found = outcome[0], dict(outcome[1]["fluent"])
     assert found.pop("refused", False) == (master == "connect")
     assert found == {
         "tables": 6,
