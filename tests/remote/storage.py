@@ -33,7 +33,7 @@ CREDENTIALS = {
 AZURITE = shutil.which("azurite-blob")
 ACCOUNT, AZURE_VERSION = "devstoreaccount1", "2021-08-06"
 ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-HOP_BY_HOP = {"connection", "content-length", "date", "server", "transfer-encoding"}
+HOP_BY_HOP = {"connection", "content-length", "date", "keep-alive", "server", "transfer-encoding"}
 
 #: What happens to a request: None, a status, or the name of a failure.
 Fault = Callable[[str, str], "int | str | None"]
