@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import warnings
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -49,6 +50,15 @@ def reading(path: str) -> Iterator[None]:
         raise storage_error(error, path) from None
 
 
+def keep_silent(filesystem: arrow_fs.FileSystem, file: Any) -> None:
+    """Keep a failed stream of Azure from being destroyed, also when the process ends.
+
+    Arrow closes it again then, and writes the error to standard error as it is: a URL with the whole token.
+    """
+    if filesystem.type_name == "abfs" and not file.closed:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(file))
+
+
 class ArrowOutputFile:
     """A new file opened by pyarrow; object stores show it only when it is closed."""
 
@@ -75,14 +85,17 @@ class ArrowOutputFile:
         try:
             file.close()
         except CLIENT_ERRORS as error:
+            keep_silent(self._filesystem, file)
             refuse(error, self.path)
 
     def abort(self) -> None:
         """Close and delete the file, because an upload cannot be cancelled."""
         if self._file is not None:
             file, self._file = self._file, None
-            with contextlib.suppress(*CLIENT_ERRORS):
+            try:
                 file.close()
+            except CLIENT_ERRORS:
+                keep_silent(self._filesystem, file)
             # A file that cannot be deleted can be found by its name: report the original error instead.
             with contextlib.suppress(*CLIENT_ERRORS):
                 self._filesystem.delete_file(self._located)
@@ -179,10 +192,14 @@ class ArrowOutputs:
         found = self.read_published(path)
         if (found and found.data) != (over and over.data):
             raise already_there(self.uri(path))
+        stream = None
         try:
-            with filesystem.open_output_stream(prefix + path) as stream:
+            stream = filesystem.open_output_stream(prefix + path)
+            with stream:
                 stream.write(data)
         except CLIENT_ERRORS as error:
+            if stream is not None:
+                keep_silent(filesystem, stream)
             refuse(error, self.uri(path), uncertain=True)
 
     def _warn_of_last(self, path: str, why: str) -> None:

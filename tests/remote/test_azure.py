@@ -5,6 +5,7 @@ Needs ``azurite-blob`` on the path: ``npm install -g azurite``.
 
 from __future__ import annotations
 
+import gc
 import time
 import warnings
 from collections.abc import Iterator
@@ -19,12 +20,14 @@ from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from tests.remote.attack import in_azure
 from tests.remote.storage import (
     ACCOUNT,
     ACCOUNT_KEY,
     AZURITE,
     HOST,
     azure_store,
+    faulty_proxy,
     shared_access_signature,
 )
 from tests.statebackends.writing.written_operators import planned, read, write
@@ -108,3 +111,25 @@ def test_a_token_that_does_not_reach_is_not_told(port: int, monkeypatch: pytest.
     for text in (str(told.value), str(also.value), repr(also.value.__context__)):
         assert signature not in text
         assert signature[:20] not in text
+
+
+@pytest.mark.parametrize("ends", ["close", "abort"])
+def test_an_upload_that_fails_does_not_tell_the_token(
+    port: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], ends: str
+) -> None:
+    """Also not by Arrow, which writes to standard error when a stream that could not be closed is destroyed."""
+    token = shared_access_signature("bucket")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", ACCOUNT)
+    monkeypatch.delenv("AZURE_STORAGE_KEY", raising=False)
+    monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", token)
+    with faulty_proxy(port) as proxy:
+        file = Staging.at(in_azure(proxy, "cut")).filesystem.open_output("/cut/x")
+        proxy.fault = lambda method, path: 403 if "comp=block" in path else None
+        file.write(b"data")
+        if ends == "close":
+            with pytest.raises(OutputError):
+                file.close()
+        file.abort()
+        del file
+        gc.collect()
+    assert token.partition("sig=")[2] not in "".join(capfd.readouterr())
