@@ -11,7 +11,7 @@ Backends: :mod:`single_key`, :mod:`heap`, :mod:`rocksdb`. Flink: ``KeyedStateBac
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -110,6 +110,10 @@ class KeyedStateBackend(ABC):
     @abstractmethod
     def place(self) -> bytes:
         """Return the place of the key; no bytes before the first."""
+
+    def expect(self, places: Sequence[bytes]) -> None:
+        """Get ready for the keys of the next records, which are set in this order."""
+        return
 
     @abstractmethod
     def set_current_key(self, key: Any, place: bytes) -> None:

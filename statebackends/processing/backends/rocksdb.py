@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -20,7 +20,8 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.local_disk import local_directory
 from pyspark_savepoint.statebackends.processing.api.state import State
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState, StateOutput
-from pyspark_savepoint.statebackends.processing.backends.rocksdb_states import ROCKS, RocksState
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_buffer import Ahead, BufferedDatabase
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_states import ROCKS, RocksState, tail_of
 from pyspark_savepoint.statebackends.processing.backends.tables import merged
 
 #: Size of a task's block cache in bytes.
@@ -37,9 +38,13 @@ class RocksDBStateBackend(KeyedStateBackend):
         folder = tempfile.mkdtemp(prefix="savepoint-rocksdb-", dir=directory or local_directory())
         with ExitStack() as leaving:
             leaving.callback(shutil.rmtree, folder, ignore_errors=True)
-            self._db = open_database(folder)
+            self._db = buffered(open_database(folder))
             self._leave = leaving.pop_all()
         self._states: list[tuple[RocksState, StateOutput]] = []
+        self._ahead = Ahead(self._db)
+        self._prefixes: list[bytes] = []
+        #: Keys until the next ones are read ahead; negative if none are.
+        self._left = -1
 
     def create(self, state: RegisteredState, output: StateOutput) -> State:
         """Create a state with a new number."""
@@ -47,7 +52,19 @@ class RocksDBStateBackend(KeyedStateBackend):
         self._states.append((created, output))
         return created
 
+    def expect(self, places: Sequence[bytes]) -> None:
+        """Read ahead for the keys of the next records, some thousands at a time."""
+        self._prefixes = [state.prefix for state, _ in self._states if state.is_read_ahead]
+        self._left = 0 if self._prefixes and self._ahead.expect(places) else -1
+
+    def _keys_of(self, places: Sequence[bytes]) -> list[bytes]:
+        tails = {size: tail_of(size) for size in set(map(len, places))}
+        return [prefix + place + tails[len(place)] for prefix in self._prefixes for place in places]
+
     def set_current_key(self, key: Any, place: bytes) -> None:
+        if self._left == 0:
+            self._left = self._ahead.read(self._keys_of)
+        self._left -= 1
         if place != self.place:
             for state, _ in self._states:
                 state.go(place, b"")
@@ -85,6 +102,13 @@ class RocksDBStateBackend(KeyedStateBackend):
     def close(self) -> None:
         with self._leave:
             self._db.close()
+
+
+def buffered(database: Any) -> BufferedDatabase:
+    """Return a database that reads ahead and writes behind."""
+    from rocksdict import WriteBatch
+
+    return BufferedDatabase(database, lambda: WriteBatch(raw_mode=True))
 
 
 def open_database(folder: str) -> Any:

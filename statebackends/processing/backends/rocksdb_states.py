@@ -22,6 +22,11 @@ _STATE, _COUNT, _LENGTHS = struct.Struct(">H"), struct.Struct(">Q"), struct.Stru
 _PRESENT, _ABSENT = b"\1", b"\0"
 
 
+def tail_of(place: int, namespace: int = 0) -> bytes:
+    """Return the end of an entry's key: the numbers of bytes of its place and namespace."""
+    return _LENGTHS.pack(place, namespace)
+
+
 class RocksState(State):
     """Base of all kinds of state: the position of their entries."""
 
@@ -44,6 +49,11 @@ class RocksState(State):
         self._head = self.prefix + place + namespace
         self._tail = _LENGTHS.pack(len(place), len(namespace))
         self._here = self._head + self._tail
+
+    @property
+    def is_read_ahead(self) -> bool:
+        """Return whether a key has one entry that most functions read first: a value, or the length of a list."""
+        return self.state.kind is not StateKind.MAP and not self.state.namespaced
 
     def clear(self) -> None:
         self._delete(self._here)

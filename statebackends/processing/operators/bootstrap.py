@@ -171,6 +171,7 @@ class BootstrapTask:
         Errors of user code are caught here: generators turn StopIteration into RuntimeError.
         """
         function = self.plan.function
+        self.backend.expect(chunk.places)
         if isinstance(function, WindowSpec):
             yield from self._window(chunk, UserCode(self._named, "a window", self.backend))
         elif not isinstance(function, KeyedStateBootstrapFunction):

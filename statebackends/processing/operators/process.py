@@ -117,6 +117,7 @@ class ProcessTask:
         times: Iterable[int | None] = repeat(None) if chunk.timestamps is None else chunk.timestamps
         inputs: Iterable[int] = repeat(0) if chunk.inputs is None else chunk.inputs
         records = zip(times, inputs, chunk.values, strict=False)
+        self.backend.expect(chunk.places)
         with UserCode(self.plan.function, "process_element", self.backend):
             for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
                 if by_key and place != self.backend.place:
