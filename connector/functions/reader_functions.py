@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.functions.function_pickles import copy_of
 from pyspark_savepoint.functions.processing_tasks import ReadTask
@@ -26,6 +26,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import Agg
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan
 from pyspark_savepoint.statebackends.processing.readers.window_reader import WindowReaderPlan
 from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_function
+from pyspark_savepoint.statebackends.python.resolve import is_python_operator
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 if TYPE_CHECKING:
@@ -96,8 +97,17 @@ def _open(path: str, options: Mapping[str, str], verb: str) -> tuple[OpenOperato
     )
     request = request.of_version(snapshot.metadata.version)
     operator = snapshot.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
+    opened = OpenOperator(snapshot, operator)
+    if is_python_operator(opened):
+        table = "keyed_state" if verb == READ_KEYED_STATE else "window_state"
+        raise UnsupportedStateError(
+            "reader functions do not read state of PyFlink, whose values are bytes to Flink",
+            operator=operator.label,
+            remedy=f"sp.{table}(...) has the states as columns under their own names, typed by option pyTypes; "
+            "mapInArrow or applyInPandas then do what the function does",
+        )
     parallelism = parsed.parallelism or default_parallelism(operator.state_size, operator.max_parallelism, cpus())
-    return OpenOperator(snapshot, operator), request, parallelism
+    return opened, request, parallelism
 
 
 def _frame(

@@ -52,6 +52,11 @@ class Restored(KeyedProcessFunction):
 
     def process_element(self, element, context):
         row = self.row.value()
+        if row is None:
+            left = [self.long, self.string, self.pickled, self.tuple, self.strings, self.sum]
+            kept = [state for state in left if (state.get() if state is self.sum else state.value()) is not None]
+            note(key=context.get_current_key(), nothing=not (kept or list(self.list.get()) or dict(self.map.items())))
+            return
         note(
             key=context.get_current_key(), v_long=self.long.value(), v_string=self.string.value(),
             v_pickled=self.pickled.value()["i"], v_row=f"Row(id={row.id}, name={row.name!r}, dec={row.dec})",

@@ -2,8 +2,9 @@
 
 ``FOLDER`` (by default below the temporary one) gets a venv with ``apache-flink`` of 1.20, from the package index. The
 states of three operators of a real job, with keys that are texts, pickled tuples and typed tuples, are read, changed,
-written with new keys and other timers, and read by PyFlink itself, which prints what it has of every key. The command
-ends with an error where that is not what was written.
+written with new keys and other timers, and read by PyFlink itself, which prints what it has of every key. It then
+restores another copy, in which Spark replaced states with ``with_state`` and removed keys with ``remove_keys``. The
+command ends with an error where PyFlink does not find what was written.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
+from pyspark_savepoint import OperatorIdentifier, Savepoint
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from tests.conftest import CORPUS
 from tests.statebackends.python.test_pyflink_job import PICKLED_KEYS, STRING_KEYS, TUPLE_KEYS
@@ -72,19 +75,60 @@ def write_changes(path: str) -> dict[str, dict[str, Any]]:
     return wanted
 
 
+#: Keys that ``remove_keys`` removes of each operator.
+REMOVED: dict[str, list[Any]] = {
+    STRING_KEYS: ["k3", "k11"],
+    PICKLED_KEYS: [{"f0": 4, "f1": "z"}],
+    TUPLE_KEYS: [{"f0": 3, "f1": "k3"}],
+}
+#: What ``with_state`` replaces, as SQL.
+REPLACED = {
+    "v_long": "-v_long",
+    "v_string": "concat(v_string, '!')",
+    "list": "array_append(list, 7777L)",
+    "map": "map_concat(map, map('new', -1L))",
+    "v_row": "named_struct('id', v_row.id, 'name', 'changed', 'score', v_row.score, 'at', v_row.at, 'dec', v_row.dec)",
+    "v_list": "array_append(v_list, CAST(NULL AS STRING))",
+}
+
+
+def replace_states(path: str, target: str) -> dict[str, dict[str, Any]]:
+    """Replace states and remove keys with the fluent API; return by key what PyFlink is to find, {} for nothing."""
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    savepoint = Savepoint.load(spark, path)
+    wanted = {}
+    for uid in NEW_KEYS:
+        operator = OperatorIdentifier.for_uid_hash(uid)
+        frame = spark.read.format("savepoint").options(uidHash=uid, pyTypes=BYTES).load(path)
+        for name, made in REPLACED.items():
+            rows = frame.selectExpr("key", f"{made} AS {name}")
+            savepoint = savepoint.with_state(operator, name, rows, pyTypes=BYTES)
+        savepoint = savepoint.remove_keys(operator, [key_values(key) for key in REMOVED[uid]])
+        wanted.update({shown_key(row["key"]): changed(row) for row in read(path, uid, pyTypes=BYTES).to_pylist()})
+        wanted.update({shown_key(key): {} for key in (*REMOVED[uid], NEW_KEYS[uid])})
+    savepoint.write(target)
+    spark.stop()
+    return wanted
+
+
+def key_values(key: Any) -> Any:
+    """Return a key as ``remove_keys`` takes it: a tuple as a list."""
+    return list(key.values()) if isinstance(key, dict) else key
+
+
 def shown_key(key: Any) -> str:
     """A key as PyFlink's own JSON has it."""
-    return json.dumps(list(key.values()) if isinstance(key, dict) else key)
+    return json.dumps(key_values(key))
 
 
 def compare(lines: list[dict[str, Any]], wanted: dict[str, dict[str, Any]]) -> int:
     """Compare what PyFlink found with what was written; return the number of keys."""
-    fired = {json.dumps(line["key"]) for line in lines if line.get("timer") == FIRES}
-    assert fired == {shown_key(key) for key in NEW_KEYS.values()}, fired
-    assert all(line["timer"] == FIRES for line in lines if "timer" in line)
     found = {json.dumps(line["key"]): line for line in lines if "timer" not in line}
     for key, line in found.items():
         row = wanted[key]
+        assert line.get("nothing", False) == (not row), (key, line)
+        if not row:
+            continue
         assert {name: line[name] for name in ("v_long", "v_string", "list", "red", "v_list", "v_ttl")} == {
             name: row[name] for name in ("v_long", "v_string", "list", "red", "v_list", "v_ttl")
         }
@@ -94,6 +138,21 @@ def compare(lines: list[dict[str, Any]], wanted: dict[str, dict[str, Any]]) -> i
         assert line["v_pickled"] == row["v_tuple"]["f0"]
     assert len(found) == len(wanted), f"{len(found)} of {len(wanted)} keys"
     return len(found)
+
+
+def timers_of(lines: list[dict[str, Any]]) -> set[tuple[str, int]]:
+    """Return the keys and times of the timers that fired."""
+    return {(json.dumps(line["key"]), line["timer"]) for line in lines if "timer" in line}
+
+
+def remaining_timers(path: str) -> set[tuple[str, int]]:
+    """Return the timers of event time without those of removed keys, which all fire at the end of the input."""
+    return {
+        (shown_key(timer["key"]), timer["timestamp"])
+        for uid in NEW_KEYS
+        for timer in read(path, uid, table="timers").to_pylist()
+        if timer["domain"] == "event" and timer["key"] not in REMOVED[uid]
+    }
 
 
 def main(folder: Path) -> None:
@@ -107,15 +166,29 @@ def main(folder: Path) -> None:
     shutil.copytree(find_snapshots(str(CORPUS / "real/pyf-120/sp"))[0].path, target)
     for path in (target, *target.iterdir()):
         path.chmod(0o755)
+    edited = folder / "edited"
+    shutil.rmtree(edited, ignore_errors=True)
+    wanted, timers = replace_states(str(target), str(edited)), remaining_timers(str(target))
+    lines = restored(python, edited, folder / "edited.jsonl")
+    assert timers_of(lines) == timers, timers_of(lines) ^ timers
+    removed = sum(map(len, REMOVED.values()))
+    print(
+        f"with_state, remove_keys: PyFlink found {compare(lines, wanted)} keys as they were written, {removed} removed"
+    )
     wanted = write_changes(str(target))
-    out = folder / "found.jsonl"
+    lines = restored(python, target, folder / "found.jsonl")
+    assert timers_of(lines) == {(shown_key(key), FIRES) for key in NEW_KEYS.values()}, timers_of(lines)
+    print(f"PyFlink restored {compare(lines, wanted)} keys of {len(NEW_KEYS)} operators as they were written")
+
+
+def restored(python: Path, savepoint: Path, out: Path) -> list[dict[str, Any]]:
+    """Return what PyFlink finds in a savepoint."""
     out.unlink(missing_ok=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment["JAVA_TOOL_OPTIONS"] = OPENED
-    command = [str(python), str(JOB), str(target), str(out)]
+    command = [str(python), str(JOB), str(savepoint), str(out)]
     subprocess.run(command, check=True, timeout=500, env=environment)
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
-    print(f"PyFlink restored {compare(lines, wanted)} keys of {len(NEW_KEYS)} operators as they were written")
+    return [json.loads(line) for line in out.read_text().splitlines()]
 
 
 if __name__ == "__main__":

@@ -8,12 +8,22 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint import OperatorIdentifier, Savepoint
-from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint import KeyedStateReaderFunction, OperatorIdentifier, Savepoint, WindowReaderFunction
+from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from tests.statebackends.python.test_pyflink_job import PICKLED_KEYS
 
 TYPES = "v_long LONG; map MAP<STRING, LONG>"
+
+
+class Keys(KeyedStateReaderFunction):
+    def read_key(self, key: Any, ctx: Any) -> Any:
+        yield key
+
+
+class Windows(WindowReaderFunction):
+    def read_window(self, key: Any, ctx: Any, elements: Any) -> Any:
+        yield key
 
 
 def test_pyflink_in_sql_and_back(spark: Any, corpus: Path, tmp_path: Path) -> None:
@@ -37,6 +47,8 @@ def test_pyflink_in_sql_and_back(spark: Any, corpus: Path, tmp_path: Path) -> No
         "overwrite"
     ).save(str(path))
     assert read(state="v_long").selectExpr("sum(v_long)").first()[0] == sum(range(300)) + 10
+    # Rows derived before the write are all of one version: those planned then (Spark 4.1), or now (4.0).
+    assert changed.selectExpr("sum(v_long)").first()[0] - sum(range(300)) in (10, 20)
     assert read(keys='[[7, "z"]]', state="map").count() == 1
     operator = OperatorIdentifier.for_uid_hash(PICKLED_KEYS)
     sp = Savepoint.load(spark, str(path))
@@ -58,3 +70,7 @@ def test_pyflink_in_sql_and_back(spark: Any, corpus: Path, tmp_path: Path) -> No
     assert edited.schema == read().schema
     with pytest.raises(OptionError, match="'types' does not apply to state of PyFlink"):
         sp.with_state(operator, "v_long", changed, types={"v_long": "LONG"})
+    with pytest.raises(UnsupportedStateError, match=r"state of PyFlink[\s\S]*sp.keyed_state"):
+        sp.read_keyed_state(operator, Keys(), "key string")
+    with pytest.raises(UnsupportedStateError, match=r"state of PyFlink[\s\S]*sp.window_state"):
+        sp.read_window(operator, Windows(), "key string")
