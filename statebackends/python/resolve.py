@@ -254,8 +254,9 @@ def _quoted(name: str) -> str:
 
 def _warning(unknown: list[str]) -> str:
     text = "; ".join(unknown[:MAX_SUGGESTED]) + ("; ..." if len(unknown) > MAX_SUGGESTED else "")
+    states = "1 state of PyFlink is" if len(unknown) == 1 else f"{len(unknown)} states of PyFlink are"
     return (
-        f"{len(unknown)} states of PyFlink are BINARY: their types are not in a savepoint, and the bytes do not prove "
+        f"{states} BINARY: the types are not in a savepoint, and the bytes do not prove "
         f"one. To do: give the types that the job declared: option('pyTypes', '{text}'). The types here follow from "
         "the number of bytes alone, so check them, and replace every '...'."
     )

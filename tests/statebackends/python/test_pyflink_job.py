@@ -160,6 +160,7 @@ def test_what_the_bytes_prove_is_decoded_and_the_rest_is_named(table: Callable[.
     }  # fmt: skip
     (warning,) = found.warnings
     assert "option('pyTypes', 'v_long LONG; red LONG; agg TUPLE<LONG, LONG>" in warning
+    assert table(uidHash=AGGREGATED).warnings[0].startswith("1 state of PyFlink is BINARY")
 
 
 def test_states_show_their_own_names_kinds_and_types(job: str) -> None:
