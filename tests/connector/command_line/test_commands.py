@@ -250,7 +250,7 @@ def test_vacuum_lists_what_failed_writes_left(run: Run, shop: Path, tmp_path: Pa
     (tmp_path / "sp" / ".pending-0123456789ab" / "x").touch()
     done = run("vacuum", tmp_path / "sp", "--older-than", "0", "--dry-run", "--json")
     assert [record["kind"] for record in done.records] == ["pending"]
-    assert "1 entries" in run("vacuum", tmp_path / "sp", "--older-than", "0").out
+    assert "1 entry" in run("vacuum", tmp_path / "sp", "--older-than", "0").out
     assert not (tmp_path / "sp" / ".pending-0123456789ab").exists()
     assert run("vacuum", tmp_path / "sp", "--older-than", "soon").code == 2
 
