@@ -31,7 +31,7 @@ SECRET_VARIABLES = (
 )  # fmt: skip
 GOOGLE_KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
-PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+PROXIES = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "http_proxy", "https_proxy")
 
 #: Names of parameters and fields whose values are secrets. Repetitions are bounded, which bounds the search time.
 _NAME = (
@@ -124,7 +124,9 @@ def _held_pattern(values: tuple[str | None, ...], key_file: tuple[str, int] | No
     """Return a pattern for the secrets of this process in all their encodings; None if it has none."""
     named = values[: len(SECRET_VARIABLES)]
     secrets = {part for value in filter(None, named) for part in _parts_of(value)}
-    secrets |= {user for proxy in filter(None, values[len(named) :]) for user in re.findall(r"//([^/@]+)@", proxy)}
+    for proxy in filter(None, values[len(named) :]):
+        for user in re.findall(r"(?://|^)([^/@]+)@", proxy):
+            secrets |= {user, user.partition(":")[2]}
     secrets |= set(_secrets_of_key_file(key_file[0])) if key_file else set()
     forms = {form for secret in secrets for form in _forms_of(secret) if len(secret) >= MIN_SECRET}
     if not forms:

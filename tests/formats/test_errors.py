@@ -91,6 +91,15 @@ def test_a_short_token_and_the_signature_in_it(monkeypatch: pytest.MonkeyPatch) 
         assert "mArKeR" not in str(SavepointError(text))
 
 
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
+@pytest.mark.parametrize("scheme", ["http://", ""])
+def test_the_password_of_a_proxy_is_not_told(monkeypatch: pytest.MonkeyPatch, variable: str, scheme: str) -> None:
+    monkeypatch.setenv(variable, f"{scheme}user:mArKeR12@proxy:8080")
+    for text in ("user:mArKeR12@proxy refused", "refused user:mArKeR12", "password mArKeR12 is wrong"):
+        assert "mArKeR" not in str(SavepointError(text))
+    assert "proxy:8080" in str(SavepointError("proxy:8080 refused"))
+
+
 def test_what_is_in_googles_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "key.json"
     file.write_text(
