@@ -171,10 +171,12 @@ def main(folder: Path) -> None:
     wanted, timers = replace_states(str(target), str(edited)), remaining_timers(str(target))
     lines = restored(python, edited, folder / "edited.jsonl")
     assert timers_of(lines) == timers, timers_of(lines) ^ timers
-    removed = sum(map(len, REMOVED.values()))
+    kept = sum(map(bool, wanted.values()))
+    others = compare(lines, wanted) - kept
     print(
-        f"with_state, remove_keys: PyFlink found {compare(lines, wanted)} keys as they were written, {removed} removed"
+        f"with_state, remove_keys: PyFlink restored {kept} keys as they were written, and their {len(timers)} timers;"
     )
+    print(f"it has nothing of {others} keys that were removed or never there")
     wanted = write_changes(str(target))
     lines = restored(python, target, folder / "found.jsonl")
     assert timers_of(lines) == {(shown_key(key), FIRES) for key in NEW_KEYS.values()}, timers_of(lines)
