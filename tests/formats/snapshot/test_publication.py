@@ -30,6 +30,7 @@ from pyspark_savepoint.formats.snapshot.publication import (
     finish,
     publish_metadata,
     read_published,
+    read_unchanged,
     roll_back,
     warn_of_leftovers,
 )
@@ -208,6 +209,19 @@ def test_metadata_replace_only_what_was_seen(tmp_path: Path) -> None:
     (tmp_path / "sp" / "_metadata").unlink()
     with pytest.raises(ConcurrentWriteError, match="does not exist any more"):
         publish_metadata(Staging.at(folder), b"three", seen)
+
+
+def test_a_write_goes_by_the_metadata_that_it_was_planned_with(tmp_path: Path) -> None:
+    staging = Staging.at(str(tmp_path), TOKEN)
+    (tmp_path / "_metadata").write_bytes(b"planned with")
+    seen = fingerprint(b"planned with")
+    assert read_unchanged(staging, seen) == b"planned with"
+    (tmp_path / "_metadata").write_bytes(b"of another writer")
+    with pytest.raises(ConcurrentWriteError, match=r"another writer changed the savepoint(.|\n)*write again"):
+        read_unchanged(staging, seen)
+    (tmp_path / "_metadata").unlink()
+    with pytest.raises(ConcurrentWriteError):
+        read_unchanged(staging, seen)
 
 
 def test_of_many_writers_at_once_one_wins(tmp_path: Path) -> None:
