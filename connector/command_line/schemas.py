@@ -24,6 +24,8 @@ def schema(arguments: Namespace, output: Output) -> int:
             f"--check does not go with --to {arguments.to}", remedy="a file that schema PATH --file has written"
         )
     savepoint = open_savepoint(arguments.path, **read_options(arguments))
+    if arguments.check == "":
+        raise UsageError("--check must not be empty", remedy="a file that schema PATH --file has written")
     if arguments.check is not None:
         found = differences(read_schema(Path(arguments.check).expanduser()), schema_of(savepoint))
         for sentence in found:

@@ -6,6 +6,7 @@ Without a path, a small savepoint of usual types is written to a temporary folde
 from __future__ import annotations
 
 import datetime as dt
+import os
 import time
 from argparse import Namespace
 from decimal import Decimal
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.command_line.arguments import read_options
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint, open_savepoint
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.model.applicability import SURVEYED
@@ -26,6 +27,14 @@ NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 
 def warm_up(arguments: Namespace, output: Output) -> int:
     """Read every table of a snapshot."""
+    from pyspark_savepoint.formats.kernels._jit import has_cache
+
+    if not has_cache():
+        raise OptionError(
+            "compiled code cannot be kept: there is no folder for it that can be written",
+            found=os.environ.get("NUMBA_CACHE_DIR"),
+            remedy="set NUMBA_CACHE_DIR to a folder that this user can write",
+        )
     start = time.monotonic()
     if arguments.path is not None:
         read = read_all(open_savepoint(arguments.path, **read_options(arguments)))

@@ -95,7 +95,10 @@ class ComparedOperators:
         """Return the list, union or broadcast state to compare: the given one, or the only one."""
         names = list(dict.fromkeys(name for side in self.sides for name in side.names("operator_state")))
         if state is None and len(names) > 1:
-            raise OptionError("'state' is missing: the operator has several operator states", found=", ".join(names))
+            raise OptionError(
+                "'state' is missing: the operator has several operator states",
+                remedy="name one of " + ", ".join(map(repr, names)),
+            )
         if state not in (None, *names) or not names:
             raise StateNotFoundError(
                 "the operator has no such state", state=state, remedy=did_you_mean(state or "", names)

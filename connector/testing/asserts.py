@@ -7,6 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from pyspark_savepoint.formats.errors import OptionError
+
 if TYPE_CHECKING:
     from pyspark_savepoint.local.local_savepoint import LocalSavepoint
     from pyspark_savepoint.options.keywords import TableOptions
@@ -40,10 +42,16 @@ def assert_state(
 
     Raises:
         AssertionError: If a value differs; it lists the keys.
-        SavepointError: If there is no such operator or state.
+        SavepointError: If there is no such operator or state, or the expected values are no mapping.
 
     """
     __tracebackhide__ = True
+    if not isinstance(expected, Mapping):
+        raise OptionError(
+            "the expected values must be given by key",
+            found=type(expected).__name__,
+            remedy="a dictionary, such as {1042: 297}",
+        )
     if not exact:
         options["keys"] = [list(key) if isinstance(key, tuple) else key for key in expected]
     table = _opened(savepoint).keyed_state(uid, state=state, **options)

@@ -5,7 +5,8 @@ kernel gets the ends of its input, never reads beyond them, and returns the fail
 always writable arrays allocated by this package, so that numba sees one type per argument and compiles once.
 
 numba caches machine code next to the sources. If that folder is not writable (a read-only install) and
-``NUMBA_CACHE_DIR`` is not set, the cache is in the user's cache folder, else in the system's temporary folder.
+``NUMBA_CACHE_DIR`` names no folder that is, the cache is in the user's cache folder, else in the system's temporary
+folder.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _cache_folder() -> str | None:
     """Return a writable folder for machine code; None if numba's default (next to the source) is usable."""
-    if os.environ.get("NUMBA_CACHE_DIR"):
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if given and _can_be_written(Path(given)):
         return None
     beside = Path(__file__).parent / "__pycache__"
     if os.access(beside if beside.exists() else beside.parent, os.W_OK):
@@ -34,13 +36,21 @@ def _cache_folder() -> str | None:
     for candidate in candidates:
         try:
             folder = candidate.expanduser()
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except (OSError, RuntimeError):
+        except RuntimeError:  # there is no home
             continue
         # A folder of another user could contain malicious code.
-        if os.access(folder, os.W_OK) and (not hasattr(os, "getuid") or folder.stat().st_uid == user):
+        if _can_be_written(folder) and (not hasattr(os, "getuid") or folder.stat().st_uid == user):
             return str(folder)
     return ""
+
+
+def _can_be_written(folder: Path) -> bool:
+    """Return whether a folder can be written, and make it if it is not there."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
 
 
 _folder = _cache_folder()
@@ -50,9 +60,14 @@ if _folder:
 import numba  # noqa: E402  (reads NUMBA_CACHE_DIR when it is imported)
 
 
+def has_cache() -> bool:
+    """Return whether machine code is kept on disk."""
+    return _folder != ""
+
+
 def kernel(function: F) -> F:
     """Compile on first call, without the GIL; cached on disk if there is a writable folder."""
-    compiled: Any = numba.njit(nogil=True, cache=_folder != "", boundscheck=False, error_model="numpy")(function)
+    compiled: Any = numba.njit(nogil=True, cache=has_cache(), boundscheck=False, error_model="numpy")(function)
     return compiled  # type: ignore[no-any-return]
 
 

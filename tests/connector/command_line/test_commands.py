@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from pyarrow import parquet
 import pyspark_savepoint
 from pyspark_savepoint.command_line.arguments import COMMANDS, markdown
 from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.formats.kernels import _jit
 from tests.connector.command_line.conftest import Run
 
 README = Path(__file__).parents[3] / "connector" / "command_line" / "README.md"
@@ -260,6 +262,23 @@ def test_warm_up_reads_every_kind_of_table(run: Run) -> None:
     assert record["tables"] >= 26
 
 
+def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the install, nor the given folder, nor home, nor the temporary folder can be written."""
+    (tmp_path / "file").touch()
+    nowhere = str(tmp_path / "file" / "folder")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", nowhere)
+    monkeypatch.setenv("HOME", nowhere)
+    monkeypatch.setattr(tempfile, "tempdir", nowhere)
+    monkeypatch.setattr(_jit, "__file__", f"{nowhere}/_jit.py")
+    monkeypatch.setattr(_jit, "_folder", _jit._cache_folder())
+    done = run("warm-up")
+    assert done.code == 2
+    assert done.err == (
+        "error: compiled code cannot be kept: there is no folder for it that can be written\n"
+        f"  found: {nowhere}\n  to do: set NUMBA_CACHE_DIR to a folder that this user can write\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -295,6 +314,7 @@ def test_warm_up_reads_every_kind_of_table(run: Run) -> None:
         (["--json", "ls", "SHOP"], "--json follows the command"),
         (["schema", "SHOP", "--to", "avro", "--check", "x"], "--check does not go with --to avro"),
         (["schema", "SHOP", "--check", "SHOP"], "found: Is a directory"),
+        (["schema", "SHOP", "--check", ""], "--check must not be empty"),
         (["export", "SHOP", "accounts", "--file", "-"], "show --json --limit 0"),
         (["export", "SHOP", "accounts", "--file", "/proc/x.parquet"], "file: /proc/x.parquet\n  found: No such file"),
         (["doctor", "SHOP", "--budget", "ttl-age=30"], "a time with its unit, such as 90s"),

@@ -45,6 +45,11 @@ def test_all_of_a_state(shop: pyspark_savepoint.LocalSavepoint) -> None:
         assert_state(shop, "accounts", "total", {1042: 68520}, exact=True)
 
 
+def test_states_are_expected_by_key(shop: pyspark_savepoint.LocalSavepoint) -> None:
+    with pytest.raises(OptionError, match="must be given by key"):
+        assert_state(shop, "accounts", "total", [297])  # type: ignore[arg-type]
+
+
 def test_schemas(shop: pyspark_savepoint.LocalSavepoint, tmp_path: Path) -> None:
     path = tmp_path / "schema.json"
     path.write_text(schema_text(schema_of(shop)))
