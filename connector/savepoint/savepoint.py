@@ -1177,7 +1177,9 @@ class Savepoint:
                 partitions, an offset or ``earliest``, ``latest``, ``committed``; of number sequences by split id, the
                 next number; of files by split id, the number of records read; of Kinesis by shard, the sequence number
                 of the last record read, ``earliest`` or ``latest``; of MySQL's ``binlog-split`` the fields of an
-                offset, such as ``file`` and ``pos``, or ``gtids``. Or a DataFrame with columns of table ``splits``
+                offset, such as ``file`` and ``pos``, or ``gtids``; of PostgreSQL's ``stream-split`` an LSN; of Pulsar
+                by ``(topic, partition)`` the last message read, as ``ledger:entry``.
+                Or a DataFrame with columns of table ``splits``
                 such as ``topic``, ``partition``, ``offset``, ``stop_offset``, or of table ``offsets``, such as from
                 ``history``; or another savepoint of the job, whose positions the splits get that both have.
             to: One position for all splits, such as ``earliest``.

@@ -1,19 +1,23 @@
 """Pulsar: splits and enumerator of the source, committables of the sink; from source.
 
-    split       := Partition  [version 1: i32 mode]  blob stopCursor  bool [blob MessageId]  bool [i64 i64 transaction]
-    Partition   := utf topic  i32 partition (-1: not partitioned)  i32 n {i32 start  i32 end}[n]; version 0: one range
-    enumerator  := i32 n Partition[n]                                                               versions 2 and 3
-    committable := i64 most  i64 least  utf topic                                                   version 1
+    split       := Partition  blob stopCursor  bool [blob MessageId]  bool [i64 i64 transaction]
+    Partition   := utf topic  i32 partition (-1: not partitioned)
+                   i32 n {i32 start  i32 end}[n]  [version 1: i32 mode]      version 0: one range
+    enumerator  := i32 n Partition[n]                                        versions 1, 2, 3: Partition 0, 1, 2
+                   [version 0: Partition 0;  i32 n split[n]  i32 n {i32 reader  i32 n split[n]}[n]
+                    i32 n {i32 reader  i32 n utf splitId[n]}[n]  bool initialized]
+    committable := i64 most  i64 least  utf topic                            version 1
 
-The stop cursor is a Java object stream, which is kept. The message id, in Protocol Buffers, is that of the last message
-consumed. Connector: ``PulsarPartitionSplitSerializer``, ``PulsarSourceEnumStateSerializer``,
-``PulsarCommittableSerializer``.
+The stop cursor is a Java object stream, which is kept. The message id, in Protocol Buffers (``MessageIdData``), is that
+of the last message consumed. Connector: ``PulsarPartitionSplitSerializer`` (``serializeTopicPartition``),
+``PulsarSourceEnumStateSerializer``, ``PulsarSerdeUtils``, ``PulsarCommittableSerializer``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,8 +30,10 @@ from pyspark_savepoint.formats.connectors.kind import (
     Row,
     columns,
 )
+from pyspark_savepoint.formats.connectors.kryo_output import write_varint
 from pyspark_savepoint.formats.connectors.layouts import (
     BLOB,
+    FLAG,
     I32,
     I64,
     UTF,
@@ -40,9 +46,12 @@ from pyspark_savepoint.formats.connectors.layouts import (
     reader,
     writer,
 )
+from pyspark_savepoint.formats.data_view import DataOutputView
 
 RANGE = Record(start=I32, end=I32)
 PARTITION = Record(topic=UTF, partition=I32, ranges=CountedList(RANGE))
+FIRST_PARTITION = Record(topic=UTF, partition=I32, range=RANGE)
+SECOND_PARTITION = PARTITION.with_parts(mode=I32)
 _BEHIND: Mapping[str, Codec] = {
     "stop_cursor": Sized(JavaBytes()),
     "message_id": Optional(BLOB),
@@ -50,15 +59,32 @@ _BEHIND: Mapping[str, Codec] = {
 }
 SPLIT: Mapping[int, Codec] = MappingProxyType(
     {
-        0: Record(topic=UTF, partition=I32, range=RANGE, **_BEHIND),
-        1: PARTITION.with_parts(mode=I32, **_BEHIND),
+        0: FIRST_PARTITION.with_parts(**_BEHIND),
+        1: SECOND_PARTITION.with_parts(**_BEHIND),
         2: PARTITION.with_parts(**_BEHIND),
     }
 )
-ENUMERATOR: Mapping[int, Codec] = MappingProxyType({2: CountedList(PARTITION), 3: CountedList(PARTITION)})
+_OF_READERS = CountedList(Record(reader=I32, splits=CountedList(SPLIT[0])))
+_SHARED = CountedList(Record(reader=I32, splits=CountedList(UTF)))
+ENUMERATOR: Mapping[int, Codec] = MappingProxyType(
+    {
+        0: Record(
+            partitions=CountedList(FIRST_PARTITION),
+            pending=CountedList(SPLIT[0]),
+            pending_of_readers=_OF_READERS,
+            shared=_SHARED,
+            initialized=FLAG,
+        ),
+        1: Record(partitions=CountedList(FIRST_PARTITION)),
+        2: Record(partitions=CountedList(SECOND_PARTITION)),
+        3: Record(partitions=CountedList(PARTITION)),
+    }
+)
 COMMITTABLE: Mapping[int, Codec] = MappingProxyType({1: Record(transaction_most=I64, transaction_least=I64, topic=UTF)})
 #: Fields of a message id, by number.
-LEDGER, ENTRY, BATCH = 1, 2, 4
+LEDGER, ENTRY, PARTITION_INDEX, BATCH, BATCH_SIZE = 1, 2, 3, 4, 6
+#: Ranges of the hash of keys: all, but for Key_Shared subscriptions.
+FULL_RANGE = ["0-65535"]
 
 
 def message_fields(data: bytes) -> dict[int, int]:
@@ -77,6 +103,23 @@ def message_fields(data: bytes) -> dict[int, int]:
     return found
 
 
+def message_id(split: Mapping[str, Any], ledger: int, entry: int, index: int | None, size: int | None) -> bytes:
+    """Return the id of a message of a split's partition, of a batch if it has an index.
+
+    >>> message_id({"message_id": None, "partition": 3}, 10, 20, None, None).hex()
+    '080a10141803'
+    """
+    known = message_fields(split["message_id"] or b"").get(PARTITION_INDEX, split["partition"])
+    fields = {LEDGER: ledger, ENTRY: entry, PARTITION_INDEX: known, BATCH: index, BATCH_SIZE: size}
+    out = DataOutputView()
+    for number, value in fields.items():
+        if value is None or (number == PARTITION_INDEX and value < 0):
+            continue
+        write_varint(out, number << 3)
+        write_varint(out, value & 0xFFFFFFFFFFFFFFFF)
+    return out.getvalue()
+
+
 def _varints(data: bytes) -> Iterator[int]:
     value = shift = 0
     for byte in data:
@@ -89,19 +132,20 @@ def _varints(data: bytes) -> Iterator[int]:
             return
 
 
-def _split_row(value: Row) -> Row:
+def split_row(value: Mapping[str, Any]) -> Row:
     message = message_fields(value["message_id"] or b"")
     transaction = value["transaction"]
     return {
-        **_partition_row(value),
+        **partition_row(value),
         "last_ledger_id": message.get(LEDGER),
         "last_entry_id": message.get(ENTRY),
         "last_batch_index": message.get(BATCH),
+        "last_batch_size": message.get(BATCH_SIZE),
         "transaction": None if transaction is None else f"({transaction['most']},{transaction['least']})",
     }
 
 
-def _partition_row(value: Row) -> Row:
+def partition_row(value: Mapping[str, Any]) -> Row:
     partition = value["partition"]
     name = value["topic"] if partition < 0 else f"{value['topic']}-partition-{partition}"
     ranges = value["ranges"] if "ranges" in value else [value["range"]]
@@ -110,13 +154,15 @@ def _partition_row(value: Row) -> Row:
 
 
 def _position(value: Row) -> Position:
-    row = _split_row(value)
+    row = split_row(value)
     last = row["last_ledger_id"], row["last_entry_id"]
     known = None not in last
+    size = row["last_batch_size"]
+    batch = f":{row['last_batch_index']}/{size}" if size and (row["last_batch_index"] or 0) >= 0 else ""
     return Position(
         value["topic"],
         value["partition"],
-        f"after {last[0]}:{last[1]}" if known else None,
+        f"after {last[0]}:{last[1]}{batch}" if known else None,
         None if known else "start cursor",
     )
 
@@ -132,22 +178,23 @@ PULSAR_SPLITS = ConnectorKind[Row](
                 last_ledger_id=pa.int64(),
                 last_entry_id=pa.int64(),
                 last_batch_index=pa.int64(),
+                last_batch_size=pa.int64(),
                 transaction=pa.string(),
             ),
         ]
     ),
     reader(SPLIT, "a split"),
     writer(SPLIT),
-    lambda value: [_split_row(value)],
+    lambda value: [split_row(value)],
     positions=lambda value: [_position(value)],
 )
-PULSAR_ENUMERATOR = ConnectorKind[list[Row]](
+PULSAR_ENUMERATOR = ConnectorKind[Row](
     "pulsar",
     SOURCE_COORDINATOR,
     PARTITION_COLUMNS,
     reader(ENUMERATOR, "partitions"),
     writer(ENUMERATOR),
-    lambda value: map(_partition_row, value),
+    lambda value: map(partition_row, value["partitions"]),
     states=(),
 )
 PULSAR_COMMITTABLES = committer_kind(

@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.connectors.kind import READER_STATE, SPLIT_ID, SP
 from pyspark_savepoint.formats.connectors.registry import kinds_of
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.statebackends.connectors.cdc_edits import MySqlEdits
+from pyspark_savepoint.statebackends.connectors.cdc_edits import MySqlEdits, PostgresEdits
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states
 from pyspark_savepoint.statebackends.connectors.consumer_edits import ConsumerEdits
 from pyspark_savepoint.statebackends.connectors.dynamic_kafka_edits import DynamicKafkaEdits
@@ -25,6 +25,7 @@ from pyspark_savepoint.statebackends.connectors.hybrid_edits import HybridEdits
 from pyspark_savepoint.statebackends.connectors.kafka_edits import KafkaEdits
 from pyspark_savepoint.statebackends.connectors.kinesis_edits import KinesisConsumerEdits, KinesisEdits
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
+from pyspark_savepoint.statebackends.connectors.pulsar_edits import PulsarEdits
 from pyspark_savepoint.statebackends.connectors.sequence_edits import SequenceEdits
 from pyspark_savepoint.statebackends.connectors.source_state import UNION_STATES, SourceState
 from pyspark_savepoint.statebackends.connectors.split_edits import (
@@ -50,12 +51,14 @@ ALONE: Mapping[str, SplitEdits] = {
     "kinesis": KinesisEdits(),
     "kinesis_consumer": KinesisConsumerEdits(),
     "mysql_cdc": MySqlEdits(),
+    "cdc": PostgresEdits(),
+    "pulsar": PulsarEdits(),
 }
-#: Why positions of other kinds are read, but not changed.
-NOT_CHANGED = {
-    "cdc": "the database decides: PostgreSQL sends nothing older than the position that its replication slot has "
-    "confirmed, and the other fields of an offset depend on it",
-    "pulsar": "the cursor of the subscription decides: change it at the broker",
+#: What must still be there to read records again: the connector does not fail where it is not.
+STILL_THERE = {
+    "cdc": "PostgreSQL sends nothing older than confirmed_flush_lsn of the replication slot (pg_replication_slots), "
+    "which each completed checkpoint of the job may have moved",
+    "pulsar": "the broker deletes messages that were acknowledged, unless its namespace retains them",
 }
 HYBRID = "hybrid_"
 #: Columns of table splits beside those of a kind, and of several snapshots: rows of it may be given as they are.
@@ -109,7 +112,9 @@ def with_offsets(
     moved = {key: value for key, value in changed.items() if key in pending}
     with _Refusals(source):
         result = edits.with_pending(replace(source, splits=splits), moved)
-    return Edited(result, (REWOUND,) if back else ())
+    also = STILL_THERE.get(source.kind.name.removeprefix(HYBRID))
+    notes = (REWOUND,) if also is None else (REWOUND, also)
+    return Edited(result, notes if back else ())
 
 
 def add_splits(source: SourceState, rows: Sequence[Row]) -> Edited:
@@ -201,7 +206,6 @@ def _edits(source: SourceState) -> SplitEdits:
         f"splits of {name} can be read, but not changed",
         operator=source.label,
         expected=f"a source of {', '.join(ALONE)}, or a hybrid source of one of them",
-        remedy=NOT_CHANGED.get(inner),
     )
 
 

@@ -202,4 +202,13 @@ def test_pulsar_splits_and_partitions() -> None:
     start = topic + ranges + blob(cursor) + b"\0\0"
     assert splits((2, start))[2] == [Position("persistent://t/n/a", 3, None, "start cursor")]
     assert splits((2, topic + ranges + blob(b"cursor") + b"\0\0"))[0] is None
-    assert rows(PULSAR_ENUMERATOR, i32(1) + topic + ranges, 3)[0]["partition"] == 3
+    older = utf("persistent://t/n/a") + i32(3, 0, 65535)
+    first = older + blob(cursor) + b"\0\0"
+    for version, data in (
+        (3, i32(1) + topic + ranges),
+        (2, i32(1) + topic + ranges + i32(1)),
+        (1, i32(1) + older),
+        (0, i32(1) + older + i32(1) + first + i32(1, 0, 1) + first + i32(1, 0, 1) + utf("a") + b"\1"),
+    ):
+        (row,) = rows(PULSAR_ENUMERATOR, data, version)
+        assert (row["partition"], row["ranges"]) == (3, ["0-65535"])

@@ -1,4 +1,4 @@
-"""Positions of Kinesis, Flink CDC and dynamic Kafka, whose bytes are made by hand; and of a real HybridSource."""
+"""Positions of Kinesis, Flink CDC, Pulsar and dynamic Kafka, of bytes made by hand; and of a real HybridSource."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.cdc import MYSQL_CDC
+from pyspark_savepoint.formats.connectors.cdc import CDC, MYSQL_CDC
 from pyspark_savepoint.formats.connectors.dynamic_kafka import (
     DYNAMIC_KAFKA_ENUMERATOR,
     ClusterEnumerator,
@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payloa
 from pyspark_savepoint.formats.connectors.kafka import KafkaEnumerator, KafkaPartition, KafkaSplit
 from pyspark_savepoint.formats.connectors.kind import READER_STATE
 from pyspark_savepoint.formats.connectors.kinesis import CONSUMER_STATE, KINESIS_CONSUMER, KINESIS_SPLITS
+from pyspark_savepoint.formats.connectors.pulsar import PULSAR_SPLITS
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.statebackends.connectors.connector_states import connector_states
@@ -192,11 +193,123 @@ def test_mysql_goes_on_elsewhere_in_its_binary_log(corpus: Path) -> None:
             change()
 
 
-def test_the_position_of_postgres_is_its_replication_slots(corpus: Path) -> None:
-    split = stream("stream-split", b'{"lsn":"23456"}', b"\0", i32(1) + b"\0")
-    source = made(corpus, [Payload(5, split)], Payload(6, i32(5, 2) + b"\0"))
-    with pytest.raises(UnsupportedStateError, match="replication slot"):
-        with_offsets(source, {"stream-split": 4})
+def wal(corpus: Path, **fields: str) -> SourceState:
+    split = stream("stream-split", json.dumps(fields).encode(), b"\0", i32(1) + b"\0")
+    return made(corpus, [Payload(5, split)], Payload(6, i32(5, 2) + b"\0"))
+
+
+POSTGRES = {"lsn": "23456", "lsn_proc": "23400", "lsn_commit": "23400", "txId": "7", "ts_usec": "1700"}
+
+
+def test_postgres_goes_on_elsewhere_in_its_write_ahead_log(corpus: Path) -> None:
+    source = wal(corpus, **POSTGRES)
+    assert source.kind is CDC
+    assert source.written() == source.opened.operator
+    # The connector would continue at lsn_proc, and search the transaction behind lsn_commit.
+    rewound = with_offsets(source, {"stream-split": 20000})
+    assert start(rewound.source) == {"lsn": "20000", "ts_usec": "1700"}
+    assert rewound.notes[0] == REWOUND
+    assert "confirmed_flush_lsn" in rewound.notes[1]
+    assert written(rewound.source).enumerator == source.enumerator
+    assert with_offsets(source, {"stream-split": 23401}).notes == ()
+    for given, lsn in (("16/B374D848", "97500059720"), ("earliest", "0"), ({"lsn": 9, "lsn_proc": "8"}, "9")):
+        assert start(with_offsets(source, {"stream-split": given}).source)["lsn"] == lsn
+    # From another savepoint: all fields, as they were.
+    (row,) = offsets(source)
+    assert start(with_offsets(rewound.source, {"stream-split": positioned(source, row)}).source) == POSTGRES
+    for given, why in (
+        ("latest", "is an LSN"),
+        (-1, "is an LSN"),
+        (1 << 63, "is an LSN"),
+        ({"file": "x", "lsn": "1"}, "an offset has lsn"),
+        ({"lsn_proc": "1"}, "an offset has lsn"),
+        ({"lsn": "16/B3"}, "an offset has lsn"),
+    ):
+        with pytest.raises(OptionError, match=why):
+            with_offsets(source, {"stream-split": given})
+    with pytest.raises(OptionError, match="not consecutive"):
+        with_offsets(source, None, by=1)
+    with pytest.raises(OptionError, match="only offsets of PostgreSQL"):
+        with_offsets(wal(corpus, scn="5"), {"stream-split": 4})
+
+
+CURSOR = blob(bytes.fromhex("aced000570"))
+TOPIC = "persistent://t/n/orders"
+
+
+def partition(number: int, message: str = "", full: bool = True, mode: bytes = b"") -> bytes:
+    """A partition that has read up to a message."""
+    ranges = i32(1, 0, 65535 if full else 100) + mode
+    return (
+        utf(TOPIC)
+        + i32(number)
+        + ranges
+        + CURSOR
+        + (b"\1" + blob(bytes.fromhex(message)) if message else b"\0")
+        + b"\0"
+    )
+
+
+def assigned(*numbers: int, mode: bytes = b"") -> bytes:
+    return i32(len(numbers)) + b"".join(utf(TOPIC) + i32(number) + i32(1, 0, 65535) + mode for number in numbers)
+
+
+def test_pulsar_goes_on_behind_another_message(corpus: Path) -> None:
+    # Partition 0 behind 10:20, partition 1 behind the third of eight messages of 10:21, partition 2 at its start.
+    splits = [partition(0, "080a10141800"), partition(1, "080a1015180120023008"), partition(2)]
+    source = made(corpus, [Payload(2, each) for each in splits], Payload(3, assigned(0, 1, 2)))
+    assert source.kind is PULSAR_SPLITS
+    assert source.written() == source.opened.operator
+    assert [row["position"] for row in offsets(source)] == ["after 10:20", "after 10:21:2/8", "start cursor"]
+    rewound = with_offsets(source, {(TOPIC, 0): "9:3", (TOPIC, 2): {"last_ledger_id": 8, "last_entry_id": -1}})
+    assert rewound.notes[0] == REWOUND
+    assert "retains" in rewound.notes[1]
+    after = written(rewound.source)
+    ids = [split.value["message_id"].hex() for split in after.splits]
+    assert ids == ["080910031800", "080a1015180120023008", "080810" + "ff" * 9 + "011802"]
+    assert after.enumerator == source.enumerator
+    theirs = {(TOPIC, int(row["partition"])): positioned(source, row) for row in offsets(source)}
+    back = written(with_offsets(rewound.source, {key: row for key, row in theirs.items() if key[1] < 2}).source)
+    assert [split.value for split in back.splits[:2]] == [split.value for split in source.splits[:2]]
+    assert with_offsets(source, {(TOPIC, 1): "10:21:3/8"}).notes == ()
+    assert with_offsets(source, {(TOPIC, 1): "10:21"}).notes == ()  # behind the whole batch
+    assert with_offsets(source, {(TOPIC, 1): "10:21:1/8"}).notes != ()
+    for given, why in (
+        ("earliest", "subscription's cursor"),
+        (7, "ledger:entry"),
+        ("10:21:8/8", "below last_batch_size"),
+        ({"last_entry_id": 4}, "give both"),
+        ({"last_ledger_id": -3, "last_entry_id": 4}, "whole number"),
+        ({"ranges": ["0-1"], "last_ledger_id": 3, "last_entry_id": 4}, "cannot become"),
+    ):
+        with pytest.raises(OptionError, match=why):
+            with_offsets(source, {(TOPIC, 1): given})
+    with pytest.raises(OptionError, match="not consecutive"):
+        with_offsets(source, None, by=-1)
+    never = written(remove_splits(source, [(TOPIC, 1)], forget=False).source)
+    assert [split.value["partition"] for split in never.splits] == [0, 2]
+    assert never.enumerator == source.enumerator
+    forgotten = remove_splits(source, [(TOPIC, 1)], forget=True)
+    assert [each["partition"] for each in written(forgotten.source).enumerator["partitions"]] == [0, 2]
+    assert "cursor of its subscription" in forgotten.notes[0]
+    with pytest.raises(OptionError, match="give forget"):
+        remove_splits(source, [(TOPIC, 1)], None)
+    with pytest.raises(OptionError, match="finds partitions itself"):
+        add_splits(source, [{"topic": TOPIC, "partition": 9}])
+
+
+def test_shared_subscriptions_of_pulsar_have_their_position_at_the_broker(corpus: Path) -> None:
+    splits = [Payload(2, partition(0, "080a1014", full=False))]
+    shared = made(corpus, splits, Payload(3, assigned(0)))
+    with pytest.raises(OptionError, match="one cursor for all readers"):
+        with_offsets(shared, {TOPIC: "9:3"})
+    mode = i32(1)
+    older = made(corpus, [Payload(1, partition(0, mode=mode))], Payload(2, assigned(0, mode=mode)))
+    assert older.kind is PULSAR_SPLITS
+    with pytest.raises(OptionError, match="names no message"):
+        with_offsets(older, {TOPIC: "9:3"})
+    with pytest.raises(OptionError, match="does not know"):
+        remove_splits(made(corpus, splits, Payload(3, assigned(1))), [TOPIC], forget=False)
 
 
 def test_partitions_of_clusters_go_on_elsewhere(corpus: Path) -> None:
