@@ -15,7 +15,7 @@ of the last message consumed. Connector: ``PulsarPartitionSplitSerializer`` (``s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -153,6 +153,11 @@ def partition_row(value: Mapping[str, Any]) -> Row:
     return {"split_id": name, "topic": value["topic"], "partition": partition, "ranges": shown}
 
 
+def _check_enumerators(values: Sequence[Row]) -> None:
+    if not all(value["partitions"] or value.get("initialized", True) for value in values):
+        raise ValueError("an enumerator of version 0 that has found nothing is zeros, as other states are")
+
+
 def _position(value: Row) -> Position:
     row = split_row(value)
     last = row["last_ledger_id"], row["last_entry_id"]
@@ -196,6 +201,7 @@ PULSAR_ENUMERATOR = ConnectorKind[Row](
     writer(ENUMERATOR),
     lambda value: map(partition_row, value["partitions"]),
     states=(),
+    check=_check_enumerators,
 )
 PULSAR_COMMITTABLES = committer_kind(
     "pulsar",
