@@ -78,6 +78,10 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
         """Not on the tests' output."""
 
+    def handle_expect_100(self) -> bool:
+        """Ask for the body where there is one; Azure's client takes what follows a needless 100 for a body."""
+        return self.headers.get("content-length") == "0" or super().handle_expect_100()
+
     def _body(self) -> bytes:
         if self.headers.get("transfer-encoding") != "chunked":
             return self.rfile.read(int(self.headers.get("content-length", 0)))
