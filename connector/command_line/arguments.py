@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean, nearest
 from pyspark_savepoint.statebackends.model.applicability import DECODED
 
 PROGRAM = "pyspark-savepoint"
@@ -397,7 +397,10 @@ class CommandParser(argparse.ArgumentParser):
     """Parser whose errors are raised, as one message."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, remedy=f"{self.prog} --help")
+        choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        close = nearest(choice[1], re.findall(r"[\w-]+", choice[2])) if choice else []
+        hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+        raise UsageError(message, remedy=f"{hint}{self.prog} --help")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -450,9 +453,13 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
         raise UsageError(f"{first} follows the command", remedy=f"{PROGRAM} ls PATH {first}")
     found, unknown = parser().parse_known_args(words)
     if unknown:
+        listed = [*next((one.arguments for one in COMMANDS if one.name == found.command), ()), *COMMON]
+        options = [name for known in listed for name in known.names if name.startswith("--")]
+        close = nearest(unknown[0].partition("=")[0], options) if unknown[0].startswith("-") else []
+        hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
         raise UsageError(
             f"unrecognized arguments: {' '.join(unknown)}",
-            remedy=f"{PROGRAM} {found.command or ''}".rstrip() + " --help",
+            remedy=f"{hint}{PROGRAM} {found.command or ''}".rstrip() + " --help",
         )
     return found
 

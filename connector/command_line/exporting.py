@@ -29,8 +29,10 @@ def export(arguments: Namespace, output: Output) -> int:
     table = rows_table(arguments, output)
     name = re.sub(r"[^\w.-]+", "_", "-".join(filter(None, (arguments.uid, arguments.table, arguments.state))))
     target = Path(arguments.file or f"{name}.{SUFFIXES[arguments.to]}").expanduser()
-    if arguments.file == "-":
-        raise UsageError("--file names a file", remedy="to print rows: show --json --limit 0")
+    if arguments.file in ("-", ""):
+        raise UsageError(
+            "--file names a file", found=repr(arguments.file), remedy="to print rows: show --json --limit 0"
+        )
     if target.exists() and not arguments.force:
         raise StateExistsError(
             "the file exists already", path=str(target), remedy="--force replaces it, --file names another"

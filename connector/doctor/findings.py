@@ -60,10 +60,14 @@ class Budgets:
         """Parse ``size=20GB,skew=4,ttl-age=30d``."""
         known = {found.name.replace("_", "-"): found for found in fields(cls)}
         values: dict[str, float] = {}
-        for part in filter(None, (text or "").split(",")):
+        for part in () if text is None else text.split(","):
             name, _, value = (piece.strip() for piece in part.partition("="))
+            if not name:
+                raise OptionError("a budget has no name", expected="such as size=20GB,skew=4", found=repr(text))
             if name not in known:
                 raise OptionError(f"there is no budget {name!r}", remedy=did_you_mean(name, known))
+            if known[name].name in values:
+                raise OptionError(f"budget {name!r} is given twice", found=repr(text))
             values[known[name].name] = UNITS[known[name].metadata["unit"]](name, value)
         return cls(**values)
 

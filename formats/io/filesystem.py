@@ -21,11 +21,12 @@ import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from types import MappingProxyType
 
 from pyarrow import fs as arrow_fs
 
-from pyspark_savepoint.formats.errors import OptionError, UnsafePathError
+from pyspark_savepoint.formats.errors import OptionError, UnsafePathError, did_you_mean
 from pyspark_savepoint.formats.io.arrow_outputs import ArrowOutputs
 from pyspark_savepoint.formats.io.conditional_store import ConditionalStore, conditional_store
 from pyspark_savepoint.formats.io.local_input import NOT_THERE, LocalInputFile, local_error
@@ -200,15 +201,25 @@ class LocalFileSystem(LocalOutputs):
         return path
 
     def absence(self, path: str) -> str | None:
-        """Return a hint if the path is on DBFS and DBFS is not mounted; else None."""
+        """Return a hint: names in the last folder of the path that exists; None where it cannot be listed."""
         if path.startswith("/dbfs/") and not os.path.isdir("/dbfs"):
             return "dbfs: is read through its mount at /dbfs, which is not on this machine: use a path /Volumes/..."
-        return None
+        folder, name = os.path.split(os.path.normpath(path))
+        while folder != os.path.dirname(folder) and not os.path.isdir(folder):
+            folder, name = os.path.split(folder)
+        try:
+            with os.scandir(folder) as found:
+                names = [entry.name for entry in islice(found, MAX_LISTED_NAMES)]
+        except OSError:
+            return None
+        return f"in {folder}: {did_you_mean(name, sorted(names))}"
 
 
 #: Folders and their real paths, as last resolved, of which a snapshot has a few.
 _REAL_FOLDERS: dict[str, str] = {}
 MAX_REAL_FOLDERS = 256
+#: Names of a folder among which a name that is not there is looked for.
+MAX_LISTED_NAMES = 10_000
 
 
 def _real_folder(folder: str) -> str:

@@ -317,7 +317,13 @@ def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, mo
         (["schema", "SHOP", "--check", ""], "--check must not be empty"),
         (["export", "SHOP", "accounts", "--file", "-"], "show --json --limit 0"),
         (["export", "SHOP", "accounts", "--file", "/proc/x.parquet"], "file: /proc/x.parquet\n  found: No such file"),
+        (["export", "SHOP", "accounts", "--file="], "--file names a file"),
+        (["export", "SHOP", "accounts", "--to", "Parquet"], "did you mean 'parquet'? pyspark-savepoint export --help"),
+        (["ls", "SHOP", "--jsno"], "did you mean '--json'? pyspark-savepoint ls --help"),
+        (["ls", "MISSPELT"], ": did you mean 'savepoint'?"),
         (["doctor", "SHOP", "--budget", "ttl-age=30"], "a time with its unit, such as 90s"),
+        (["doctor", "SHOP", "--budget", ""], "a budget has no name"),
+        (["doctor", "SHOP", "--budget", "size=1GB,size=2GB"], "budget 'size' is given twice"),
     ],
 )
 def test_errors_are_one_block_that_says_what_to_do(
@@ -325,7 +331,7 @@ def test_errors_are_one_block_that_says_what_to_do(
 ) -> None:
     job = tmp_path / "job.json"
     job.write_text('{"operators": [{"uid": "accounts", "key": "LONG", "states": {"total": "LNG"}}]}')
-    paths = {"SHOP": str(shop), "JOB": str(job)}
+    paths = {"SHOP": str(shop), "JOB": str(job), "MISSPELT": str(shop.with_name("savepiont"))}
     done = run(*(paths.get(argument, argument) for argument in arguments))
     assert done.code == 2
     assert done.out == ""

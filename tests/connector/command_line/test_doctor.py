@@ -50,7 +50,7 @@ def keyed(path: Path, keys: int, heavy: int = 0, **options: str) -> Path:
     return written(path, {"key": list(range(keys)), "value": values}, **options)
 
 
-def found(path: Path, budget: str = "", since: Path | None = None, job: Any = None) -> dict[str, Finding]:
+def found(path: Path, budget: str | None = None, since: Path | None = None, job: Any = None) -> dict[str, Finding]:
     older = pyspark_savepoint.open(since) if since is not None else None
     findings = examine(pyspark_savepoint.open(path), Budgets.parse(budget), older, job)
     assert all(finding.evidence and finding.remedy for finding in findings)
