@@ -68,5 +68,5 @@ def java_hashes(at: Cursors, serializer: TypeSerializer, decoded: pa.Array | Non
 
 
 def exact_options(options: DecodeOptions) -> DecodeOptions:
-    """Return the options that keep full precision."""
-    return replace(options, timestamps="raw", decimals="string", row_kind=True)
+    """Return the options that keep full precision, and pickles as the bytes that are hashed."""
+    return replace(options, timestamps="raw", decimals="string", row_kind=True, pickle=False)
