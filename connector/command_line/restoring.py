@@ -93,7 +93,7 @@ def job_at(given: str, arguments: Namespace) -> Job:
             "the file is not the description of a job",
             path=str(path),
             expected="JSON: a description, an execution plan, or the plan of the REST interface",
-            found=str(error),
+            found="brackets too deep" if isinstance(error, RecursionError) else str(error),
         ) from None
     if not isinstance(job, Mapping):
         raise OptionError(

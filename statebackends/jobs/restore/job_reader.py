@@ -192,10 +192,13 @@ def _classes(names: Any) -> frozenset[str]:
 def _operator(number: int, given: Mapping[str, Any], job: Mapping[str, Any], read: TypeReader) -> OperatorDescription:
     label = str(given.get("uid") or given.get("name") or given.get("uidHash") or given.get("generatedId") or number)
     _check_fields(given, OPERATOR_FIELDS, f"operator {label!r}")
+    for name in ("uid", "uidHash", "generatedId", "name"):
+        if not isinstance(given.get(name), str | None):
+            raise OptionError(f"{name!r} is a text", operator=label, found=repr(given[name]))
     return OperatorDescription(
         label=repr(label),
-        uid=None if given.get("uid") is None else str(given["uid"]),
-        name=None if given.get("name") is None else str(given["name"]),
+        uid=given.get("uid"),
+        name=given.get("name"),
         ids=_ids(given, label),
         task=number,
         parallelism=_number(given.get("parallelism", job.get("parallelism", 1)), "parallelism", label) or 1,
@@ -206,11 +209,11 @@ def _operator(number: int, given: Mapping[str, Any], job: Mapping[str, Any], rea
 
 def _ids(given: Mapping[str, Any], label: str) -> OperatorIDPair:
     uid, uid_hash, generated = (given.get(name) for name in ("uid", "uidHash", "generatedId"))
-    alternatives = (("uid hash", OperatorID.from_hex(str(uid_hash))),) if uid_hash is not None else ()
+    alternatives = (("uid hash", OperatorID.from_hex(uid_hash)),) if uid_hash is not None else ()
     if uid is not None:
-        return OperatorIDPair(OperatorID.from_uid(str(uid)), "uid", alternatives)
+        return OperatorIDPair(OperatorID.from_uid(uid), "uid", alternatives)
     if generated is not None:
-        return OperatorIDPair(OperatorID.from_hex(str(generated)), "v2", alternatives)
+        return OperatorIDPair(OperatorID.from_hex(generated), "v2", alternatives)
     if alternatives:
         return OperatorIDPair(alternatives[0][1], "uid hash")
     raise OptionError(

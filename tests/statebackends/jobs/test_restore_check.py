@@ -299,6 +299,12 @@ def test_what_a_release_infers_is_held_against_the_snapshot(
         assert row.verdict is verdict, (text, row.reasons)
 
 
+@pytest.mark.parametrize("field", ["uid", "uidHash", "generatedId", "name"])
+def test_names_are_texts(field: str) -> None:
+    with pytest.raises(OptionError, match=f"'{field}' is a text"):
+        describe_job({"operators": [{"uid": "a", field: 5}]})
+
+
 def test_class_files_need_a_release() -> None:
     with pytest.raises(OptionError, match="the Flink release that infers"):
         describe_job({"operators": [], "typesFrom": "/jobs/shop.jar"})
