@@ -319,7 +319,7 @@ def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, mo
         (["export", "SHOP", "accounts", "--file", "/proc/x.parquet"], "file: /proc/x.parquet\n  found: No such file"),
         (["export", "SHOP", "accounts", "--file="], "--file names a file"),
         (["export", "SHOP", "accounts", "--to", "Parquet"], "did you mean 'parquet'? pyspark-savepoint export --help"),
-        (["ls", "SHOP", "--jsno"], "did you mean '--json'? pyspark-savepoint ls --help"),
+        (["ls", "SHOP", "--jsno"], "to do: did you mean '--json'"),
         (["ls", "MISSPELT"], ": did you mean 'savepoint'?"),
         (["doctor", "SHOP", "--budget", "ttl-age=30"], "a time with its unit, such as 90s"),
         (["doctor", "SHOP", "--budget", ""], "a budget has no name"),
