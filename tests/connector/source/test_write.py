@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -259,6 +261,23 @@ def test_insert_into_a_view(spark: SparkSession, read: Any, write: Any, tmp_path
     assert_same_rows(read(), spark.range(5).selectExpr("id AS key", "id * 2 AS n"))
     assert "has this state" in refused(lambda: spark.sql("INSERT INTO written SELECT 9 AS key, 9 AS n"))
     spark.sql("DROP VIEW written")
+
+
+def test_one_state_is_overwritten_by_sql(spark: SparkSession, shop: Path, tmp_path: Path) -> None:
+    """The other states of the operator, and its timers, stay."""
+    path = shutil.copytree(shop, tmp_path / "sp")
+    opened = pyspark_savepoint.open(path)
+    others, timers = opened.keyed_state("accounts").to_arrow(), opened.timers("accounts").to_arrow()
+    options = f"OPTIONS (path '{path}', uid 'accounts', state 'total')"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW account_totals USING savepoint {options}")
+    spark.sql("INSERT OVERWRITE account_totals SELECT key, total + 1 AS total FROM account_totals")
+    spark.sql("DROP VIEW account_totals")
+    after = pyspark_savepoint.open(path).keyed_state("accounts").to_arrow()
+    raised = pc.add(others.column("total"), 1)
+    assert after.sort_by("key").equals(
+        others.set_column(others.schema.get_field_index("total"), "total", raised).sort_by("key")
+    )
+    assert pyspark_savepoint.open(path).timers("accounts").to_arrow().num_rows == timers.num_rows == 400
 
 
 def test_a_view_that_creates_an_operator_is_read_too(spark: SparkSession, tmp_path: Path) -> None:

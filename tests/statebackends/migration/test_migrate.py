@@ -21,6 +21,7 @@ from tests.conftest import CORPUS
 MIGRATION = CORPUS / "migration"
 CLASSES = MIGRATION / "classes"
 SOURCE_STATE = "SourceReaderState"
+UID_HASH = "0dccc6d845eac8e1b962e0ff56612b4e"
 #: What class files tell.
 FROM_CLASSES = (
     "pojo-all", "pojo-list-pojo", "pojo-map-null-key", "pojo-list-list", "pojo-uuid", "pojo-list-array", "record-list",
@@ -142,13 +143,28 @@ def test_states_can_be_left_out_or_kept(tmp_path: Path) -> None:
 
 def test_a_migrated_table_reads_as_2_3_wrote_it(tmp_path: Path) -> None:
     path = MIGRATION / "cases" / "pojo-list-string"
-    uid = "0dccc6d845eac8e1b962e0ff56612b4e"
     opened = pyspark_savepoint.open(path / "1.20.5-rocksdb").migrate(tmp_path / "new", "2.3", classes=[CLASSES])
     new, expected = (
-        table.keyed_state(uid, timestamps="raw").to_arrow().to_pylist()
+        table.keyed_state(UID_HASH, timestamps="raw").to_arrow().to_pylist()
         for table in (opened, pyspark_savepoint.open(path / "2.3.0-hashmap"))
     )
     assert new == expected
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["kryo-zoned-date-time", "kryo-instant", "kryo-local-date-time", "kryo-duration", "kryo-uuid", "kryo-tree-map"],
+)
+def test_both_kryos_show_the_same(case: str) -> None:
+    shown = [
+        pyspark_savepoint.open(MIGRATION / "cases" / case / written_by)
+        .keyed_state(UID_HASH, timestamps="raw")
+        .to_arrow()
+        .to_pylist()
+        for written_by in ("1.20.5-hashmap", "2.3.0-hashmap")
+    ]
+    assert shown[0] == shown[1]
+    assert all(row["v"] is not None for row in shown[0])
 
 
 #: The classes of these collections are those that Flink 2 makes of them.
