@@ -17,10 +17,10 @@ import pyspark.sql.datasource
 from importlib import import_module
 from pkgutil import iter_modules
 before = set(sys.modules)
-start = time.perf_counter()
+start = time.process_time()
 names = [info.name for info in iter_modules() if info.name == "pyspark_savepoint"]
 source = import_module(names[0]).DefaultSource
-seconds = time.perf_counter() - start
+seconds = time.process_time() - start
 new = sorted(set(sys.modules) - before)
 print(json.dumps({"names": names, "source": source.name(), "new": new, "seconds": seconds}))
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from pyspark_savepoint.statebackends.sources.changelog_replay import Parts
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSpec
 from pyspark_savepoint.statebackends.tables import spill
 from pyspark_savepoint.statebackends.tables.spill import SpillJoin
+from tests.open_files import open_files
 from tests.statebackends.keyed_models import KEYED, RAW, Model, Written, by_key, expected, write
 
 WINDOW = 2000
@@ -108,14 +108,13 @@ def test_one_enormous_key_is_not_divided_for_ever() -> None:
 @FORMS
 def test_no_file_is_left(heap: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    descriptors = len(os.listdir("/proc/self/fd"))
     written = write(large_model(100), heap=heap, max_parallelism=1, shuffle=random.Random(1))
 
     rows = written.rows(("by_name",), WINDOW)
 
     assert len(rows) == 100
     assert list(tmp_path.iterdir()) == []
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert open_files(tmp_path) == []
 
 
 def test_entries_keep_their_order_within_a_key() -> None:
