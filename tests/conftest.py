@@ -36,11 +36,16 @@ SLOW = {
     "test_notebooks.py": "four notebooks, each with a Spark of its own",
     "test_without_jit.py": "interpreted kernels",
     "connector/test_public_names.py": "type checkers read Spark's stubs",
+    "connector/options/test_worker_python.py": "Spark with a Python that lacks the package",
     "connector/functions/test_functions.py": "all examples of FLIP-43, on every backend",
+    "connector/savepoint/test_given_serializers.py": "serializers that travel to tasks and back",
+    "connector/savepoint/test_insights.py": "whole savepoints compared and surveyed, again and again",
     "connector/savepoint/test_recipes.py": "long chains of changes",
+    "connector/savepoint/test_sources.py": "a source rewound in every way, and read again after each",
     "connector/source/test_opened_files.py": "a process for each query",
+    "connector/source/test_pyflink.py": "the states of PyFlink, read and written back",
     "connector/source/test_sessions.py": "sessions of their own: Spark Connect, a cluster",
-    "connector/source/test_write_sessions.py": "sessions of their own: Spark Connect, a cluster",
+    "connector/source/test_write_inferred.py": "types as jobs infer them, written and read by every way",
 }
 ALL_TESTS = "python -m pytest -n 2 --dist loadfile"
 #: How many tests a process left out by their marks.

@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.runner import attack
 
-RUNS = 20
+RUNS = 16
 
 pytestmark = pytest.mark.spark
 

@@ -1,4 +1,7 @@
-"""What users do with a savepoint, on Connect and on a cluster of two workers: SQL alone, surveys, differences, code."""
+"""What users do, in a session of Spark Connect and on a cluster of two workers whose tasks fail and are killed.
+
+One session of each kind does everything: a JVM and its workers take half a minute to start where others run, too.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,55 @@ from typing import Any
 
 import pytest
 
-from tests.connector.source.test_discovery import run
+from tests.script import run_script
 
 pytestmark = pytest.mark.spark
 
-LIVE = """
-import io, json, shutil, sys
+#: What is on stderr between the queries of someone who has only installed the package and the rest.
+MARK = "-- all else --"
+
+START = """
+import io, json, os, shutil, signal, sys, time
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
-import pyspark_savepoint
-from pyspark_savepoint import KeyedStateReaderFunction, Savepoint, show_progress
-master, shop, folder = sys.argv[1:]
+master, shop, lab, folder, mark = sys.argv[1:]
+os.chdir(folder)
 builder = SparkSession.builder
 if master == "connect":
     builder = builder.remote("local[2]")
 else:
-    builder = builder.master(master).config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
+    builder = builder.master(master).config("spark.ui.enabled", "false").config("spark.log.level", "OFF")
     builder = builder.config("spark.python.daemon.module", "pyspark_savepoint.daemon")
+    builder = builder.config("spark.speculation", "true").config("spark.speculation.interval", "100ms")
+    builder = builder.config("spark.speculation.multiplier", "1.1").config("spark.speculation.quantile", "0.3")
 builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.warehouse.dir", f"{folder}/warehouse")
 spark = builder.getOrCreate()
+"""
 
+#: Nothing is imported: Spark itself finds the data source.
+FOUND = """
+rates = spark.read.format("savepoint").options(uid="currency-converter", state="rates").load(shop)
+opaque = spark.read.format("savepoint").options(uid="kv-kryo", state="no-default").load(lab)
+opaque.count()
+opaque.filter("key = 1").count()
+spark.sql(f"CREATE TEMPORARY VIEW orders USING savepoint OPTIONS (path '{shop}', uid 'warehouse-export', "
+          "state 'pending_orders', parallelism 2)")
+installed = {
+    "rates": {row.key: row.value for row in rates.collect()},
+    "orders": spark.sql("SELECT count(*) FROM orders").first()[0],
+    "partitions": spark.sql("SELECT count(DISTINCT p) FROM (SELECT spark_partition_id() AS p FROM orders)").first()[0],
+    "totals": spark.read.format("savepoint").option("uid", "accounts").load(shop).selectExpr("sum(total)").first()[0],
+    "imported": "pyspark_savepoint" in sys.modules,
+}
+print(mark, file=sys.stderr, flush=True)
+import pyspark_savepoint
+from pyspark_savepoint import KeyedStateReaderFunction, Savepoint, key_by, show_progress
+"""
+
+LIVE = """
 class Totals(KeyedStateReaderFunction):
     def open(self, ctx):
         self.total = ctx.get_state("total")
@@ -35,41 +66,159 @@ class Totals(KeyedStateReaderFunction):
         yield {"id": key, "total": self.total.value()}
 
 sp = Savepoint.load(spark, shop)
-found = {"tree": "accounts" in sp._repr_html_() and "<" in sp._repr_html_()}
+lived = {"tree": "accounts" in sp._repr_html_() and "<" in sp._repr_html_()}
 sp.create_tables()
-found["sql"] = list(spark.sql("SELECT count(*), sum(total) FROM accounts.keyed_state").first())
-found["rates"] = spark.sql("SELECT count(*) FROM currency_converter.rates").first()[0]
+lived["sql"] = list(spark.sql("SELECT count(*), sum(total) FROM accounts.keyed_state").first())
+lived["rates"] = spark.sql("SELECT count(*) FROM currency_converter.rates").first()[0]
 sp.drop_tables()
-found["left"] = [row[0] for row in spark.sql("SHOW DATABASES").collect()]
+lived["left"] = [row[0] for row in spark.sql("SHOW DATABASES").collect()]
 pyspark_savepoint.register(spark)
-found["states"] = spark.sql(f"SELECT count(*) FROM savepoint_states('{shop}')").first()[0]
-found["metadata"] = spark.sql(f"SELECT count(*) FROM savepoint_metadata('{shop}')").first()[0]
+lived["states"] = spark.sql(f"SELECT count(*) FROM savepoint_states('{shop}')").first()[0]
+lived["metadata"] = spark.sql(f"SELECT count(*) FROM savepoint_metadata('{shop}')").first()[0]
 sizes = sp.sizes("accounts").where("state = 'total'")
-found["sizes"] = sizes.selectExpr("sum(entries)").first()[0]
-found["heaviest"] = sp.heaviest_keys("accounts", top=2).where("state = 'total'").count()
-found["ages"] = sp.ttl_ages("accounts").where("units > 0").count()
+lived["sizes"] = sizes.selectExpr("sum(entries)").first()[0]
+lived["heaviest"] = sp.heaviest_keys("accounts", top=2).where("state = 'total'").count()
+lived["ages"] = sp.ttl_ages("accounts").where("units > 0").count()
 read = sp.read_keyed_state("accounts", Totals(), "id long, total long")
-found["function"] = list(read.selectExpr("count(*)", "sum(total)").first())
-said = io.StringIO()
-with redirect_stdout(said), redirect_stderr(said), show_progress(spark, "writing"):
+lived["function"] = list(read.selectExpr("count(*)", "sum(total)").first())
+printed = io.StringIO()
+with redirect_stdout(printed), redirect_stderr(printed), show_progress(spark, "writing"):
     fixed = sp.remove_keys("accounts", sp.keyed_state("accounts").where("key < 1010").select("key"))
     fixed = fixed.write(f"{folder}/job/savepoint-2")
-found["progress"] = said.getvalue()
+lived["progress"] = printed.getvalue()
 shutil.copytree(shop, f"{folder}/job/savepoint-1")
-found["changed"] = sp.diff(fixed, "accounts").count()
-found["history"] = pyspark_savepoint.history(spark, f"{folder}/job", "accounts", state="total").count()
+lived["changed"] = sp.diff(fixed, "accounts").count()
+lived["history"] = pyspark_savepoint.history(spark, f"{folder}/job", "accounts", state="total").count()
 daemon = udf(lambda _: sys.modules["__main__"].__spec__.name)
-found["daemon"] = spark.range(1).select(daemon("id")).first()[0]
+lived["daemon"] = spark.range(1).select(daemon("id")).first()[0]
+"""
+
+RETRIED = """
+def broken(batches):
+    # The first attempt of one task fails with rows written, that of another is killed, that of a third takes too long.
+    context = TaskContext.get()
+    place = (context.partitionId(), context.attemptNumber())
+    for batch in batches:
+        yield batch
+    if place == (0, 0):
+        raise RuntimeError("first attempt")
+    if place == (1, 0):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if place == (2, 0):
+        time.sleep(8)
+
+def save(name, frame, **options):
+    path = f"{folder}/saved/{name}"
+    frame.write.format("savepoint").options(uid="op", **options).mode("append").save(path)
+    back = spark.read.format("savepoint").option("uid", "op").load(path)
+    return [back.count(), back.selectExpr("sum(n)").first()[0], sorted(os.listdir(path)).index("_metadata") >= 0,
+            sum(entry.startswith(".") for entry in os.listdir(path)), len(os.listdir(path))]
+
+frame = spark.range(0, 20000, 1, 4).selectExpr("id AS key", "id * 2 AS n")
+laid_out = key_by(frame, "key", max_parallelism=128, parallelism=4)
+text = frame.selectExpr("concat('k', key) AS key", "n")
+written = {}
+if master == "connect":
+    written["plain"] = save("plain", frame, parallelism="2")
+    written["laid out"] = save("laid_out", laid_out)
+    written["by arrow"] = save("by_arrow", key_by(text, "key", parallelism=2))
+else:
+    written["retried"] = save("retried", frame.mapInArrow(broken, frame.schema), parallelism="2")
+    written["retried final"] = save("final", laid_out.mapInArrow(broken, laid_out.schema), parallelism="4")
+"""
+
+FLUENT = """
+frame = spark.range(0, 20, 1, 2).selectExpr("id AS key", "id * 2 AS n", "concat('t', id) AS t")
+timers = frame.selectExpr("key", "n AS timestamp", "'event' AS domain")
+
+def read(path, **options):
+    return spark.read.format("savepoint").options(**options).load(path)
+
+def here(path):
+    # Connect has a folder for the session's processes, where nothing is to be written.
+    return f"{folder}/{path}" if master == "connect" else path
+
+def rows(frame):
+    return sorted(json.dumps(row.asDict()) for row in frame.collect())
+
+# Relative, where the JVM began: the plain writer, and the tasks of a table that opens the path again.
+frame.write.format("savepoint").options(uid="a").mode("append").save(here("out/sp"))
+timers.write.format("savepoint").options(uid="a", table="timers").mode("append").save(here("./out/sp"))
+frame.write.format("savepoint").options(uid="b", typesFrom=here("out/sp#a")).mode("append").save(here("out/../out/sp"))
+fluent = {"tables": read(here("out/sp")).count()}
+fluent["read"] = rows(read(here("out/sp"), uid="a", state="n")) == rows(frame.select("key", "n"))
+fluent["uid hashes"] = read(here("out/sp"), table="metadata").count()
+
+if master == "connect":
+    try:
+        frame.write.format("savepoint").options(uid="a").mode("append").save("out/lost")
+    except Exception as error:
+        fluent["refused"] = "an absolute path or a URI" in str(error)
+
+# A notebook that goes elsewhere stays in the same session.
+if master != "connect":
+    os.mkdir("elsewhere")
+    os.chdir("elsewhere")
+sp = Savepoint.load(spark, "out/sp")
+fixed = sp.keyed_state("a", state="n").selectExpr("key", "n + 1 AS n")
+changed = (sp.with_state("a", "n", fixed).remove_keys("a", spark.range(3, 4)).remove_operator("b")
+    .with_operator("c", key_by(frame, "key", types_from="out/sp#a"), key="key", types_from="out/sp#a")
+    .with_timers("c", timers).write("out/next"))
+wanted = frame.where("key <> 3").selectExpr("key", "n + 1 AS n", "t")
+fluent["fluent"] = rows(read(here("out/next"), uid="a")) == rows(wanted)
+fluent["timers"] = [read(here("out/next"), uid=uid, table="timers").count() for uid in "ac"]
+fluent["new"] = rows(changed.keyed_state("c")) == rows(frame)
+created = Savepoint.create(spark).with_operator("d", frame).write("out/own")
+fluent["created"] = rows(created.keyed_state("d")) == rows(frame)
+"""
+
+END = """
 spark.stop()
-print(json.dumps(found))
+fluent["folders"] = sorted(
+    str(path.parent.relative_to(folder))
+    for path in Path(folder).rglob("_metadata") if path.relative_to(folder).parts[0] not in ("saved", "job")
+)
+print(json.dumps({"installed": installed, "lived": lived, "written": written, "fluent": fluent}))
 """
 
 
-@pytest.mark.parametrize("master", ["connect", "local-cluster[2,1,1024]"])
-def test_a_savepoint_is_lived_with(master: str, shop: Path, shop_states: dict[str, Any], tmp_path: Path) -> None:
-    found, _ = run(LIVE, master, str(shop), str(tmp_path))
+class Session:
+    """What one session read and wrote."""
+
+    def __init__(self, master: str, shop: Path, lab: Path, folder: Path) -> None:
+        """Run everything."""
+        self.connect = master == "connect"
+        script = START + FOUND + LIVE + RETRIED + FLUENT + END
+        self.found, messages = run_script(script, master, str(shop), str(lab), str(folder), MARK)
+        #: What the first queries print on stderr.
+        self.messages = messages.partition(MARK)[0]
+
+
+@pytest.fixture(scope="module", params=["connect", "local-cluster[2,1,1024]"])
+def session(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shop: Path, corpus: Path
+) -> Session:
+    lab = corpus / "lab" / "2.2.1-hashmap-canonical" / "savepoint"
+    return Session(request.param, shop, lab, tmp_path_factory.mktemp("session"))
+
+
+def test_spark_finds_what_is_installed(session: Session, shop_states: dict[str, Any]) -> None:
+    assert session.found["installed"] == {
+        "rates": dict(shop_states["rates"]),
+        "orders": len(shop_states["pending_orders"]),
+        "partitions": 2,
+        "totals": sum(value for _, _, value in shop_states["total"]),
+        "imported": False,
+    }
+    # Once for one load, however often it is queried; Connect may analyse each query anew (PySpark 4.0 does).
+    assert 1 <= session.messages.count("WARNING savepoint: ") <= (2 if session.connect else 1)
+
+
+def test_a_savepoint_is_lived_with(session: Session, shop_states: dict[str, Any]) -> None:
+    """SQL alone, surveys, differences, functions."""
+    found = dict(session.found["lived"])
     total = sum(value for _, _, value in shop_states["total"])
-    assert found.pop("daemon") == ("pyspark.daemon" if master == "connect" else "pyspark_savepoint.daemon")
+    assert found.pop("daemon") == ("pyspark.daemon" if session.connect else "pyspark_savepoint.daemon")
     assert found.pop("progress").startswith("writing: ")
     assert found == {
         "tree": True,
@@ -84,4 +233,28 @@ def test_a_savepoint_is_lived_with(master: str, shop: Path, shop_states: dict[st
         "function": [200, total],
         "changed": 9,
         "history": 391,
+    }
+
+
+def test_tasks_that_fail_and_run_twice(session: Session) -> None:
+    found = session.found["written"]
+    assert len(found) == (3 if session.connect else 2)
+    for what, (count, total, published, hidden, files) in found.items():
+        assert (count, total, published, hidden) == (20000, 19999 * 20000, True, 0), what
+        assert files == 1 + (4 if what in ("laid out", "retried final") else 2), what
+
+
+def test_fluent_writes_and_relative_paths(session: Session) -> None:
+    """On Connect too; and every process means the same folder, also where tasks run in one of their own."""
+    found = dict(session.found["fluent"])
+    assert found.pop("refused", False) == session.connect
+    assert found == {
+        "tables": 6,
+        "read": True,
+        "uid hashes": 2,
+        "fluent": True,
+        "timers": [19, 20],
+        "new": True,
+        "created": True,
+        "folders": ["out/next", "out/own", "out/sp"],
     }
