@@ -95,6 +95,12 @@ class OneInputTransformation(StateTransformation):
     """Transformation of records without key; ``columns`` are those of the rows that functions get.
 
     Flink: ``OneInputStateTransformation``.
+
+    Example::
+
+        offsets = OperatorTransformation.bootstrap_with(df).assign_timestamps("ts").transform(Offsets())
+        savepoint.with_operator("orders-source", offsets)
+
     """
 
     frame: DataFrame
@@ -280,6 +286,12 @@ class KeyedTransformation(StateTransformation):
     """Transformation of records with a key.
 
     Flink: ``KeyedStateTransformation``.
+
+    Example::
+
+        keyed = OperatorTransformation.bootstrap_with(df).key_by("id")
+        savepoint.with_operator("accounts", keyed.transform(AccountBootstrapper()))
+
     """
 
     source: OneInputTransformation

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 
 
 class StateTransformation(ABC):
-    """Base of the steps of a transformation: the options of its processing."""
+    """Base of the steps of a transformation: the options of its processing.
+
+    Example::
+
+        accounts = (OperatorTransformation.bootstrap_with(df).key_by("id").set_max_parallelism(512)
+                    .transform(AccountBootstrapper()))
+
+    """
 
     @abstractmethod
     def _with_texts(self, more: Mapping[str, str]) -> Self:

@@ -43,14 +43,35 @@ class Part:
 
 @dataclass(frozen=True)
 class LocalHistory(RowsInArrow):
-    """One table of several snapshots, with columns ``checkpoint_id`` and ``snapshot``; oldest snapshots first."""
+    """One table of several snapshots, with columns ``checkpoint_id`` and ``snapshot``; oldest snapshots first.
+
+    Args:
+        parts: The tables of the snapshots, oldest first.
+        schema: The Arrow schema of every batch.
+
+    Example::
+
+        pyspark_savepoint.open_history("/checkpoints/7d2e", "accounts", state="total").to_arrow()
+
+    """
 
     parts: tuple[Part, ...]
     schema: pa.Schema
 
     @classmethod
     def of(cls, parts: tuple[Part, ...]) -> LocalHistory:
-        """Internal: join the columns of all parts by name; what a snapshot does not have is NULL."""
+        """Internal: join the columns of all parts by name; what a snapshot does not have is NULL.
+
+        Args:
+            parts: The tables of the snapshots, oldest first.
+
+        Returns:
+            Their rows as one table.
+
+        Raises:
+            UnsupportedStateError: If a column has another type in another snapshot.
+
+        """
         fields = {CHECKPOINT_ID: pa.field(CHECKPOINT_ID, pa.int64()), SNAPSHOT: pa.field(SNAPSHOT, pa.string())}
         for part in parts:
             for field in part.table.schema:

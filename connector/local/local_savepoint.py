@@ -66,6 +66,17 @@ class LocalSavepoint:
 
     An operator is named by its uid, its uid hash (32 hex digits), or an :class:`OperatorIdentifier`. Options are those
     of the data source; one that a table cannot honour is refused.
+
+    Args:
+        path: The folder of the snapshot, or its ``_metadata`` file.
+        options: Options of a read by name, which apply to all tables.
+
+    Example::
+
+        sp = pyspark_savepoint.open("/savepoints/savepoint-2f1a3c")
+        sp.states().to_arrow()
+        sp.keyed_state("accounts", keys=[1042]).to_pandas()
+
     """
 
     path: str
@@ -102,36 +113,147 @@ class LocalSavepoint:
         return table
 
     def snapshot(self) -> Snapshot:
-        """Internal: read ``_metadata``."""
+        """Internal: read ``_metadata``.
+
+        Returns:
+            The snapshot's metadata; its state files are not opened.
+
+        Raises:
+            SnapshotNotFoundError: If there is no snapshot at the path.
+            CorruptStateError: If ``_metadata`` is damaged.
+
+        """
         parsed = SavepointReadOptions.parse({**self.options, "path": self.path})
         return Snapshot.open(parsed.located, allow_outside=parsed.allow_outside, checksums=parsed.checksums)
 
     def states(self) -> LocalTable:
-        """Return table ``states``: one row per state with its operator, types and the options that read it."""
+        """Return table ``states``: one row per state with its operator, types and the options that read it.
+
+        Example::
+
+            sp.states().to_pandas()
+
+        """
         return self.table("states")
 
     def metadata(self) -> LocalTable:
-        """Return table ``metadata``: one row per operator with name, uid, hash, parallelism and bytes."""
+        """Return table ``metadata``: one row per operator with name, uid, hash, parallelism and bytes.
+
+        Example::
+
+            sp.metadata().to_pandas()
+
+        """
         return self.table("metadata")
 
     def keyed_state(self, uid: str | OperatorIdentifier, **options: Unpack[StateOptions]) -> LocalTable:
-        """Return the keyed state of an operator: a row per key, with column ``key`` and a column per state."""
+        """Return the keyed state of an operator: a row per key, with column ``key`` and a column per state.
+
+        Args:
+            uid: The operator: its uid, its uid hash, or an OperatorIdentifier.
+            **options: Options of a read, such as ``state``, ``keys``, in snake case or camel case.
+
+        Returns:
+            The table; no state is read yet.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no such state.
+            OptionError: If an option is invalid, or does not apply to the table.
+
+        Example::
+
+            sp.keyed_state("accounts", keys=[1042, 1043]).to_arrow()
+
+        """
         return self.table("keyed_state", uid, **options)
 
     def window_state(self, uid: str | OperatorIdentifier, **options: Unpack[StateOptions]) -> LocalTable:
-        """Return the window state of an operator: a row per key and window."""
+        """Return the window state of an operator: a row per key and window.
+
+        Args:
+            uid: The operator: its uid, its uid hash, or an OperatorIdentifier.
+            **options: Options of a read, such as ``state``, ``keys``, in snake case or camel case.
+
+        Returns:
+            The table: ``key``, ``window`` and a column per windowed state; no state is read yet.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no such state.
+            OptionError: If an option is invalid, or does not apply to the table.
+
+        Example::
+
+            sp.window_state("orders-per-minute").select("key", "window").to_arrow()
+
+        """
         return self.table("window_state", uid, **options)
 
     def timers(self, uid: str | OperatorIdentifier, **options: Unpack[StateOptions]) -> LocalTable:
-        """Return the timers of an operator: columns ``key``, ``namespace``, ``timestamp``, ``domain``, ``service``."""
+        """Return the timers of an operator: columns ``key``, ``namespace``, ``timestamp``, ``domain``, ``service``.
+
+        Args:
+            uid: The operator: its uid, its uid hash, or an OperatorIdentifier.
+            **options: Options of a read, such as ``state`` (the timer service), ``keys``.
+
+        Returns:
+            The table; ``timestamp`` is in milliseconds as registered. No state is read yet.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no such state.
+            OptionError: If an option is invalid, or does not apply to the table.
+
+        Example::
+
+            sp.timers("accounts").to_pandas()
+
+        """
         return self.table("timers", uid, **options)
 
     def operator_state(self, uid: str | OperatorIdentifier, state: str, **options: Unpack[TableOptions]) -> LocalTable:
-        """Return a list, union or broadcast state of an operator."""
+        """Return a list, union or broadcast state of an operator.
+
+        Args:
+            uid: The operator: its uid, its uid hash, or an OperatorIdentifier.
+            state: The name of the state.
+            **options: Options of a read.
+
+        Returns:
+            The table: column ``value`` of list and union state, ``key`` and ``value`` of broadcast state.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no such state.
+            OptionError: If an option is invalid, or does not apply to the table.
+
+        Example::
+
+            sp.operator_state("currency-converter", "rates").to_arrow()
+
+        """
         return self.table("operator_state", uid, state=state, **options)
 
     def offsets(self, uid: str | OperatorIdentifier | None = None, **options: Unpack[TableOptions]) -> LocalTable:
-        """Return the next position of every split, of one source or all."""
+        """Return the next position of every split, of one source or all.
+
+        Args:
+            uid: The source; None for all sources.
+            **options: Options of a read, such as ``connector``.
+
+        Returns:
+            The table: connector, stream (topic, file), partition, offset, position and subtask of each split.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            OptionError: If an option is invalid, or does not apply to the table.
+
+        Example::
+
+            sp.offsets("orders-source").to_arrow()
+
+        """
         return self.table("offsets", uid, **options)
 
     def write_offsets(

@@ -79,7 +79,18 @@ class LocalTable(RowsInArrow):
 
     @classmethod
     def of(cls, options: SavepointReadOptions) -> Self:
-        """Internal: open the table that the options select, without reading any state."""
+        """Internal: open the table that the options select, without reading any state.
+
+        Args:
+            options: The parsed options of a read.
+
+        Returns:
+            The table.
+
+        Raises:
+            SavepointError: If there is no such snapshot, operator, state or table, or an option does not apply to it.
+
+        """
         try:
             table = table_of(options)
         except SavepointError as error:

@@ -268,11 +268,23 @@ class Savepoint:
         return self._context.read({**texts, **own})
 
     def states(self) -> DataFrame:
-        """Return table ``states``: one row per state with its operator, types and the options that read it."""
+        """Return table ``states``: one row per state with its operator, types and the options that read it.
+
+        Example::
+
+            sp.states().show(truncate=False)
+
+        """
         return self.table(table="states")
 
     def metadata(self) -> DataFrame:
-        """Return table ``metadata`` (FLIP-512): one row per operator with name, uid, hash, parallelism and bytes."""
+        """Return table ``metadata`` (FLIP-512): one row per operator with name, uid, hash, parallelism and bytes.
+
+        Example::
+
+            sp.metadata().orderBy("operator_name").show()
+
+        """
         return self.table(table="metadata")
 
     def keyed_state(self, uid: OperatorRef, **options: Unpack[StateOptions]) -> DataFrame:
@@ -354,6 +366,10 @@ class Savepoint:
             OperatorNotFoundError: If the snapshot has no such operator.
             PySparkException: If the operator has no such state.
 
+        Example::
+
+            sp.list_state("warehouse-export", "pending_orders").show()
+
         """
         return self._table("operator_state", uid, options, state=name)
 
@@ -374,6 +390,10 @@ class Savepoint:
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
             PySparkException: If the operator has no such state.
+
+        Example::
+
+            sp.union_state("orders-source", "topic-partition-offset-states").show()
 
         """
         return self._table("operator_state", uid, options, state=name)
@@ -498,6 +518,10 @@ class Savepoint:
         Returns:
             One row per state and key group: kind, subtask, entries, bytes, largest entry.
 
+        Example::
+
+            sp.sizes("accounts").groupBy("state").sum("bytes").show()
+
         """
         return self._table("sizes", uid, options)
 
@@ -509,7 +533,11 @@ class Savepoint:
             **options: Options of a read; ``top`` is the number of keys per state, 20 by default.
 
         Returns:
-            One row per state and key: the key as JSON that option ``keys`` takes, entries, bytes, rank.
+            One row per state and key (and window): the key as JSON that option ``keys`` takes, entries, bytes, rank.
+
+        Example::
+
+            sp.heaviest_keys("accounts", top=5).show(truncate=False)
 
         """
         from pyspark.sql import Window
@@ -553,7 +581,11 @@ class Savepoint:
             **options: Options of a read.
 
         Returns:
-            One row per state and range of ages (``from_seconds``, ``to_seconds``): units, oldest, newest.
+            One row per state, key group and range of ages (``from_seconds``, ``to_seconds``): units, oldest, newest.
+
+        Example::
+
+            sp.ttl_ages("accounts").show()
 
         """
         from pyspark.sql import functions as F  # noqa: N812
@@ -631,6 +663,10 @@ class Savepoint:
 
         Returns:
             The names of the namespaces that were dropped; one that contains other tables remains.
+
+        Example::
+
+            sp.drop_tables()
 
         """
         return drop_tables(self.spark, self._context.read_path())
@@ -760,6 +796,10 @@ class Savepoint:
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
 
+        Example::
+
+            sp.remove_operator("audit").write("/savepoints/without-audit")
+
         """
         return self._planned(self.plan.without(self.plan.operator(uid)))
 
@@ -851,6 +891,10 @@ class Savepoint:
             OptionError: If ``other`` is not a Savepoint.
             StateExistsError: If both have the same operator.
 
+        Example::
+
+            sp.merge(Savepoint.load(spark, "/savepoints/of-the-other-job")).write("/savepoints/both")
+
         """
         if not isinstance(other, Savepoint):
             raise OptionError(
@@ -932,6 +976,11 @@ class Savepoint:
             OperatorNotFoundError: If the savepoint has no such operator.
             StateExistsError: If the operator has a state of one of these names.
 
+        Example::
+
+            windows = sp.window_state("orders-per-minute")
+            sp.with_operator("orders-per-minute-2").with_window_state("orders-per-minute-2", windows)
+
         """
         return self._changed(uid, lambda plan: put_table(plan, df, WINDOW_STATE, {"key": key, **options}))
 
@@ -961,8 +1010,8 @@ class Savepoint:
 
         Example::
 
-            timers = df.selectExpr("id", "unix_millis(ts) AS timestamp", "'event' AS domain", "'user-timers' AS
-            service") sp.with_timers("accounts", timers, key="id")
+            columns = "id", "unix_millis(ts) AS timestamp", "'event' AS domain", "'user-timers' AS service"
+            sp.with_timers("accounts", df.selectExpr(*columns), key="id")
 
         """
         return self._changed(uid, lambda plan: put_table(plan, df, TIMERS, {"key": key, **options}))
@@ -985,6 +1034,10 @@ class Savepoint:
             OperatorNotFoundError: If the savepoint has no such operator.
             StateExistsError: If the operator has a state of this name.
 
+        Example::
+
+            sp.with_list_state("warehouse-export", "sent_orders", df, types={"value": "LONG"})
+
         """
         return self._changed(uid, lambda plan: put_operator_state(plan, LIST, name, df, options))
 
@@ -1005,6 +1058,10 @@ class Savepoint:
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
             StateExistsError: If the operator has a state of this name.
+
+        Example::
+
+            sp.with_union_state("orders-source", "positions", df, types={"value": "TUPLE<STRING, LONG>"})
 
         """
         return self._changed(uid, lambda plan: put_operator_state(plan, UNION, name, df, options))
@@ -1078,6 +1135,10 @@ class Savepoint:
             OperatorNotFoundError: If the savepoint has no such operator.
             StateNotFoundError: If the operator has no such state.
 
+        Example::
+
+            sp.remove_state("accounts", "profile").write("/savepoints/without-profiles")
+
         """
         return self._changed(uid, lambda plan: with_states(plan).without_state(name))
 
@@ -1096,6 +1157,10 @@ class Savepoint:
             OperatorNotFoundError: If the savepoint has no such operator.
             StateNotFoundError: If the operator has no state ``old``.
             StateExistsError: If it has a state ``new``.
+
+        Example::
+
+            sp.rename_state("accounts", "total", "sum").write("/savepoints/renamed")
 
         """
         return self._changed(uid, lambda plan: with_states(plan).with_renamed_state(old, new))
@@ -1293,6 +1358,10 @@ class Savepoint:
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
 
+        Example::
+
+            sp.start_over("orders-source").write("/savepoints/from-the-start")
+
         """
         from pyspark_savepoint.statebackends.connectors.source_edits import start_over
 
@@ -1310,6 +1379,10 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
+
+        Example::
+
+            sp.with_coordinator_state("orders-source", None)
 
         """
         return self._changed(uid, lambda plan: with_coordinator(plan, state))
@@ -1396,6 +1469,10 @@ class Savepoint:
             OperatorNotFoundError: If the savepoint has no such operator.
             StateNotFoundError: If the operator calls no asynchronous function.
             OptionError: If ``lose_data`` is missing.
+
+        Example::
+
+            sp.clear_in_flight("enrich", lose_data=True).write("/savepoints/emptied")
 
         """
         return self._changed(uid, lambda plan: with_in_flight_cleared(plan, lose_data))
@@ -1599,6 +1676,10 @@ class Savepoint:
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
 
+        Example::
+
+            sp.assign_uid("5af9c1d8a9b8e2f06e0f0a3c1d2e4b77", "accounts").write("/savepoints/with-uids")
+
         """
         return self.assign_uids({str(identifier_of(operator).operator_id): uid})
 
@@ -1640,6 +1721,10 @@ class Savepoint:
 
         Raises:
             OptionError: If the savepoint is not written yet, or the job cannot be parsed.
+
+        Example::
+
+            sp.restore_plan(graph).show()
 
         """
         from pyspark_savepoint.savepoint.restore_checks import plan_table

@@ -122,7 +122,15 @@ class SavepointDataSource(DataSource):
         return SavepointDataSourceReader(options, schema, self.shown_warnings, key)
 
     def simpleStreamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        """Raise OptionError: a snapshot is finite and cannot be streamed."""
+        """Raise OptionError: a snapshot is finite and cannot be streamed.
+
+        Args:
+            schema: The schema of the rows.
+
+        Raises:
+            OptionError: Always.
+
+        """
         from pyspark_savepoint.formats.errors import OptionError
 
         raise OptionError(
@@ -131,11 +139,28 @@ class SavepointDataSource(DataSource):
         )
 
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        """Raise OptionError: a snapshot is finite and cannot be streamed."""
+        """Raise OptionError: a snapshot is finite and cannot be streamed.
+
+        Args:
+            schema: The schema of the rows.
+
+        Raises:
+            OptionError: Always.
+
+        """
         self.simpleStreamReader(schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802
-        """Raise OptionError: a snapshot is published once and cannot be appended to continuously."""
+        """Raise OptionError: a snapshot is published once and cannot be appended to continuously.
+
+        Args:
+            schema: The schema of the rows.
+            overwrite: Whether the output mode is ``complete``.
+
+        Raises:
+            OptionError: Always.
+
+        """
         self.simpleStreamReader(schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

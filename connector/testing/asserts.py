@@ -44,6 +44,10 @@ def assert_state(
         AssertionError: If a value differs; it lists the keys.
         SavepointError: If there is no such operator or state, or the expected values are no mapping.
 
+    Example::
+
+        assert_state("/savepoints/golden", "accounts", "total", {1042: 68520, 7: None})
+
     """
     __tracebackhide__ = True
     if not isinstance(expected, Mapping):
@@ -77,6 +81,10 @@ def assert_schema(savepoint: Given, file: str | PathLike[str]) -> None:
     Raises:
         AssertionError: If they differ; it says what is new, gone, or has another type.
         OptionError: If there is no such file, or it is no schema.
+
+    Example::
+
+        assert_schema("/savepoints/golden", "golden/schema.json")
 
     """
     __tracebackhide__ = True
@@ -112,6 +120,10 @@ def assert_restores(
 
     Raises:
         AssertionError: If the restore fails, reads state wrongly, or is unknown.
+
+    Example::
+
+        assert_restores("/savepoints/golden", job, flink_version="2.3")
 
     """
     __tracebackhide__ = True
@@ -152,6 +164,10 @@ def assert_verdict(
 
     Raises:
         AssertionError: If the verdict is another, or there is none.
+
+    Example::
+
+        assert_verdict("/savepoints/golden", job, "accounts", "migrates", flink_version="2.3")
 
     """
     __tracebackhide__ = True

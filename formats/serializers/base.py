@@ -334,6 +334,20 @@ class SnapshotReader:
 
     ``registry.snapshot_reader`` makes one that knows all serializers: ``serializer_of`` returns the class that reads
     the snapshots of a snapshot class.
+
+    Args:
+        view: The bytes, at the start of a snapshot.
+        serializer_of: A function of a snapshot class that returns the class that reads its snapshots.
+        depth: The number of snapshots around this one.
+        unknown: What is known of payloads whose snapshot class is unknown.
+
+    Example::
+
+        @classmethod
+        def read_snapshot(cls, name, version, reader):
+            java_class = reader.view.read_utf("the class of the values")
+            return cls(name, version, java_class, reader.versioned())
+
     """
 
     def __init__(
@@ -465,20 +479,38 @@ class SnapshotReader:
 
 
 def write_versioned(serializer: TypeSerializer, view: DataOutputView) -> None:
-    """Write a snapshot as :meth:`SnapshotReader.versioned` reads it."""
+    """Write a snapshot as :meth:`SnapshotReader.versioned` reads it.
+
+    Args:
+        serializer: The serializer of the snapshot.
+        view: The output.
+
+    """
     view.write_utf(serializer.snapshot_class)
     view.write_i32(serializer.snapshot_version)
     serializer.write_payload(view)
 
 
 def write_enveloped(serializer: TypeSerializer, view: DataOutputView) -> None:
-    """Write a snapshot as :meth:`SnapshotReader.enveloped` reads it."""
+    """Write a snapshot as :meth:`SnapshotReader.enveloped` reads it.
+
+    Args:
+        serializer: The serializer of the snapshot.
+        view: The output.
+
+    """
     view.write_i32(2)
     write_versioned(serializer, view)
 
 
 def write_nested(serializers: tuple[TypeSerializer, ...], view: DataOutputView) -> None:
-    """Write nested serializers as :meth:`SnapshotReader.nested` reads them."""
+    """Write nested serializers as :meth:`SnapshotReader.nested` reads them.
+
+    Args:
+        serializers: The nested serializers, in order.
+        view: The output.
+
+    """
     view.write_i32(NESTED_MAGIC)
     view.write_i32(1)
     view.write_i32(len(serializers))
@@ -500,6 +532,19 @@ class CompositeSerializer(TypeSerializer):
         snapshot_version: The version of the snapshot in the file.
         outer_version: The version of the outer part.
         nested: The nested serializers.
+
+    Example::
+
+        class BoxSerializer(CompositeSerializer):  # the bytes of its content, and nothing else
+            @property
+            def flink_type(self):
+                return f"BOX<{flink_types(self.nested)}>"
+
+            def arrow_type(self, options):
+                return self.nested[0].arrow_type(options)
+
+            def decode(self, at):
+                return self.nested[0].decode(at)
 
     """
 
@@ -599,7 +644,15 @@ def expect_version(name: str, version: int, known: tuple[int, ...], reader: Snap
 
 
 def flink_types(serializers: tuple[TypeSerializer, ...]) -> str:
-    """Return ``A, B, C``: the type arguments of a composite in Flink's notation."""
+    """Return ``A, B, C``: the type arguments of a composite in Flink's notation.
+
+    Args:
+        serializers: The serializers of the parts.
+
+    Returns:
+        Their types, separated by commas.
+
+    """
     return ", ".join(serializer.flink_type for serializer in serializers)
 
 
@@ -608,15 +661,39 @@ def quoted(name: str) -> str:
 
     >>> quoted("id"), quoted("unit price")
     ('id', '`unit price`')
+
+    Args:
+        name: The name of a field.
+
+    Returns:
+        The name; backquotes in it are doubled.
+
     """
     return name if re.fullmatch(r"[^\W\d][\w$]*|\$[\w$]*", name) else "`" + name.replace("`", "``") + "`"
 
 
 def flink_fields(names: Iterable[str], serializers: Iterable[TypeSerializer]) -> str:
-    """Return ``id LONG, name STRING``: the fields of a composite in Flink's notation."""
+    """Return ``id LONG, name STRING``: the fields of a composite in Flink's notation.
+
+    Args:
+        names: The names of the fields.
+        serializers: Their serializers.
+
+    Returns:
+        The fields with their types, separated by commas.
+
+    """
     return ", ".join(f"{quoted(name)} {part.flink_type}" for name, part in zip(names, serializers, strict=True))
 
 
 def zeros(column: pa.Array) -> Ints:
-    """Return an int32 zero per row."""
+    """Return an int32 zero per row.
+
+    Args:
+        column: A column.
+
+    Returns:
+        An int32 array with one 0 per row: the hash of values that all hash alike.
+
+    """
     return np.zeros(len(column), np.int32)

@@ -31,6 +31,12 @@ class KeyedStateStore(Protocol):
     """Access to keyed state by descriptor; a reader may pass a state's name and leave its types to the snapshot.
 
     Flink: ``KeyedStateStore``.
+
+    Example::
+
+        def open(self, ctx):
+            self.total = ctx.get_state(ValueStateDescriptor("total", "LONG"))
+
     """
 
     def get_state(self, descriptor: ValueStateDescriptor | str, *, optional: bool = False) -> ValueState[Any]:
@@ -141,6 +147,13 @@ class RuntimeContext(KeyedStateStore, Protocol):
     """Argument of :meth:`RichFunction.open`: access to keyed state, and the position of the task.
 
     Flink: ``RuntimeContext``.
+
+    Example::
+
+        def open(self, ctx):
+            self.total = ctx.get_state(ValueStateDescriptor("total", "LONG"))
+            self.log = Path(f"log-{ctx.index_of_this_subtask}").open("w")
+
     """
 
     @property
@@ -159,6 +172,12 @@ class ReaderContext(Protocol):
     """Argument of :meth:`KeyedStateReaderFunction.read_key`: the timers of the current key.
 
     Flink: ``KeyedStateReaderFunction.Context``, with ``registeredEventTimeTimers`` for :meth:`event_time_timers`.
+
+    Example::
+
+        def read_key(self, key, ctx):
+            yield key, self.total.value(), ctx.event_time_timers()
+
     """
 
     def event_time_timers(self) -> list[int]:
@@ -172,6 +191,12 @@ class WindowReaderContext(Protocol):
     """Argument of :meth:`WindowReaderFunction.read_window`: the current window, its states and timers.
 
     Flink: ``WindowReaderFunction.Context``.
+
+    Example::
+
+        def read_window(self, key, ctx, elements):
+            yield key, ctx.window().end, len(elements), ctx.event_time_timers()
+
     """
 
     def window(self) -> Any:
@@ -205,6 +230,13 @@ class KeyedContext(Protocol):
     """Argument of ``process_element`` of keyed functions: the current key, its timers, and the element's timestamp.
 
     Flink: ``KeyedStateBootstrapFunction.Context`` and ``KeyedProcessFunction.Context``.
+
+    Example::
+
+        def process_element(self, value, ctx):
+            self.last.update(ctx.timestamp())
+            ctx.timer_service().register_event_time_timer(ctx.timestamp() + 60_000)
+
     """
 
     def timestamp(self) -> int | None:
@@ -221,6 +253,13 @@ class OnTimerContext(KeyedContext, Protocol):
     """Argument of :meth:`KeyedProcessFunction.on_timer`.
 
     Flink: ``KeyedProcessFunction.OnTimerContext``.
+
+    Example::
+
+        def on_timer(self, timestamp, ctx):
+            if ctx.time_domain() == "event":
+                yield ctx.get_current_key(), timestamp
+
     """
 
     def time_domain(self) -> str:
@@ -231,6 +270,13 @@ class OperatorStateStore(Protocol):
     """Registers the list and union list states of an operator.
 
     Flink: ``OperatorStateStore``.
+
+    Example::
+
+        def initialize_state(self, ctx):
+            store = ctx.get_operator_state_store()
+            self.offsets = store.get_list_state(ListStateDescriptor("offsets", "LONG"))
+
     """
 
     def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
@@ -260,6 +306,13 @@ class FunctionInitializationContext(Protocol):
     """Argument of :meth:`StateBootstrapFunction.initialize_state`.
 
     Flink: ``FunctionInitializationContext``.
+
+    Example::
+
+        def initialize_state(self, ctx):
+            store = ctx.get_operator_state_store()
+            self.seen = store.get_union_list_state(ListStateDescriptor("seen", "STRING"))
+
     """
 
     def get_operator_state_store(self) -> OperatorStateStore:
@@ -270,6 +323,12 @@ class ElementContext(Protocol):
     """Argument of ``process_element`` of functions without key.
 
     Flink: ``StateBootstrapFunction.Context``.
+
+    Example::
+
+        def process_element(self, value, ctx):
+            self.times.add(ctx.timestamp() or ctx.current_processing_time())
+
     """
 
     def timestamp(self) -> int | None:
@@ -283,6 +342,12 @@ class BroadcastContext(ElementContext, Protocol):
     """Argument of :meth:`BroadcastStateBootstrapFunction.process_element`.
 
     Flink: ``BroadcastStateBootstrapFunction.Context``.
+
+    Example::
+
+        def process_element(self, value, ctx):
+            ctx.get_broadcast_state(self.rates).put(value.currency, value.rate)
+
     """
 
     def get_broadcast_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
@@ -301,6 +366,13 @@ class KeyedReadOnlyContext(KeyedContext, Protocol):
     """Argument of :meth:`KeyedBroadcastProcessFunction.process_element`.
 
     Flink: ``KeyedBroadcastProcessFunction.ReadOnlyContext``.
+
+    Example::
+
+        def process_element(self, value, ctx):
+            rate = ctx.get_broadcast_state(RATES).get(value.currency)
+            self.total.update(self.total.value() + value.amount * rate)
+
     """
 
     def get_broadcast_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
@@ -325,6 +397,12 @@ class KeyedBroadcastOnTimerContext(KeyedReadOnlyContext, OnTimerContext, Protoco
     """Argument of :meth:`KeyedBroadcastProcessFunction.on_timer`.
 
     Flink: ``KeyedBroadcastProcessFunction.OnTimerContext``.
+
+    Example::
+
+        def on_timer(self, timestamp, ctx):
+            yield ctx.get_current_key(), len(ctx.get_broadcast_state(RATES).keys())
+
     """
 
 
@@ -332,6 +410,12 @@ class KeyedBroadcastContext(BroadcastContext, Protocol):
     """Argument of :meth:`KeyedBroadcastProcessFunction.process_broadcast_element`.
 
     Flink: ``KeyedBroadcastProcessFunction.Context``.
+
+    Example::
+
+        def process_broadcast_element(self, value, ctx):
+            ctx.get_broadcast_state(RATES).put(value.currency, value.rate)
+
     """
 
     def current_watermark(self) -> int:
@@ -346,6 +430,9 @@ class KeyedBroadcastContext(BroadcastContext, Protocol):
             descriptor: The descriptor of a keyed state.
             function: A function of a key and its state.
 
+        Raises:
+            OptionError: Always.
+
         """
 
 
@@ -353,6 +440,13 @@ class WindowContext(Protocol):
     """Argument of :meth:`ProcessWindowFunction.process`: the firing window and user state.
 
     Flink: ``ProcessWindowFunction.Context``.
+
+    Example::
+
+        def process(self, key, ctx, elements):
+            firings = ctx.global_state().get_state(self.firings)
+            firings.update((firings.value() or 0) + 1)
+
     """
 
     def window(self) -> Any:

@@ -18,6 +18,16 @@ class Record(NamedTuple):
     """An element of a window and its timestamp in milliseconds, None without ``assign_timestamps``.
 
     Flink: ``TimestampedValue``.
+
+    Args:
+        value: The element.
+        timestamp: Its timestamp in milliseconds since 1970, or None.
+
+    Example::
+
+        def evict_before(self, elements, window, ctx):
+            return [record for record in elements if record.timestamp is not None]
+
     """
 
     value: Any
@@ -28,6 +38,13 @@ class EvictorContext:
     """Times of an evictor's call.
 
     Flink: ``Evictor.EvictorContext``.
+
+    Example::
+
+        def evict_before(self, elements, window, ctx):
+            oldest = ctx.current_processing_time() - 3_600_000
+            return [record for record in elements if record.timestamp >= oldest]
+
     """
 
     def current_processing_time(self) -> int:

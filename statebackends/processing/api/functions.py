@@ -35,6 +35,20 @@ class RichFunction:
     """Base class of user functions: in every task, ``open`` precedes the first call and ``close`` follows the last.
 
     Flink: ``RichFunction``.
+
+    Example::
+
+        class Totals(KeyedStateBootstrapFunction):
+            def open(self, ctx):
+                self.total = ctx.get_state(ValueStateDescriptor("total", "LONG"))
+                self.rates = sqlite3.connect("rates.db")
+
+            def process_element(self, value, ctx):
+                ...
+
+            def close(self):
+                self.rates.close()
+
     """
 
     _runtime_context: RuntimeContext | None = None

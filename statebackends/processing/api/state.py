@@ -31,6 +31,12 @@ class State(ABC):
     """State of the current key, and of the current window if it is window state.
 
     Flink: ``State``.
+
+    Example::
+
+        total = ctx.get_state(ValueStateDescriptor("total", "LONG"))
+        total.clear()
+
     """
 
     __slots__ = ()
@@ -76,6 +82,12 @@ class ListState(State, Generic[T]):
     """State with a list of elements per key.
 
     Flink: ``ListState``.
+
+    Example::
+
+        recent = ctx.get_list_state(ListStateDescriptor("recent_amounts", "DOUBLE"))
+        recent.update([*recent.get()[-9:], value.amount])
+
     """
 
     __slots__ = ()
@@ -121,6 +133,12 @@ class MapState(State, Generic[K, V]):
     """State with a map from user keys to values per key.
 
     Flink: ``MapState``.
+
+    Example::
+
+        spent = ctx.get_map_state(MapStateDescriptor("spent_by_currency", "STRING", "LONG"))
+        spent.put(value.currency, (spent.get(value.currency) or 0) + value.amount)
+
     """
 
     __slots__ = ()
@@ -226,6 +244,13 @@ class AppendingState(State, Generic[IN, OUT]):
     """State that combines the elements added to it.
 
     Flink: ``AppendingState``.
+
+    Example::
+
+        total = ctx.get_reducing_state(ReducingStateDescriptor("sum", "LONG", reduce=operator.add))
+        total.add(value.amount)
+        total.get()
+
     """
 
     __slots__ = ()
@@ -253,6 +278,12 @@ class ReducingState(AppendingState[T, T]):
     """State with one value per key, to which added elements of the same type are reduced.
 
     Flink: ``ReducingState``.
+
+    Example::
+
+        largest = ctx.get_reducing_state(ReducingStateDescriptor("largest", "LONG", reduce=max))
+        largest.add(value.amount)
+
     """
 
     __slots__ = ()
@@ -262,6 +293,15 @@ class AggregatingState(AppendingState[IN, OUT]):
     """State with one accumulator per key, to which elements are added; its result may be of another type.
 
     Flink: ``AggregatingState``.
+
+    Example::
+
+        average = ctx.get_aggregating_state(
+            AggregatingStateDescriptor("average", "TUPLE<LONG, LONG>", aggregate=Average())
+        )
+        average.add(value.amount)
+        average.get()  # what Average.get_result returns
+
     """
 
     __slots__ = ()

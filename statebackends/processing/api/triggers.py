@@ -54,6 +54,15 @@ class TriggerContext(Protocol):
     """Context of the methods of a trigger: state and timers of the current key and window.
 
     Flink: ``Trigger.TriggerContext``.
+
+    Example::
+
+        def on_element(self, element, timestamp, window, ctx):
+            ctx.register_event_time_timer(window.max_timestamp())
+            count = ctx.get_partitioned_state(self.count)
+            count.add(1)
+            return TriggerResult.FIRE if count.get() == 10 else TriggerResult.CONTINUE
+
     """
 
     def current_processing_time(self) -> int:
@@ -252,6 +261,11 @@ class NeverTrigger(Trigger):
     """Trigger that never fires, the default of :class:`GlobalWindows`.
 
     Flink: ``GlobalWindows.NeverTrigger``.
+
+    Example::
+
+        GlobalWindows.create().default_trigger()  # NeverTrigger()
+
     """
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
@@ -267,6 +281,11 @@ class EndOfStreamTrigger(Trigger):
     """Trigger that fires when the bounded input of the restored job ends, by a timer at the end of the global window.
 
     Flink: ``GlobalWindows.EndOfStreamTrigger``.
+
+    Example::
+
+        GlobalWindows.create_with_end_of_stream_trigger().default_trigger()
+
     """
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:

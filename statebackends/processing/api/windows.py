@@ -110,8 +110,16 @@ class GlobalWindow(NamedTuple):
         return b"\0"
 
     @classmethod
-    def from_bytes(cls, _: bytes) -> GlobalWindow:
-        """Return the window; the bytes contain nothing."""
+    def from_bytes(cls, data: bytes) -> GlobalWindow:
+        """Return the window that :meth:`to_bytes` wrote.
+
+        Args:
+            data: One byte, which has no meaning.
+
+        Returns:
+            The window.
+
+        """
         return cls()
 
 
@@ -122,6 +130,14 @@ class WindowAssigner(ABC):
     """Base class of window assigners, which choose the windows of each element.
 
     Flink: ``WindowAssigner``.
+
+    Example::
+
+        class ByDay(WindowAssigner):
+            def assign_windows(self, element, timestamp, processing_time):
+                start = timestamp - timestamp % 86_400_000
+                return [TimeWindow(start, start + 86_400_000)]
+
     """
 
     #: Whether windows are in event time.
@@ -287,7 +303,21 @@ class TumblingEventTimeWindows(_TumblingWindows):
     """
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
-        """Return the window of the element's timestamp; raise OptionError if it has none."""
+        """Return the window of the element's timestamp.
+
+        Args:
+            element: The element.
+            timestamp: Its timestamp in milliseconds.
+            processing_time: The wall-clock time in milliseconds since 1970, from which a stagger may follow.
+
+        Returns:
+            One window.
+
+        Raises:
+            OptionError: If the element has no timestamp (-2^63).
+            ValueRangeError: If a bound of a window is not a long.
+
+        """
         return self._at(_with_timestamp(timestamp), processing_time)
 
 
@@ -342,7 +372,21 @@ class SlidingEventTimeWindows(_SlidingWindows):
     """
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
-        """Return all windows that contain the element's timestamp; raise OptionError if it has none."""
+        """Return all windows that contain the element's timestamp.
+
+        Args:
+            element: The element.
+            timestamp: Its timestamp in milliseconds.
+            processing_time: The wall-clock time in milliseconds since 1970; not used.
+
+        Returns:
+            The windows, the last first.
+
+        Raises:
+            OptionError: If the element has no timestamp (-2^63).
+            ValueRangeError: If a bound of a window is not a long.
+
+        """
         return self._at(_with_timestamp(timestamp), processing_time)
 
 
@@ -422,7 +466,21 @@ class EventTimeSessionWindows(_SessionWindows):
     """
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
-        """Return the window from the element's timestamp to the end of its gap, which may be merged with others."""
+        """Return the window from the element's timestamp to the end of its gap, which may be merged with others.
+
+        Args:
+            element: The element, which a dynamic gap is computed from.
+            timestamp: Its timestamp in milliseconds.
+            processing_time: The wall-clock time in milliseconds since 1970; not used.
+
+        Returns:
+            One window.
+
+        Raises:
+            OptionError: If the element has no timestamp (-2^63), or its gap is not above 0.
+            ValueRangeError: If a bound of a window is not a long.
+
+        """
         return self._at(element, _with_timestamp(timestamp))
 
 

@@ -22,7 +22,23 @@ from pyspark_savepoint.formats.serializers.plug_ins import PlugIn
 
 
 class KryoClass(ABC):
-    """What a serializer of the job's own writes of the objects of a class."""
+    """What a serializer of the job's own writes of the objects of a class.
+
+    Example::
+
+        class Money(KryoClass):  # what its serializer wrote: writeLong(cents), writeString(currency)
+            arrow_type = pa.struct([("cents", pa.int64()), ("currency", pa.string())])
+
+            @classmethod
+            def read(cls, reader):
+                return {"cents": reader.fixed("q"), "currency": reader.text()}
+
+            @classmethod
+            def write(cls, writer, value):
+                writer.fixed("q", value["cents"])
+                writer.text(value["currency"])
+
+    """
 
     #: The type of the column.
     arrow_type: ClassVar[pa.DataType]
