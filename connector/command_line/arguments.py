@@ -382,8 +382,8 @@ COMMANDS = (
     ),
     Command(
         "warm-up",
-        "compile the kernels for reading into the cache, so that the first read is as fast as later ones",
-        (argument("path", nargs="?", help="a snapshot like those that will be read; default: a small one"),),
+        "compile what reads, compares and edits state, so that the first query is as fast as later ones",
+        (argument("path", nargs="?", help="a snapshot like those that will be read; default: one of each kind"),),
         ("warm-up", "warm-up /savepoints/savepoint-2f1a3c"),
     ),
 )

@@ -1,27 +1,38 @@
 """Command warm-up: reads every table of a snapshot once, so that compiled kernels are in the cache.
 
-Without a path, a small savepoint of usual types is written to a temporary folder, read, and removed.
+Without a path, it does so with small savepoints in a temporary folder: one of usual types, which it writes, and those
+of ``samples.tar.xz``. These Flink 2.2.1 wrote: of one job natively with RocksDB and with the hashmap state backend, and
+in the canonical format (``python -m tests.oracle.flink generate 2.2.1 shop OUT --backend rocksdb --format native``, and
+so on), and of queries in SQL (``tests/oracle/sql_plans.py``). Those of the job are compared and edited, too.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import os
+import tarfile
 import time
+import warnings
 from argparse import Namespace
 from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
 from pyspark_savepoint.command_line.arguments import read_options
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.formats.errors import OptionError, SavepointError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
+from pyspark_savepoint.local.comparing import count_differences
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint, open_savepoint
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.model.applicability import SURVEYED
 
 DONE = 0
+SAMPLES = Path(__file__).with_name("samples.tar.xz")
+#: Those of one job, and the operator with keyed state in it.
+SAMPLES_OF_A_JOB, OPERATOR = ("canonical", "hashmap", "rocksdb"), "accounts"
 NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 
 
@@ -39,9 +50,9 @@ def warm_up(arguments: Namespace, output: Output) -> int:
     if arguments.path is not None:
         read = read_all(open_savepoint(arguments.path, **read_options(arguments)))
     else:
-        with TemporaryDirectory() as folder:
-            write_sample(folder)
-            read = read_all(open_savepoint(folder))
+        with TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore", SavepointWarning)
+            read = use_samples(Path(folder))
     seconds = time.monotonic() - start
     output.say(f"{read} tables read in {seconds:.1f} s: what they need is compiled, and kept in the cache")
     output.record({"tables": read, "seconds": round(seconds, 3)})
@@ -63,6 +74,49 @@ def read_all(savepoint: LocalSavepoint) -> int:
     return read
 
 
+def use_samples(folder: Path) -> int:
+    """Read every table of small savepoints, compare them and edit them; return how many tables were read."""
+    with tarfile.open(SAMPLES) as archive:
+        archive.extractall(folder, filter="data")
+    samples = [f"{folder}/{name}" for name in SAMPLES_OF_A_JOB]
+    for before, after in pairwise(samples):
+        count_differences(open_savepoint(before), open_savepoint(after))
+    for sample in samples:
+        remove_key(sample, f"{sample}-edited")
+    write_sample(f"{folder}/written")
+    return sum(read_all(open_savepoint(str(path))) for path in sorted(folder.iterdir()))
+
+
+def remove_key(path: str, target: str) -> None:
+    """Write the sample's operator without a key and its timers, as a task of ``remove_keys`` would."""
+    from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+    from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
+    from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
+    from pyspark_savepoint.statebackends.open_table import open_table
+    from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+    from pyspark_savepoint.statebackends.writing.commit.committer import commit
+    from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+    from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
+    from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
+    from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
+    from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, WriteRequest
+
+    snapshot = Snapshot.open(path)
+    operator = snapshot.operator(uid=OPERATOR)
+    states = KeyedStates.of(OpenOperator(snapshot, operator))
+    wanted = EntriesRequest(tuple(states.metas), keys=True, raw_timers=states.raw_timers)
+    base = TableRequest(path, uid_hash=operator.operator_id.hex, entries=wanted)
+    (first, *_) = (batch for part in open_table(base).partitions(1) for batch in part.batches() if batch.num_rows)
+    columns = [pa.array([DELETED]), *(first.column(name)[:1] for name in ("key_group", "serialized_key")), [b""]]
+    deleted = pa.Table.from_arrays(columns, ENTRIES.names).cast(ENTRIES)
+    assert states.key_serializer is not None
+    header = KeyedBackendHeader(False, states.key_serializer, tuple(states.metas.values()))
+    request = WriteRequest(target, uid=OPERATOR, table="entries", header=header, bases=(base,))
+    plan = plan_write(request, ENTRIES, Distribution(operator.max_parallelism, 1))
+    commit(plan, [write_rows(plan, 0, deleted.to_batches())])
+
+
 def write_sample(folder: str) -> None:
     """Write a savepoint with usual types, as a task of Spark would."""
     from pyspark_savepoint.statebackends.writing.commit.committer import commit
@@ -75,7 +129,7 @@ def write_sample(folder: str) -> None:
             "count": pa.array(numbers, pa.int32()),
             "total": pa.array(numbers, pa.int64()),
             "share": pa.array([number / 7 for number in numbers]),
-            "name": pa.array([f"name {number}" for number in numbers]),
+            "name": pa.array([f"name {number}" if number % 3 else None for number in numbers]),
             "active": pa.array([number % 2 == 0 for number in numbers]),
             "price": pa.array([Decimal(number).scaleb(-2) for number in numbers], pa.decimal128(10, 2)),
             "day": pa.array([NOON.date()] * len(numbers)),

@@ -18,6 +18,7 @@ from pyspark_savepoint.command_line.arguments import COMMANDS, markdown
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.kernels import _jit
 from tests.connector.command_line.conftest import Run
+from tests.script import run_script
 
 README = Path(__file__).parents[3] / "connector" / "command_line" / "README.md"
 
@@ -259,7 +260,31 @@ def test_vacuum_lists_what_failed_writes_left(run: Run, shop: Path, tmp_path: Pa
 
 def test_warm_up_reads_every_kind_of_table(run: Run) -> None:
     (record,) = run("warm-up", "--json").records
-    assert record["tables"] >= 26
+    assert record["tables"] >= 150
+
+
+#: The kernels of RocksDB's files, key groups in any order, comparisons and rows of SQL that have not been called.
+WARM = """
+import json, tempfile, warnings
+from pathlib import Path
+from pyspark_savepoint.command_line.warming import use_samples
+from pyspark_savepoint.formats.kernels import binaryrow, fixed, frames, merging, skip, sst, walk
+
+warnings.simplefilter("ignore")
+with tempfile.TemporaryDirectory() as folder:
+    use_samples(Path(folder))
+kernels = [
+    sst.decode_blocks, sst.decode_index, sst.join_values, sst.prefix_numbers, sst.resolve,
+    frames.hash_rows, frames.merge_rows, walk.hash_runs, skip.locate_rows, fixed.copy_spans,
+    merging.compare_runs, merging.find_keys, merging.first_unordered, merging.number_keys,
+    binaryrow.read_bits, binaryrow.read_le,
+]
+print(json.dumps([kernel.__name__ for kernel in kernels if not kernel.signatures]))
+"""
+
+
+def test_warm_up_compiles_what_reads_and_whole_savepoints_need() -> None:
+    assert run_script(WARM)[0] == []
 
 
 def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
