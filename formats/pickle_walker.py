@@ -170,7 +170,7 @@ class _Walker:
 
     def _refuse(self, code: bytes) -> NoReturn:
         raise UndecodableStateError(
-            "a pickled value refers to something outside of it",
+            "a pickled value refers to an object outside of its bytes",
             expected="opcodes of CPython, without persistent ids and extensions",
             found=f"opcode {code.hex()} at byte {self.position - 1} of the value in row {self.row}",
             remedy=RAW,
@@ -230,7 +230,7 @@ class _Walker:
         self.work += size
         if self.work > FREE_WORK + WORK_PER_BYTE * len(self.data):
             raise ValueRangeError(
-                f"a pickled value takes more than {WORK_PER_BYTE} times its bytes of work",
+                f"a pickled value expands to more than {WORK_PER_BYTE} elements per byte",
                 found=f"row {self.row}",
                 remedy=RAW,
             )

@@ -122,7 +122,7 @@ def size_of(value: Any) -> int:
 def call(called: Any, arguments: Any) -> Any:
     """Return what a call gives; raise WrongArgumentsError for arguments that a known constructor does not have."""
     if not isinstance(arguments, tuple):
-        raise WrongArgumentsError("arguments are a tuple")
+        raise WrongArgumentsError("the arguments of a call are not a tuple")
     known = CONSTRUCTORS.get(str(called)) if isinstance(called, Global) else None
     if known is None:
         return Instance(called, arguments)

@@ -175,7 +175,7 @@ def _scalar(value: Any) -> bytes:
             return struct.pack("<Bi", DATE << 2, value.days)
         case Timestamp():
             return struct.pack("<Bq", (TIMESTAMP if value.zoned else TIMESTAMP_NTZ) << 2, value.micros)
-    raise TypeError(f"a {type(value).__name__} has no variant")
+    raise TypeError(f"a {type(value).__name__} cannot be a VARIANT")
 
 
 def _integer(value: int) -> bytes:
@@ -219,7 +219,7 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
-        raise VariantError("a text with half of a surrogate pair has no UTF-8") from None
+        raise VariantError("a string has half of a surrogate pair, which UTF-8 cannot hold") from None
 
 
 def _java_order(key: str) -> bytes:

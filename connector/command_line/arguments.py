@@ -181,13 +181,15 @@ COMMANDS = (
             ),
             argument("--to", metavar="WORD", help="one position for all splits: earliest, latest, committed"),
             argument("--by", type=int, metavar="N", help="a number by which all positions move, such as -1000"),
-            argument("--connector", metavar="NAME", help="the kind of source, if its bytes do not say it: kafka, ..."),
+            argument(
+                "--connector", metavar="NAME", help="the connector, if it is not recognised by its bytes: kafka, ..."
+            ),
         ),
         (
             "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound orders-source --set orders-3=1200",
             "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound --by -1000",
         ),
-        "offsets shows the splits. If records are read again, their earlier effects on keyed state stay.",
+        "offsets shows the splits. If records are read again, their earlier changes of keyed state are not undone.",
     ),
     Command(
         "diff",
@@ -294,7 +296,7 @@ COMMANDS = (
     Command(
         "check-migration",
         "list what a snapshot needs so that Flink 2 (or again Flink 1) restores it with equal values",
-        (PATH, *MIGRATION, argument("--all", action="store_true", help="also show what is as is")),
+        (PATH, *MIGRATION, argument("--all", action="store_true", help="also show what needs no change")),
         (
             "check-migration /savepoints/of-1.20 --flink 2.3 --classes job.jar",
             "check-migration /savepoints/of-1.20 --flink 2.3 --types-from /savepoints/of-the-new-job --json",

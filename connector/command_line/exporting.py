@@ -31,7 +31,7 @@ def export(arguments: Namespace, output: Output) -> int:
     target = Path(arguments.file or f"{name}.{SUFFIXES[arguments.to]}").expanduser()
     if arguments.file in ("-", ""):
         raise UsageError(
-            "--file names a file", found=repr(arguments.file), remedy="to print rows: show --json --limit 0"
+            "--file needs the name of a file", found=repr(arguments.file), remedy="to print rows: show --json --limit 0"
         )
     if target.exists() and not arguments.force:
         raise StateExistsError(

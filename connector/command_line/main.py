@@ -52,9 +52,7 @@ def _ended(words: list[str]) -> int:
             raise
         expected = isinstance(error, OSError | MemoryError)
         kind = "" if expected and str(error) else f"{type(error).__name__}: "
-        remedy = (
-            "--debug shows where" if expected else "report it with what --debug shows: it is a fault of this program"
-        )
+        remedy = "--debug shows where" if expected else "this is a bug: report it with the output of --debug"
         print(f"error: {kind}{shown(str(error))}\n  to do: {remedy}", file=sys.stderr)
         return FAILED
     return code

@@ -28,7 +28,7 @@ OUTCOME = {
     FAILS: "Flink does not restore the snapshot, or reads some of it wrongly.",
     UNKNOWN: "This description of the job does not determine whether Flink restores the snapshot.",
 }
-UNKNOWN_TYPES = "the job does not say its types"
+UNKNOWN_TYPES = "the description of the job has no types for it"
 MAX_JOB_BYTES = 1 << 27
 
 
@@ -54,14 +54,14 @@ def check_restore_of(arguments: Namespace, output: Output) -> int:
     code = exit_code(check, unclear)
     rows = check.to_arrow().to_pylist()
     for note in check.notes:
-        output.remark(f"taken for granted of the job: {note}")
+        output.remark(f"assumed about the job: {note}")
     output.record(
         {"verdict": check.verdict.value, "restores": RESTORED[code], "types_not_described": unclear, "operators": rows}
     )
     if not output.as_json:
         _print(rows, output)
         if unclear:
-            output.say(f"The job does not say the types of {', '.join(unclear)}; --ids-only accepts that.")
+            output.say(f"The description of the job has no types for {', '.join(unclear)}; --ids-only accepts that.")
         output.say(OUTCOME[code])
     if arguments.junit is not None:
         with replacing(Path(arguments.junit).expanduser()) as pending:

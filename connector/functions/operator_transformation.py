@@ -577,7 +577,7 @@ def _refuse_options(texts: Mapping[str, str]) -> None:
     """Raise OptionError if an input other than the first has options, which would have no effect."""
     if texts:
         raise OptionError(
-            "options of the processing apply to all inputs, and cannot be given to one of the others",
+            "options of the processing apply to all inputs, and can only be given to the first",
             found=", ".join(texts),
             remedy="give them to the first input, or to what connect(...) returns",
         )

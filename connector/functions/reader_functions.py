@@ -101,7 +101,7 @@ def _open(path: str, options: Mapping[str, str], verb: str) -> tuple[OpenOperato
     if is_python_operator(opened):
         table = "keyed_state" if verb == READ_KEYED_STATE else "window_state"
         raise UnsupportedStateError(
-            "reader functions do not read state of PyFlink, whose values are bytes to Flink",
+            "reader functions cannot read state of PyFlink, which Flink stores as bytes",
             operator=operator.label,
             remedy=f"sp.{table}(...) has the states as columns under their own names, typed by option pyTypes; "
             "mapInArrow or applyInPandas then do what the function does",

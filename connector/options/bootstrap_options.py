@@ -104,7 +104,7 @@ def of_flink(options: Mapping[str, str]) -> dict[str, str]:
             found[name] = text
             continue
         if text.casefold() not in ("true", "false"):
-            raise OptionError(f"option {name!r} cannot be {text!r}", expected="true or false", found=text)
+            raise OptionError(f"option {name!r} has a value that is not valid", expected="true or false", found=text)
         option, off = OF_FLINK[name]
         if text.casefold() == "false":
             found[option] = off

@@ -71,7 +71,7 @@ def serializers_text(given: Given | str) -> str:
 @lru_cache(maxsize=16)
 def serializers_of(text: str) -> GivenSerializers:
     """Return the serializers of a text."""
-    expected = "what the argument 'serializers' of open(), Savepoint.load() and its tables makes of serializers"
+    expected = "the argument 'serializers' of open(), Savepoint.load() or its tables: text cannot hold serializers"
     if text not in _MADE:
         raise InvalidOptionValueError(expected)
     try:

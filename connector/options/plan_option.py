@@ -158,7 +158,7 @@ def _content(text: str, *kinds: str) -> dict[str, dict[str, Any]]:
 
 
 def _refused() -> InvalidOptionValueError:
-    return InvalidOptionValueError("what the fluent API makes of it: it is not for users")
+    return InvalidOptionValueError("a plan from methods of Savepoint: users do not set this option")
 
 
 def _decoded(text: str) -> bytes:

@@ -41,7 +41,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         return to_arrow_schema(schema)  # PySpark 4.0 and 4.1
     except PySparkException as error:
         raise OptionError(
-            "a column has a type that Spark does not hand to Python",
+            "a column has a type that Spark cannot pass to Python",
             found=", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema),
             remedy=f"cast it, such as to STRING or BIGINT: {error.getMessage() or error}",
         ) from None
@@ -126,4 +126,4 @@ def _field_differences(path: str, table: StructType, wanted: StructType) -> Iter
 
 def _not_null(path: str, what: str, nullable: bool) -> Iterator[str]:
     if not nullable:
-        yield f"{path}: NOT NULL cannot be promised for {what}"
+        yield f"{path}: {what} can be NULL, so NOT NULL cannot be declared"

@@ -335,14 +335,14 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
     given = given_names(SavepointWriteOptions, values)
     if "plan" in given:
         beside = [name for name in given if name not in ("path", "plan", "storageOptions", "serializers")]
-        return [f"options {listed(beside)} do not go with 'plan', which has all"] if beside else []
+        return [f"options {listed(beside)} cannot be combined with 'plan', which contains them"] if beside else []
     problems = []
     if "uid" in given and "uidHash" in given:
         problems.append("options 'uid' and 'uidHash' each name the operator: give one of them")
     if not {"uid", "uidHash", "operatorName"} & set(given):
         problems.append("no operator is named: set option 'uid' to the uid that the job gives it")
     if values.get("table") in (ENTRIES, ELEMENTS):
-        problems.append(f"table '{values['table']}' is what the fluent API writes: it is not for users")
+        problems.append(f"table '{values['table']}' is written by methods of Savepoint only")
     return problems + _spec_conflicts(values)
 
 
@@ -358,17 +358,19 @@ def _spec_conflicts(values: Mapping[str, Any]) -> list[str]:
         if useless:
             problems.append(f"table '{table}' has no keys, so {listed(useless)} cannot apply to it")
         if "state" not in given:
-            problems.append(f"table '{table}' is one state: option 'state' is its name")
+            problems.append(f"table '{table}' is one state: set option 'state' to its name")
         if "drop" in given:
             problems.append(f"table '{table}' is one state, so 'drop' cannot apply to it")
     if table == SPLITS:
         useless = [name for name in given if name not in OF_SPLITS]
         if useless:
-            problems.append(f"table '{table}' is what a source keeps, so {listed(useless)} cannot apply to it")
+            problems.append(f"table '{table}' is the state of a source, so {listed(useless)} cannot apply to it")
         if set(values.get("drop", "*")) != {"*"}:
-            problems.append(f"of table '{table}', option 'drop' is '*': splits without a row are never read again")
+            problems.append(
+                f"for table '{table}', option 'drop' can only be '*': splits without a row are never read again"
+            )
     if table == TIMERS and "states" in given:
-        problems.append("timers are no states of columns, so 'states' cannot apply to them")
+        problems.append("timers have no state columns, so 'states' cannot apply to them")
     if table not in (KEYED_STATE, WINDOW_STATE) and values.get("ttl"):
         problems.append(f"table '{table}' has no time to live, so 'ttl' cannot apply to it")
     if values.get("flink_version", OLDEST) < OLDEST:

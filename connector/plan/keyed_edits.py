@@ -115,7 +115,7 @@ def rehashed(plan: OperatorPlan, number: int, key_hashes: DataFrame | None) -> O
     """Return the plan with another max parallelism; raise an error if key groups of its keys cannot be computed."""
     if any(put.spec.table == ENTRIES_TABLE or put.spec.max_parallelism is not None for put in plan.puts):
         raise OptionError(
-            "the rows added to this savepoint were laid out for another max parallelism",
+            "the rows added to this savepoint were partitioned for another max parallelism",
             operator=plan.label,
             remedy="call with_max_parallelism(...) first, or Savepoint.create(spark, max_parallelism=...)",
         )

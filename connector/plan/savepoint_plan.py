@@ -152,10 +152,10 @@ def expect_backend(name: str | None) -> None:
     """Raise OptionError for a state backend that restores no canonical savepoint, or that Flink does not have."""
     if name == FORST:
         raise OptionError(
-            "state backend forst restores no canonical savepoint, which is what is written",
+            "state backend forst cannot restore a canonical savepoint, the format that is written",
             expected=f"{HASHMAP} or {ROCKSDB}",
             found=name,
-            remedy="the job restores it on rocksdb",
+            remedy="name rocksdb, and run the job on it",
         )
     if name not in (None, HASHMAP, ROCKSDB):
         raise OptionError(

@@ -76,7 +76,9 @@ class SavepointWriter:
     ) -> SavepointWriter:
         """Prepare a write to a free path; raise every error that can be found before anything is written."""
         if files not in (COPY, REFERENCE):
-            raise OptionError(f"files are not {files!r}", expected=f"'{COPY}' or '{REFERENCE}'")
+            raise OptionError(
+                "argument 'files' has an unknown value", expected=f"'{COPY}' or '{REFERENCE}'", found=files
+            )
         staging = to_free_path(path)
         release = release_of(flink_version) if flink_version is not None else None
         if release is not None:

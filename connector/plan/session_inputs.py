@@ -26,7 +26,7 @@ def with_state_windows(plan: OperatorPlan, frame: DataFrame, keys: tuple[str, ..
         return frame
     if merging[0].put >= 0:
         raise OptionError(
-            f"state {merging[0].name!r} was changed, so that the state windows of sessions are not known",
+            f"state {merging[0].name!r} was changed, so the state windows of the sessions are not known",
             operator=plan.label,
             expected=f"column {STATE_WINDOW!r}",
             remedy="add the column, or change the contents first",

@@ -58,9 +58,16 @@ def with_migrated_source(
 ) -> OperatorPlan:
     """Return the plan with the state of a KafkaSource in place of that of a FlinkKafkaConsumer."""
     if to != KAFKA_SOURCE:
-        raise OptionError("a source cannot be migrated to this", operator=plan.label, expected=KAFKA_SOURCE, found=to)
+        raise OptionError(
+            "the state of a FlinkKafkaConsumer can be migrated to a KafkaSource only",
+            operator=plan.label,
+            expected=KAFKA_SOURCE,
+            found=to,
+        )
     if not_set is not None and not_set not in MARKERS:
-        raise OptionError("not_set is no position in a partition", expected=", ".join(MARKERS), found=not_set)
+        raise OptionError(
+            "argument 'not_set' is not a position in a partition", expected=", ".join(MARKERS), found=not_set
+        )
     version = enumerator_version(connector_version)
     # The states that were planned before are not those of the new source.
     return replace(with_operator(plan, kafka_source(_opened(plan), version, not_set, lose_data)), states=None)
@@ -73,7 +80,7 @@ def _opened(plan: OperatorPlan) -> OpenOperator:
             "the operator state was replaced, renamed or removed: the state of its connector cannot be changed "
             "in the same write",
             operator=plan.label,
-            remedy="write the savepoint, then load and change that; or change this first",
+            remedy="write the savepoint, load the written one and change it; or change the connector's state first",
         )
     return base_of(plan).opened
 

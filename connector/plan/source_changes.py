@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 #: The user's call, above the frames of this module and of Savepoint.
 CALLER = 5
 WITHOUT_COORDINATOR = (
-    "without the state of its coordinator a source starts anew: it assigns all splits again, also those that its "
-    "readers still have"
+    "without the state of its coordinator a source starts from the beginning: it assigns all splits again, also those "
+    "that its readers still have"
 )
-OTHER_COORDINATOR = "the state of the coordinator is replaced as it is: splits that it gives out again are read twice"
+OTHER_COORDINATOR = (
+    "the state of the coordinator is replaced without a check: splits that it assigns again are read twice"
+)
 
 
 def base_of(plan: OperatorPlan) -> Base:
@@ -39,7 +41,7 @@ def base_of(plan: OperatorPlan) -> Base:
         raise OptionError(
             f"state {READER_STATE!r} was replaced or removed: its splits cannot be changed in the same write",
             operator=plan.label,
-            remedy="write the savepoint, then load and change that",
+            remedy="write the savepoint, then load the written one and change it",
         )
     return plan.base
 

@@ -95,7 +95,7 @@ def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any])
     for name in texts:
         if name not in OF_FUNCTIONS:
             raise OptionError(
-                f"option {name!r} does not apply to the state of functions: set it in the descriptor or key_by",
+                f"option {name!r} does not apply to state that a function writes: set it in its descriptor or key_by",
                 remedy=did_you_mean(name, OF_FUNCTIONS[1:]),
             )
     spec = parse_spec(texts)
@@ -215,10 +215,10 @@ def _kept(plan: OperatorPlan, old: PlannedState, spec: WriteSpec, given: Collect
     timed = has_ttl(old.meta)
     if timed and "ttl" in given and spec.ttl is False and "types" not in given:
         raise OptionError(
-            "the time to live can only be removed together with naming the type",
+            "the time to live cannot be removed without naming the type of the values",
             operator=plan.label,
             found=old.meta.value_serializer.flink_type,
-            remedy=f"types={{{old.name!r}: ...}} names the type of its values, beside ttl=False",
+            remedy=f"add types={{{old.name!r}: ...}}, the type of the values, to ttl=False",
         )
     if old.put >= 0:
         earlier = plan.puts[old.put].spec

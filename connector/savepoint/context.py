@@ -36,7 +36,9 @@ class SavepointContext:
 
     def read_path(self) -> str:
         """Return the path to read tables from."""
-        return self.written_path("it has no tables and no state to read", "read from what write(path) returns")
+        return self.written_path(
+            "it has no tables or state to read", "call write(path), and read the Savepoint that it returns"
+        )
 
     def read(self, texts: Mapping[str, str]) -> DataFrame:
         """Return the table that options choose."""

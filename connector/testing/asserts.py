@@ -52,7 +52,7 @@ def assert_state(
     __tracebackhide__ = True
     if not isinstance(expected, Mapping):
         raise OptionError(
-            "the expected values must be given by key",
+            "argument 'expected' must be a mapping of keys to values",
             found=type(expected).__name__,
             remedy="a dictionary, such as {1042: 297}",
         )
@@ -137,7 +137,7 @@ def assert_restores(
         if row["verdict"] in (Verdict.FAILS, Verdict.IS_MISREAD, Verdict.UNKNOWN)
     ]
     if not ids_only:
-        lines += [f"{label}: the job does not say its types" for label in undescribed(check)]
+        lines += [f"{label}: the description of the job has no types for it" for label in undescribed(check)]
     _fail("Flink does not restore the savepoint", lines)
 
 

@@ -190,7 +190,7 @@ def _is_mysql(value: Row) -> bool:
 
 def _check_mysql(values: Sequence[Row]) -> None:
     if not all(map(_is_mysql, values)):
-        raise ValueError("a split or an offset is not of MySQL")
+        raise ValueError("a split or an offset has no fields of a MySQL offset")
 
 
 def _check_base(values: Sequence[Row]) -> None:

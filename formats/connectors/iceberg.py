@@ -112,7 +112,7 @@ def _committer_rows(value: Row) -> Iterator[Row]:
 
 def _check_job(values: Sequence[Row]) -> None:
     if not all(JOB_ID.fullmatch(value["job_id"] or "") for value in values):
-        raise ValueError("it is not the id of a job")
+        raise ValueError("job_id is not the id of a Flink job")
 
 
 MANIFEST_COLUMNS = columns(

@@ -144,7 +144,7 @@ def recognise_elements(
         try:
             payloads = tuple(read_element(element) for element in elements)
         except SavepointError as error:
-            reasons.append(f"its elements have no version: {_words(error)}")
+            reasons.append(f"its elements do not begin with a version: {_words(error)}")
             kinds = [kind for kind in kinds if not kind.framed]
     found, why = _first(kinds, payloads, plain, named)
     return found or Recognition(payloads, reason=_reason([*reasons, *why]))
@@ -155,17 +155,19 @@ def recognise_coordinator(data: bytes, named: str | None = None, splits: str | N
     try:
         frame = CoordinatorFrame.read(data)
     except SavepointError as error:
-        return Recognition((Payload(None, data),), reason=f"no state of a source coordinator: {_words(error)}")
+        return Recognition(
+            (Payload(None, data),), reason=f"it is not the state of a source coordinator: {_words(error)}"
+        )
     kinds = kinds_of(SOURCE_COORDINATOR, named)
     if named is None and splits is not None:
         kinds = [kind for kind in kinds if kind.name == splits]
     payloads = (frame.payload,)
     if not kinds:
-        return Recognition(payloads, reason="no known connector keeps splits such as those of its readers")
+        return Recognition(payloads, reason="no known connector has splits like those of its readers")
     matches, reasons = _matches(kinds, payloads, payloads, named or splits)
     if len(matches) > 1 and matches[0].kind is not None:
         names = " and ".join(match.kind.name for match in matches if match.kind is not None)
-        return Recognition(payloads, reason=f"it reads as {names}: option 'connector' says which")
+        return Recognition(payloads, reason=f"its bytes fit {names}: name one in option 'connector'")
     return matches[0] if matches else Recognition(payloads, reason=_reason(reasons))
 
 

@@ -204,8 +204,8 @@ class ArrowOutputs:
 
     def _warn_of_last(self, path: str, why: str) -> None:
         warnings.warn(
-            f"{self.uri(path)} is published without a condition ({why}): of two writers at a time the last wins, and "
-            "what the other wrote is lost",
+            f"{self.uri(path)} is published without a conditional write ({why}): if two writers publish at the same "
+            "time, the last one wins and the data of the other is lost",
             SavepointWarning,
             stacklevel=2,
         )

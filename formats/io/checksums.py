@@ -104,5 +104,5 @@ def damaged(path: str, offset: int | None, expected: str, found: str) -> Corrupt
         expected=expected,
         found=found,
         remedy="the file was damaged or replaced: copy it from its origin again; option('checksums', 'ignore') reads "
-        "what is there",
+        "the file as it is",
     )

@@ -191,7 +191,7 @@ def _errors() -> tuple[type[Exception], ...]:
 def conditional_store(place: StoreTarget) -> ConditionalStore:
     """Return the store of a path, with pyarrow's endpoint and identity; LookupError explains why there is none."""
     if place.scheme not in CLIENTS:
-        raise LookupError(f"{place.scheme} has none")
+        raise LookupError(f"{place.scheme}:// has no conditional writes")
     if _Process.forked:
         raise LookupError("this process was forked from one that had used obstore")
     return ConditionalStore(CLIENTS[place.scheme](place), f"{place.scheme}://{place.authority}")
@@ -204,12 +204,12 @@ if hasattr(os, "register_at_fork"):
 def _s3(place: StoreTarget) -> _Client:
     bucket, options = bucket_of(place), place.options
     if options.role_arn:
-        raise LookupError("roleArn is assumed by pyarrow only: name the role in a profile")
+        raise LookupError("option roleArn is used for reads only: name the role in an AWS profile")
     region = region_of(bucket, options)
     scheme, host = parts_of(options.endpoint)
     scheme, host = scheme or "https", host or f"s3.{region}.amazonaws.com"
     if options.virtual_hosted and ADDRESS.match(host):
-        raise LookupError("virtualHosted goes with names of hosts, not with addresses")
+        raise LookupError("virtualHosted needs an endpoint with a host name, not an IP address")
     endpoint = f"{scheme}://{bucket}.{host}" if options.virtual_hosted else f"{scheme}://{host}"
     return _Client(
         "s3",

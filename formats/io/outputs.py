@@ -30,7 +30,7 @@ DELETIONS = 10
 #: Errors of file systems without hard links.
 NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 REMEDIES = {
-    errno.ENOSPC: "free space there, or write elsewhere; nothing was published, and what was there is as it was",
+    errno.ENOSPC: "free space there, or write elsewhere; nothing was published, and an existing savepoint is unchanged",
     errno.EDQUOT: "the quota of this user is used up: free space there, or write elsewhere",
     errno.EFBIG: "the limit on the size of files (ulimit -f) is too low, or the file system has one: "
     "raise it, or write with a greater parallelism",

@@ -54,7 +54,7 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
     (
         re.compile(r"Check for Hierarchical Namespace support"),
         AccessDeniedError,
-        "the storage does not tell whether its account has a hierarchical namespace, which a write must know",
+        "access is denied to the check whether the account has a hierarchical namespace, which writes need",
         "give the shared access signature the permissions r, a, c, w, d, l and e (execute)",
     ),
     (
@@ -66,7 +66,7 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         ),
         AccessDeniedError,
         "the storage denies access",
-        "the credentials of this process do not reach so far, or there are none: " + IN_ENVIRONMENT,
+        "this process has no credentials, or they lack a permission: " + IN_ENVIRONMENT,
     ),
     (
         re.compile(r"NO_SUCH_KEY|NoSuchKey|status(?: code:)? 404|BlobNotFound|NOT_FOUND|PathNotFound", re.IGNORECASE),
@@ -85,7 +85,7 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         re.compile(r"NETWORK_CONNECTION|curl|could not connect|connection refused|timed? ?out|resolve", re.IGNORECASE),
         StorageError,
         "the storage does not answer",
-        "check the endpoint, and that this machine reaches it; slow storage is given more time by requestTimeout and "
+        "check the endpoint, and that this machine reaches it; for slow storage raise requestTimeout and "
         "maxAttempts (S3) or retryLimit (GCS) in option 'storageOptions'",
     ),
     (
@@ -94,9 +94,9 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
             re.IGNORECASE,
         ),
         StorageError,
-        "the storage answers with errors, also when asked again",
+        "the storage answers with errors, after retries too",
         "try later, or with fewer tasks at a time; "
-        "more patience is given by maxAttempts (S3) or retryLimit (GCS) in option 'storageOptions'",
+        "maxAttempts (S3) or retryLimit (GCS) in option 'storageOptions' allows more retries",
     ),
 )
 MAX_TEXT = 400

@@ -177,4 +177,4 @@ def _checked(what: str, found: Any, value: Any) -> Any:
     else:
         expected = "a text without secrets"
     shown = {"remedy": IN_ENVIRONMENT} if "@" in text else {"found": value}
-    raise OptionError(f"{what} cannot be that", expected=expected, **shown)
+    raise OptionError(f"{what} has a value that is not valid", expected=expected, **shown)

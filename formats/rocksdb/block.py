@@ -186,7 +186,9 @@ def _decompress(data: Bytes, start: Longs, end: Longs, base: int, path: str, are
         if kind == UNCOMPRESSED:
             target[first:last] = source[low:high]
         elif not DECOMPRESSORS[kind](source[low:high], target[first:last]):
-            raise _unreadable(path, base + low, f"{last - first} bytes of content", "what does not decompress to them")
+            raise _unreadable(
+                path, base + low, f"{last - first} bytes of content", "bytes that do not decompress to this size"
+            )
     return Blocks(out, stop - sizes, stop)
 
 
@@ -301,6 +303,6 @@ def small_entries(content: bytes, path: str, offset: int) -> Iterator[tuple[byte
             view.fail("a key that shares what the one before has", shared)
         room -= shared + suffix
         if room < 0:
-            view.fail(f"keys of at most {expanded_keys(stop)} bytes in all", "more, by what they share")
+            view.fail(f"keys of at most {expanded_keys(stop)} bytes in all", "more, with the prefixes that they share")
         key = key[:shared] + view.read(suffix, "a key")
         yield key, view.read(length, "a value")

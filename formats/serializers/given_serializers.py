@@ -63,4 +63,6 @@ def _class_of(serializer: object) -> str:
 
 
 def _refused(found: object) -> OptionError:
-    return OptionError("serializers cannot be this", expected=EXPECTED, found=f"{found!r:.200}")
+    return OptionError(
+        "option 'serializers' has an object that is no serializer", expected=EXPECTED, found=f"{found!r:.200}"
+    )

@@ -284,8 +284,8 @@ def expect_room(parts: Sequence[Part], at: Cursors, total: int) -> None:
     if cells > MAX_CELLS and cells > CELLS_PER_BYTE * len(at.buffer):
         at.out_of_range(
             0,
-            f"{total} elements of {', '.join(part.flink_type for part in parts)} would take {cells} cells of a column, "
-            f"out of {len(at.buffer)} bytes",
+            f"{total} elements of {', '.join(part.flink_type for part in parts)} would expand to {cells} cells of a "
+            f"column, from {len(at.buffer)} bytes",
             "read with a smaller batch: option('batchSize', ...); or as bytes: option('raw', '<state>')",
         )
 

@@ -342,7 +342,7 @@ def roll_back(staging: Staging, existed: bool = True) -> bool:
     with leftovers(filesystem, directory):
         keep = set() if staging.part else published_names(staging, read_published(filesystem, directory))
         if not keep and not staging.part and _is_marked(staging):
-            warn_of_leftovers(filesystem, directory, "the store did not say whether it published what was written")
+            warn_of_leftovers(filesystem, directory, "the store did not answer whether the savepoint was published")
             return False
         staging.discard(keep)
         if not existed and not keep:
@@ -373,7 +373,7 @@ def _let_go(staging: Staging, names: set[str], retention: int) -> None:
     filesystem, directory = staging.filesystem, staging.directory
     others = sorted(name for name in names if not is_state_name(name))
     if others:
-        why = f"the savepoint that was replaced named them, but no file of state is called that: {_some(others)}"
+        why = f"the replaced savepoint refers to them, but Flink names no state file like this: {_some(others)}"
         warn_of_leftovers(filesystem, directory, why)
     own = sorted(names.difference(others))
     if own and retention <= 0:
@@ -473,8 +473,8 @@ def warn_of_leftovers(filesystem: SnapshotFileSystem, directory: str, why: str) 
     # Where Python makes errors of warnings, a savepoint that is published must still be a success.
     with contextlib.suppress(SavepointWarning):
         warnings.warn(
-            f"files stay in {filesystem.uri(directory)} that no savepoint needs ({why}); Savepoint.vacuum finds those "
-            "that this package made",
+            f"files that no savepoint needs were left in {filesystem.uri(directory)} ({why}); Savepoint.vacuum deletes "
+            "those that this package wrote",
             SavepointWarning,
             stacklevel=2,
         )

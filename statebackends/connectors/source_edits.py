@@ -79,7 +79,7 @@ TABLE_COLUMNS = frozenset(
 )
 #: Columns of other kinds that edits of a kind accept, or refuse with their own reason.
 UNDERSTOOD = {"kafka_consumer": KAFKA_SPLITS.columns.names}
-REWOUND = "records are read again: what they changed in keyed state, and what sinks have committed, stays"
+REWOUND = "records are read again: their changes of keyed state, and what sinks have committed, are not undone"
 
 
 def with_offsets(

@@ -84,7 +84,7 @@ def named_splits(edits: SplitEdits, given: Any, known: Mapping[Key, Any]) -> lis
 def key_of(edits: SplitEdits, given: Any) -> Key:
     key = tuple(given) if isinstance(given, (tuple, list)) else (given,)
     if not key or len(key) > len(edits.key_columns):
-        raise ValueError(f"a split is named by {', '.join(edits.key_columns)}, not by {given!r}")
+        raise ValueError(f"name a split by {', '.join(edits.key_columns)}, not by {given!r}")
     return key
 
 

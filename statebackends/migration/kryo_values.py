@@ -64,7 +64,7 @@ class UnreadableError(ValueError):
     """Error for an object of a class that Kryo 5 writes, but cannot read."""
 
     def __str__(self) -> str:
-        return f"Kryo in Flink 2 does not read the {self.args[0]} that it writes, so there is nothing to write"
+        return f"Kryo in Flink 2 cannot read the {self.args[0]} that it writes, so no bytes of it would restore"
 
 
 class OwnSerializerError(ValueError):

@@ -30,7 +30,7 @@ from pyspark_savepoint.statebackends.migration.verdicts import (
 )
 
 NOTHING = StateFindings()
-NOT_LOOKED_AT = "its values were not read, because the state needs something else first"
+NOT_LOOKED_AT = "its values were not read, because another part of the state must be solved first"
 #: Number of reasons in a row.
 MAX_REASONS = 5
 
@@ -101,13 +101,13 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
     if part.is_scala:
         reason = f"{MISSING_CLASS}{part.old.snapshot_class} in Flink 2, but in flink-scala-api"
         if role == KEY:
-            reason += "; Scala 2.13 hashes keys otherwise: they move to other key groups"
+            reason += "; Scala 2.13 hashes keys in another way: they move to other key groups"
         return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, Outcome.FAILS, old, new, reason, None, *counts)
     if not (isinstance(part.new, KryoSerializer) and isinstance(part.old, KryoSerializer)):
         lost = sorted(found.collections) if found is not None else []
         reason = f"Flink infers {new} in place of {old}"
         if lost:
-            reason += f"; the classes are not kept, nor what they add, such as an order: {', '.join(lost)[:300]}"
+            reason += f"; the classes are lost, with what they add, such as an order: {', '.join(lost)[:300]}"
         return PartVerdict(
             ref,
             name,
@@ -126,7 +126,9 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
         return PartVerdict(ref, name, MigrationVerdict.AS_IS, outcome, old, new, None, None, *counts)
     reason = "Kryo of the other release writes other bytes"
     if found.offsets:
-        reason += ", which keep no offset: the second hour of an overlap becomes the first"
+        reason += (
+            ", which have no offset: where clocks are set back, the second of the two equal hours becomes the first"
+        )
         return PartVerdict(ref, name, MigrationVerdict.IS_LOST, state.outcome, old, new, reason, None, *counts)
     if found.inner:
         reason += f", without the outer object of inner classes: {', '.join(sorted(found.inner))[:300]}"

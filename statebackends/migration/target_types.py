@@ -221,7 +221,7 @@ class _Search:
             made.append(self.target(pair.old, place))
             hindered = any(part.obstacle is not None for part in self.parts[since:])
             if not hindered and made[-1].flink_type != pair.new.flink_type:
-                reason = f"{pair.new.flink_type} stands there in the new job, and its values are not rewritten so"
+                reason = f"{pair.new.flink_type} is the type in the new job, and its values cannot be rewritten to it"
                 obstacle = Obstacle(
                     MigrationVerdict.IMPOSSIBLE, reason, "give the new job the type that the old one has"
                 )

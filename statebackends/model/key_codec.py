@@ -122,7 +122,7 @@ class KeyCodec:
         if len(wrong):
             raise ValueRangeError(
                 f"column {name!r} has a key group out of range",
-                expected=f"0 to {self.max_parallelism - 1}, for the max parallelism is {self.max_parallelism}",
+                expected=f"0 to {self.max_parallelism - 1}, because the max parallelism is {self.max_parallelism}",
                 found=int(groups[wrong[0]]),
                 remedy="compute it as KeyGroupRangeAssignment.assignToKeyGroup does, with this max parallelism",
             )

@@ -122,7 +122,7 @@ class TableRequest:
         if last >= max_parallelism:
             raise OptionError(
                 "option 'keyGroups' is out of the range of the operator's key groups",
-                expected=f"0 to {max_parallelism - 1}, for its max parallelism is {max_parallelism}",
+                expected=f"0 to {max_parallelism - 1}, because its max parallelism is {max_parallelism}",
                 found=last,
             )
 

@@ -60,8 +60,9 @@ class PythonRows:
             return
         if self.key.protocol is None:
             raise UnsupportedStateError(
-                "the pickled keys of this operator cannot be written: pickles of their values would have other bytes",
-                remedy="write with edits of Savepoint that keep keys, or give the job a key_type",
+                "the pickled keys of this operator cannot be written: pickling them again would give other bytes",
+                remedy="change the state with methods of Savepoint that keep its keys, or give key_by of the job "
+                "a key_type",
             )
 
     def names(self, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -114,10 +115,10 @@ def _of_column(state: PythonState, kind: pa.DataType) -> PythonState:
     if any(coder is not None and _pickles(coder) for coder in (state.coder, state.key)):
         words = f"{state.shown} {'LIST ' if state.kind == 'LIST' else ''}BYTES"
         raise OptionError(
-            f"state {state.shown!r} has pickled values, which a VARIANT does not give back: it does not tell tuples "
-            "from lists, or classes",
+            f"state {state.shown!r} has pickled values, which cannot be written from a VARIANT: it does not "
+            "distinguish tuples from lists, or classes",
             state=state.shown,
-            remedy=f"read and write it as the pickles that it has: option('pyTypes', '{words}'); or name in option "
+            remedy=f"read and write its pickled bytes: option('pyTypes', '{words}'); or name in option "
             "'state' the states to write, without this one",
         )
     return state
@@ -134,7 +135,9 @@ def _cast(column: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
         return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise ValueRangeError(
-            f"column {name!r} is no {kind}", found=str(error), remedy="cast it, or say its type in option 'pyTypes'"
+            f"column {name!r} cannot be cast to {kind}",
+            found=str(error),
+            remedy="cast it, or name its type in option 'pyTypes'",
         ) from None
 
 

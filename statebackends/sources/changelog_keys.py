@@ -36,11 +36,11 @@ SAMPLES, SAMPLE = 16, 1 << 16
 CHANCE = 100.0
 PLAIN = DecodeOptions(timestamps="raw", decimals="string")
 PROVED = (
-    "the type of keys is not recorded in a changelog without a materialized part: by their key groups they are {} (a "
-    "type with the same bytes and hashes cannot be told from it)"
+    "the type of keys is not recorded in a changelog without a materialized part: their key groups fit {} (a "
+    "type with the same bytes and hashes would fit too)"
 )
 UNPROVED = (
-    "the type of keys is not recorded in a changelog without a materialized part, and none that is built in fits: keys "
+    "the type of keys is not recorded in a changelog without a materialized part, and no built-in type fits: keys "
     "are BINARY. To do: take a canonical savepoint, or a checkpoint after the changelog was materialized."
 )
 

@@ -150,8 +150,8 @@ class UnitReader:
             behind = behind + width if min(behind, width) >= 0 else -1
         if behind < 0 or np.any(at.end - at.position < behind):
             raise UndecodableStateError(
-                f"the changes of state {meta.name!r} cannot be told from their keys: the snapshot does not say of what "
-                "type the keys are, for it holds nothing but changes",
+                f"the changes of state {meta.name!r} cannot be separated from their keys: the snapshot contains only a "
+                "changelog, which does not record the type of the keys",
                 remedy="take a canonical savepoint of the job (flink savepoint --type canonical), or a checkpoint "
                 "after the changelog was materialized; or read other states (option 'state')",
                 **at.origin.facts(),

@@ -124,7 +124,7 @@ def _changes(savepoint: Snapshot, operator: OperatorState, delta: Any) -> list[C
 
 def _no_state(savepoint: Snapshot, operator: OperatorState, handle: Any) -> NoReturn:
     raise CorruptStateError(
-        "a handle is where its kind cannot be: changes are part of a changelog, and a changelog has nothing else",
+        "a keyed state handle has a wrong type: changelog handles contain only changes, and other handles none",
         path=savepoint.metadata_path,
         operator=operator.label,
         found=type(handle).__name__,

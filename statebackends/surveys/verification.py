@@ -82,7 +82,7 @@ SCHEMA = pa.schema(
 MAX_ERRORS = 100
 #: Number of files that one part checks.
 FILES_AT_ONCE = 64
-ONLY_OWNER = "bytes that only their owner can read: that they are there was checked"
+ONLY_OWNER = "bytes that only the operator's own code can read: only that they exist was checked"
 
 
 def plan_verification(

@@ -108,7 +108,7 @@ class KeyedTable:
         names = column_names(self.spec.states, namespaced)
         for state, name in names.items():
             if state != name:
-                notes.append(f"state {state!r} is column {name!r}, for its own name is taken")
+                notes.append(f"state {state!r} is in column {name!r}, because another column has its name")
         self.warnings = tuple(note for note in notes if note)
         self.sessions = self._session_plan() if sessions else None
         if request.include_state_window and self.sessions is None:

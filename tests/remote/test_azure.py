@@ -66,7 +66,7 @@ def rows(value: int) -> pa.Table:
 def test_it_is_written_overwritten_and_vacuumed(path: StoragePath) -> None:
     """Two writers are told apart by a condition, and what a dead one left is removed."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # such as: is published without a condition
+        warnings.simplefilter("error")  # such as: is published without a conditional write
         write(path, [rows(1)])
         write(path, [rows(2)], uid="other")
         assert {row["n"] for row in read(path)} == {1}

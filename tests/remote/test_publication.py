@@ -161,7 +161,7 @@ def test_whom_only_pyarrow_can_be_publishes_without_a_condition(proxy: FaultyPro
         seen.append(1)
         return len(seen) == 1
 
-    with pytest.warns(SavepointWarning, match="published without a condition"):
+    with pytest.warns(SavepointWarning, match="published without a conditional write"):
         write(of(proxy, "unconditional"), [rows(1)])
     assert read(of(proxy, "unconditional")) == read_rows(1)
 
@@ -227,7 +227,7 @@ def test_a_request_that_comes_late_finds_its_files(
     proxy.delay, proxy.fault = 2.5, fault
     with pytest.raises(UncertainOutcomeError, match="unknown whether"):
         commit(plan, outputs)
-    with pytest.warns(SavepointWarning, match="did not say"):
+    with pytest.warns(SavepointWarning, match="did not answer"):
         assert not roll_back(plan.staging)
     proxy.fault = lambda method, path: None
     if there:

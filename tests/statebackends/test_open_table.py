@@ -188,6 +188,6 @@ def test_a_table_says_how_the_type_of_its_keys_is_known(corpus: Path) -> None:
     table = open_table(TableRequest(path, uid_hash="d5c8b168c6cbfe8c507a10f88b325243"))
 
     (warning,) = table.warnings
-    assert "by their key groups they are LONG" in warning
+    assert "their key groups fit LONG" in warning
     rows = [row for part in table.partitions(1) for batch in part.batches() for row in batch.to_pylist()]
     assert sorted(row["key"] for row in rows) == [0, 1, 2, 3]

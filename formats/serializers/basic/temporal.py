@@ -130,7 +130,7 @@ class MomentSerializer(FixedWidthSerializer):
         """Write one moment per row; nulls of SQL_TIMESTAMP are refused, because Flink cannot read them."""
         instant = self.snapshot_class == INSTANT
         if not instant:
-            refuse_nulls(column, self.flink_type, "Flink's own null of it is four bytes longer than what Flink reads")
+            refuse_nulls(column, self.flink_type, "Flink writes its null with four bytes more than it reads")
         seconds, nanos, valid = moments_of(column, self.flink_type)
         first = seconds if instant else _millis(column, seconds, nanos)
         write_numbers(np.where(valid, first, NULL), at)
@@ -159,12 +159,20 @@ def moments_of(column: pa.Array, flink_type: str) -> tuple[Longs, Longs, Flags]:
     seconds = np.where(valid, fixed_values(column.field(0), np.int64), 0)
     nanos = np.where(valid, fixed_values(column.field(1), np.int32), 0).astype(np.int64)
     refuse_where(
-        (nanos < 0) | (nanos >= NANOS_PER_SECOND), column, "nanoseconds from 0 to 999999999", "carry them over"
+        (nanos < 0) | (nanos >= NANOS_PER_SECOND),
+        column,
+        "nanoseconds from 0 to 999999999",
+        "add whole seconds of them to the seconds",
     )
     return seconds, nanos, valid
 
 
 def _millis(column: pa.Array, seconds: Longs, nanos: Longs) -> Longs:
     limit = 2**63 // 1000 - 1
-    refuse_where((seconds > limit) | (seconds < -limit), column, "milliseconds in a long", "write a nearer moment")
+    refuse_where(
+        (seconds > limit) | (seconds < -limit),
+        column,
+        "milliseconds in a long",
+        "write a time within 292 million years of 1970",
+    )
     return seconds * 1000 + nanos // 1_000_000

@@ -359,7 +359,7 @@ class _Rows:
         try:
             pair = encode_variant(value)
         except VariantError as error:
-            self.at.out_of_range(row, f"a value of {self.serializer.flink_type} is no VARIANT: {error}", RAW)
+            self.at.out_of_range(row, f"a value of {self.serializer.flink_type} cannot be a VARIANT: {error}", RAW)
         self.left -= len(pair[0]) + len(pair[1])
         if self.left < 0:
             self.at.out_of_range(row, "values of Kryo's that repeat shared objects are too large for VARIANT", RAW)
@@ -381,7 +381,7 @@ def _column(values: Sequence[Any], kind: pa.DataType, rows: _Rows) -> pa.Array:
         return pa.array(values, kind)
     except UnicodeEncodeError:
         row = next(row for row, value in enumerate(values) if not _has_utf_8(value, kind))
-        rows.at.out_of_range(row, "a text with half of a surrogate pair has no UTF-8", RAW)
+        rows.at.out_of_range(row, "a string has half of a surrogate pair, which UTF-8 cannot hold", RAW)
 
 
 def _has_utf_8(value: Any, kind: pa.DataType) -> bool:

@@ -124,20 +124,20 @@ NEEDS: Mapping[str, Flink] = {
 #: Types whose snapshots hold more than names and parts, with the reason.
 NOT_FROM_TEXT: Mapping[str, str] = {
     "KRYO": "Kryo's registrations belong to the job",
-    "VALUE": "values of a class of the user's own have no form that is known",
-    "WRITABLE": "values of Hadoop's classes have no form that is known",
-    "JAVA": "only Java itself can write Java's objects",
+    "VALUE": "the user's own class writes its values",
+    "WRITABLE": "Hadoop's own classes write their values",
+    "JAVA": "its values are serialized by Java itself",
     "UNKNOWN": "its class is not known",
     "SORTED_MAP": "its comparator is a Java object",
     "TRAVERSABLE": "the builder of a Scala collection is generated code",
-    "TRY": "its failures are Kryo's",
-    "RAW": "its inner serializer belongs to the job",
+    "TRY": "Kryo writes its exceptions",
+    "RAW": "the job defines its inner serializer",
     "BINARY_ROWDATA": "the types of its fields are not known",
-    "WINDOW_KEY": "SQL makes it itself",
-    "TWO_PHASE_COMMIT": "its transactions belong to the sink",
+    "WINDOW_KEY": "only Flink SQL creates it",
+    "TWO_PHASE_COMMIT": "the sink defines the type of its transactions",
     **dict.fromkeys(
         ("EVENT_ID", "DEWEY_NUMBER", "NODE_ID", "SHARED_BUFFER_EDGE", "SHARED_BUFFER_NODE", "NFA_STATE", "LOCKABLE"),
-        "the pattern of the job decides it",
+        "it depends on the pattern of the job",
     ),
     **dict.fromkeys(
         tuple(
@@ -147,9 +147,9 @@ NOT_FROM_TEXT: Mapping[str, str] = {
                 *COLLECTIONS.values(),
             )
         ),
-        "its snapshot names classes of the job's: a savepoint of the job says it",
+        "its serializer snapshot names classes of the job",
     ),
-    **dict.fromkeys(("NODE", "ROW_SQN_INFO", "META_SQN_INFO"), "SQL makes it itself"),
+    **dict.fromkeys(("NODE", "ROW_SQN_INFO", "META_SQN_INFO"), "only Flink SQL creates it"),
 }
 
 #: Names of types in other languages.

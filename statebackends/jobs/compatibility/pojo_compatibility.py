@@ -33,7 +33,7 @@ def resolve_pojo(old: PojoSerializer, new: PojoSerializer, resolver: Resolver) -
             return incompatible(f"the subclass {member.name} could not be loaded when the snapshot was taken")
     found = worst([*_fields(old, new, resolver), *_subclasses(old, new, resolver)])
     if found.verdict.severity < Compatibility.AFTER_MIGRATION.severity and _names(old) != _names(new):
-        return misread(f"the fields of {old.class_name} stand in another order, which Flink does not notice")
+        return misread(f"the fields of {old.class_name} are in another order, which Flink does not notice")
     return found
 
 

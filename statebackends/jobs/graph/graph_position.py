@@ -32,7 +32,7 @@ def operator_at(
         path=snapshot.path,
         operator=node.label,
         expected=", ".join(f"{operator_id} ({by})" for by, operator_id in candidates),
-        found=f"taken for granted: {taken}" if taken else None,
+        found=f"assumed: {taken}" if taken else None,
         remedy="the graph must be that of the job when it took the snapshot: its chaining, parallelism and order "
         "matter",
     )

@@ -199,15 +199,15 @@ def _assumptions(graph: StreamGraph, given: Mapping[int, Mapping[str, Any]]) -> 
     if all("slot_sharing_group" not in values for values in given.values()):
         yield "all operators are in one slot sharing group"
     if any("chaining" not in values for values in given.values()):
-        yield "disableChaining and startNewChain are used nowhere but where settings say so"
+        yield "disableChaining and startNewChain are used only where settings say so"
     for node in graph.nodes.values():
         behind = [graph.nodes[edge.target] for edge in node.out_edges]
         sinks = [target for target in behind if target.name.endswith(YIELDING_SUFFIX)]
         if sinks and len(sinks) < len(behind) and "outputs" not in given[node.id]:
-            yield f"behind {node.label} the job adds its sinks last: setting 'outputs' gives another order"
+            yield f"the job adds the sinks of {node.label} after other outputs: setting 'outputs' changes this"
         if node.source and "legacy" not in given[node.id] and any(other.yielding for other in graph.nodes.values()):
             what = "a SourceFunction" if node.source is SourceKind.LEGACY else "no SourceFunction"
-            yield f"{node.label} is {what}: setting 'legacy'"
+            yield f"{node.label} is {what}: setting 'legacy' changes this"
 
 
 # -- the REST interface --------------------------------------------------------------------------------------

@@ -194,7 +194,7 @@ def _operator(number: int, given: Mapping[str, Any], job: Mapping[str, Any], rea
     _check_fields(given, OPERATOR_FIELDS, f"operator {label!r}")
     for name in ("uid", "uidHash", "generatedId", "name"):
         if not isinstance(given.get(name), str | None):
-            raise OptionError(f"{name!r} is a text", operator=label, found=repr(given[name]))
+            raise OptionError(f"{name!r} must be a string", operator=label, found=repr(given[name]))
     return OperatorDescription(
         label=repr(label),
         uid=given.get("uid"),

@@ -125,7 +125,10 @@ class MatchedOperator:
         if old.keys and job.key is None and job.keyed_states == {}:
             names = ", ".join(old.keyed) or "timers"
             return [
-                (Verdict.IS_DROPPED, f"the operator is not keyed any more: its keyed state ({names}) is dropped unsaid")
+                (
+                    Verdict.IS_DROPPED,
+                    f"the operator is not keyed any more: its keyed state ({names}) is dropped silently",
+                )
             ], []
         if job.key is not None:
             found += [_said(resolve_key(key, job.key, version)) for key in old.keys]
@@ -144,7 +147,9 @@ class MatchedOperator:
         for name, metas in old.items():
             if name not in new:
                 resolution = self._not_used(metas)
-                reason = "; ".join(resolution.reasons) or "the job does not register it: Flink keeps it, unread"
+                reason = (
+                    "; ".join(resolution.reasons) or "the job does not register it: Flink keeps it without reading it"
+                )
                 yield StateVerdict(name, metas[0].state_type, "not used", reason), resolution
                 continue
             resolution = worst(

@@ -94,17 +94,22 @@ def _left_behind(
     match = Match(state, "")
     ids = {operator_id: operator for operator in job.operators for _, operator_id in operator.ids.candidates}
     if state.operator_id in ids and not ids[state.operator_id].is_inlined:
-        reason = f"{ids[state.operator_id].label} takes the state of another of its ids; this one is dropped unsaid"
+        reason = (
+            f"{ids[state.operator_id].label} restores the state of another of its ids; this one is dropped silently"
+        )
         return OperatorVerdict(Verdict.IS_DROPPED, None, match, (reason,), "remove one of the two operators")
     if not has_state(state):
         return OperatorVerdict(Verdict.NOTHING_TO_RESTORE, None, match, ("it has no state",))
     if job.unidentified:
         names = ", ".join(job.unidentified)
-        reason = f"it may be one of these, whose ids a plan of the REST interface does not tell: {names}"
+        reason = f"it may be one of these, whose ids a plan of the REST interface does not contain: {names}"
         return OperatorVerdict(Verdict.UNKNOWN, None, match, (reason,), "describe the job as a StreamGraph")
     verdict = Verdict.IS_DROPPED if allowed else Verdict.FAILS
     if state.operator_id in ids:
-        remedy = f"keep {ids[state.operator_id].label} out of that operator: another parallelism, or disableChaining"
+        remedy = (
+            f"do not chain {ids[state.operator_id].label} into that operator: use another parallelism, "
+            "or disableChaining()"
+        )
         return OperatorVerdict(verdict, None, match, (INLINED,), remedy)
     return OperatorVerdict(verdict, None, match, ("the job has no operator of this id",), _remedy(state, empty))
 
@@ -137,7 +142,7 @@ def _with_task(row: OperatorVerdict, rows: Iterable[OperatorVerdict]) -> Operato
     if limit == match.state.max_parallelism:
         return row
     reason = (
-        f"max parallelism becomes {limit}, that of an operator in the same task, and its key groups are cut wrongly"
+        f"max parallelism becomes {limit}, that of an operator in the same task, which splits its key groups wrongly"
     )
     remedy = f"set max parallelism {match.state.max_parallelism} in the job"
     reasons = (*row.reasons, reason) if row.verdict is Verdict.FAILS else (reason,)

@@ -58,7 +58,7 @@ def _by_name(metas: Iterable[StateMetaInfoSnapshot]) -> StateMetas:
 
 
 def from_snapshot(savepoint: Snapshot) -> JobDescription:
-    """Describe the job that took a snapshot by its ids, parallelism and states; max parallelism counts as not set."""
+    """Describe the job that took a snapshot by its ids, parallelism and states, with max parallelism not set."""
     operators = []
     for number, operator in enumerate(savepoint.operators):
         states = registered_states(savepoint, operator)
@@ -75,7 +75,7 @@ def from_snapshot(savepoint: Snapshot) -> JobDescription:
                 operator_states={name: _describe(metas[-1]) for name, metas in states.operator.items()},
             )
         )
-    return JobDescription(tuple(operators), notes=("max parallelism counts as not set by the job",))
+    return JobDescription(tuple(operators), notes=("the job does not set max parallelism",))
 
 
 def _describe(meta: StateMetaInfoSnapshot) -> StateDescription:

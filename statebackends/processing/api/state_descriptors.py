@@ -167,13 +167,15 @@ class _Descriptor:
 
     def __post_init__(self) -> None:
         """Raise OptionError if the type or the time to live is of the wrong Python type."""
-        self._expect("type", self.type, (str, TypeSerializer), "Flink's words, such as 'LONG' or 'LIST<STRING>'")
+        self._expect(
+            "type", self.type, (str, TypeSerializer), "a type in Flink's notation, such as 'LONG' or 'LIST<STRING>'"
+        )
         self._expect("ttl", self.ttl, StateTtlConfig, "StateTtlConfig(timedelta(days=1))")
 
     def _expect(self, part: str, value: object, kind: Any, wanted: str) -> None:
         if value is not None and not isinstance(value, kind):
             raise OptionError(
-                f"{part!r} of a {type(self).__name__} cannot be this",
+                f"argument {part!r} of {type(self).__name__} has a wrong type",
                 state=self.name,
                 expected=wanted,
                 found=f"{value!r:.200}",
@@ -259,7 +261,7 @@ class MapStateDescriptor(_Descriptor):
     def __post_init__(self) -> None:
         """Raise OptionError also if the type of values is not a text."""
         super().__post_init__()
-        self._expect("value_type", self.value_type, (str, TypeSerializer), "Flink's words, such as 'LONG'")
+        self._expect("value_type", self.value_type, (str, TypeSerializer), "a type in Flink's notation, such as 'LONG'")
 
     @property
     def types(self) -> tuple[str | TypeSerializer | None, ...]:

@@ -20,7 +20,7 @@ _NO_ROWS = (Row, Mapping, str, bytes)
 
 def _check_rows(rows: Any) -> None:
     if isinstance(rows, _NO_ROWS) or not isinstance(rows, Iterable):
-        raise TypeError(f"rows are yielded, or returned in a list: what came is one {type(rows).__name__}")
+        raise TypeError(f"yield rows, or return a list of rows: the function returned one {type(rows).__name__}")
 
 
 class Collector:

@@ -141,7 +141,7 @@ def expect_arguments(function: object, kind: type) -> None:
                 expected=f"{name}({', '.join(wanted)})",
                 found=f"{name}({', '.join(['self', *given.parameters])})",
                 remedy="take these arguments"
-                + ("; there is no Collector: rows are yielded" if "out" in given.parameters else ""),
+                + ("; there is no Collector: yield rows" if "out" in given.parameters else ""),
             ) from None
 
 

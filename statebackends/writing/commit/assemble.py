@@ -40,8 +40,8 @@ def merge_notes(outputs: Sequence[TaskOutput]) -> Iterator[str]:
     size = sum(output.run.size for output in outputs if output.run is not None)
     if size >= MUCH:
         yield (
-            f"one process merges {size / 1e9:.1f} GB of rows, for they are not laid out by key group; with "
-            "key_by(df, 'key', max_parallelism=...) every task writes the file of one subtask"
+            f"one process merges {size / 1e9:.1f} GB of rows, because the DataFrame is not partitioned by key group; "
+            "with key_by(df, 'key', max_parallelism=...) every task writes the file of one subtask"
         )
 
 

@@ -54,7 +54,7 @@ def _refuse_late(plan: WritePlan) -> None:
     staging = plan.staging
     if not staging.part and fingerprint(read_published(staging.filesystem, staging.directory)) != plan.seen:
         raise ConcurrentWriteError(
-            "another savepoint was published at this path when this task began",
+            "another savepoint was published at this path before this task began",
             path=staging.filesystem.uri(staging.directory),
             remedy="nothing of this task was used: check the savepoint that is there now, and write again if it is "
             "not this one",

@@ -173,7 +173,7 @@ def _refuse_no_key(serializer: TypeSerializer) -> None:
         what, remedy = "enum", "key by its name, a STRING: keyBy(value -> value.name()) in the job"
     raise OptionError(
         f"a key of {serializer.flink_type} is refused by Flink: {found.flink_type} is an {what}, "
-        "whose hashCode is another for every object or JVM",
+        "whose hashCode differs between objects or JVMs",
         remedy=remedy,
     )
 

@@ -104,7 +104,7 @@ class _Keyed:
         expect_names("types", self.request.types, [*parts, *others])
         expect_names("states", self.request.states, self.schema.names)
         if not isinstance(self.request.ttl, bool):
-            expect_names("ttl", self.request.ttl, self.schema.names, "how long values live is said by the job alone; ")
+            expect_names("ttl", self.request.ttl, self.schema.names, "only the job says how long values live; ")
 
     def describe(self) -> KeyedDescriptor:
         known = self.base or self.types
@@ -139,7 +139,7 @@ class _Keyed:
         if window == STATE_WINDOW and contents != states:
             others = [name for name in states if name not in contents]
             raise OptionError(
-                f"state {others[0]!r} is kept under the session, not under column {STATE_WINDOW!r}",
+                f"state {others[0]!r} is stored under the window of the session, not under column {STATE_WINDOW!r}",
                 operator=self.request.operator,
                 remedy=f"write it on its own, without {STATE_WINDOW!r}",
             )

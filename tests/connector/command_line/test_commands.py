@@ -342,7 +342,7 @@ def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, mo
         (["schema", "SHOP", "--check", ""], "--check must not be empty"),
         (["export", "SHOP", "accounts", "--file", "-"], "show --json --limit 0"),
         (["export", "SHOP", "accounts", "--file", "/proc/x.parquet"], "file: /proc/x.parquet\n  found: No such file"),
-        (["export", "SHOP", "accounts", "--file="], "--file names a file"),
+        (["export", "SHOP", "accounts", "--file="], "--file needs the name of a file"),
         (["export", "SHOP", "accounts", "--to", "Parquet"], "did you mean 'parquet'? pyspark-savepoint export --help"),
         (["ls", "SHOP", "--jsno"], "to do: did you mean '--json'"),
         (["ls", "MISSPELT"], ": did you mean 'savepoint'?"),

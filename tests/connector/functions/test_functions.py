@@ -277,7 +277,7 @@ def test_inputs_that_do_not_fit_are_refused(spark: SparkSession, records: DataFr
             first.connect(*wrong)
     unsorted = OperatorTransformation.bootstrap_with(records).options(sorted=False)
     for with_options in (lambda: first.connect(unsorted.key_by("id")), lambda: unsorted.broadcast(RATES)):
-        with pytest.raises(OptionError, match="cannot be given to one of the others"):
+        with pytest.raises(OptionError, match="can only be given to the first"):
             with_options()
     with pytest.raises(OptionError, match="a KeyedBroadcastProcessFunction is needed"):
         first.connect(rates).transform(Balance())
@@ -408,7 +408,7 @@ def test_mistakes_are_refused_before_a_job_runs(spark: SparkSession, records: Da
     with pytest.raises(OptionError, match="single_key"):
         source.options(sorted=False, state_backend="single_key")
     keyed = source.key_by("id").transform(StatefulFunctionWithTime())
-    with pytest.raises(OptionError, match="option 'types' does not apply to the state of functions"):
+    with pytest.raises(OptionError, match="option 'types' does not apply to state that a function writes"):
         Savepoint.create(spark).with_operator("uid", keyed, types={"state": "INT"})
     with pytest.raises(SnapshotNotFoundError):
         Savepoint.load(spark, str(tmp_path))
@@ -428,7 +428,7 @@ def test_readers_are_refused_what_is_not_there(spark: SparkSession, tmp_path: Pa
 def test_errors_of_rows_and_of_arguments_name_key_and_signature(spark: SparkSession, tmp_path: Path) -> None:
     shop = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
     accounts = Savepoint.load(spark, str(shop))
-    with pytest.raises(OptionError, match="there is no Collector: rows are yielded"):
+    with pytest.raises(OptionError, match="there is no Collector: yield rows"):
         accounts.read_keyed_state("accounts", Collecting(), "key long")
     with pytest.raises(Exception, match="row cannot hold a value that the function returned") as caught:
         accounts.read_keyed_state("accounts", ReturnsARow(), "key long, name string", keys=[1042]).collect()

@@ -74,7 +74,7 @@ def test_a_comparison_arrives_as_it_was_made() -> None:
         {"sides": [None, {"uid": 1}], "states": None},
         {"sides": [None, None], "states": 1},
     ):
-        with pytest.raises(InvalidOptionValueError, match="not for users"):
+        with pytest.raises(InvalidOptionValueError, match="users do not set this option"):
             parse_read_plan(json.dumps({"version": 1, "compared": wrong}))
 
 
@@ -87,7 +87,7 @@ def test_bases_are_options_of_reads() -> None:
 
 def test_a_plan_goes_alone() -> None:
     plan = write_plan(SPEC, "abc/op0k", None)
-    with pytest.raises(OptionError, match="options 'uid' and 'ttl' do not go with 'plan'"):
+    with pytest.raises(OptionError, match="options 'uid' and 'ttl' cannot be combined with 'plan'"):
         SavepointWriteOptions.parse({"path": "/new", "plan": plan, "uid": "u", "ttl": "true"})
 
 
@@ -120,7 +120,7 @@ def changed(**values: Any) -> str:
     ],
 )
 def test_what_is_no_plan(text: str) -> None:
-    with pytest.raises(InvalidOptionValueError, match="not for users"):
+    with pytest.raises(InvalidOptionValueError, match="users do not set this option"):
         parse_write_plan(text)
 
 

@@ -142,7 +142,7 @@ def test_differences_inside_are_shown_where_they_are() -> None:
         "  person.tags[]: the table has string, the schema says int",
         "  m.key: the table has string, the schema says binary",
         "  m.value[]: the fields are name, born, tags, in this order",
-        "  m.value[]: NOT NULL cannot be promised for field 'name'",
+        "  m.value[]: field 'name' can be NULL, so NOT NULL cannot be declared",
     ]
 
 

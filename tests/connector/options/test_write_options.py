@@ -85,7 +85,7 @@ def test_a_value_that_cannot_be(name: str, text: str) -> None:
     ("options", "said"),
     [
         ({"uidHash": "0" * 32}, "'uid' and 'uidHash' each name the operator"),
-        ({"table": "operator_state"}, "option 'state' is its name"),
+        ({"table": "operator_state"}, "set option 'state' to its name"),
         ({"kind": "union"}, "option 'kind' is for table 'operator_state'"),
         ({"table": "operator_state", "state": "s", "kind": "map"}, "list or union or broadcast"),
         ({"table": "operator_state", "state": "s", "key": "a"}, "table 'operator_state' has no keys, so 'key' cannot"),
@@ -93,7 +93,7 @@ def test_a_value_that_cannot_be(name: str, text: str) -> None:
         ({"table": "timers", "states": "{}"}, "'states' cannot apply"),
         ({"table": "operator_state", "state": "s", "ttl": "true"}, "has no time to live"),
         ({"parallelism": "4", "maxParallelism": "2"}, "expected at most 'maxParallelism', which is 2"),
-        ({"table": "entries"}, "not for users"),
+        ({"table": "entries"}, "written by methods of Savepoint only"),
         ({"flinkVersion": "1.15"}, "older than 1.16"),
         ({"keys": "[1]"}, "did you mean 'key'"),
         ({"max_parallelism": "1"}, "did you mean 'maxParallelism'"),

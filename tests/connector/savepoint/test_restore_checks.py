@@ -70,9 +70,9 @@ def test_classes_of_a_graphs_job_are_given(spark: SparkSession, shop: Path) -> N
 
 def test_another_savepoint_can_be_the_job(spark: SparkSession, shop: Path, without_uid: Path) -> None:
     before, after = Savepoint.load(spark, str(shop)), Savepoint.load(spark, str(without_uid))
-    with pytest.warns(UserWarning, match="max parallelism counts as not set"):
+    with pytest.warns(UserWarning, match="does not set max parallelism"):
         assert {row.verdict for row in before.check_restore(before).collect()} == {"restores"}
-    with pytest.warns(UserWarning, match="taken for granted"):
+    with pytest.warns(UserWarning, match="assumed about the job"):
         verdicts = [row.verdict for row in before.check_restore(after).collect()]
     assert verdicts.count("fails") == verdicts.count("begins empty") == 1
 
@@ -116,12 +116,12 @@ def test_the_restore_plan_is_a_table(spark: SparkSession, shop: Path) -> None:
     assert [row.last_key_group for row in plan.orderBy("subtask").collect()] == [31, 63, 95, 127]
 
 
-def test_what_is_taken_for_granted_is_warned_of(spark: SparkSession, shop: Path) -> None:
+def test_assumptions_about_the_job_are_warned_of(spark: SparkSession, shop: Path) -> None:
     savepoint = Savepoint.load(spark, str(shop))
-    with pytest.warns(UserWarning, match="taken for granted of the job") as told:
+    with pytest.warns(UserWarning, match="assumed about the job") as told:
         savepoint.check_restore(from_execution_plan(PLAN))
     assert len(told) == 3
-    assert any("disableChaining and startNewChain are used nowhere" in str(one.message) for one in told)
+    assert any("disableChaining and startNewChain are used only" in str(one.message) for one in told)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         savepoint.check_restore(graph())

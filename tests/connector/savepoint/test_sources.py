@@ -83,7 +83,7 @@ def test_splits_come_and_go_and_a_coordinator_is_replaced(spark: SparkSession, c
     del wanted["orders", 1]
     assert offsets(changed) == wanted
     over = savepoint.start_over("source")
-    with pytest.warns(SavepointWarning, match="replaced as it is"):
+    with pytest.warns(SavepointWarning, match="replaced without a check"):
         over = over.with_coordinator_state("source", b"bytes")
     over = over.write(tmp_path / "over")
     assert over.table(table="splits").count() == 0

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.parametrize(
     ("backend", "message"),
-    [("forst", "forst restores no canonical savepoint"), ("rocksbd", "there is no such state backend")],
+    [("forst", "forst cannot restore a canonical savepoint"), ("rocksbd", "there is no such state backend")],
 )
 def test_a_backend_that_cannot_restore_it_is_refused(spark: SparkSession, backend: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message) as caught:
@@ -36,7 +36,7 @@ def test_what_a_backend_cannot_restore_becomes_canonical(spark: SparkSession, co
         assert written.is_portable is portable
     assert written.keyed_state("kv-long").count() == native.keyed_state("kv-long").count()
     path = str(corpus / "lab" / "1.20.5-hashmap-native" / "savepoint")
-    with pytest.raises(OptionError, match="forst restores no canonical savepoint"):
+    with pytest.raises(OptionError, match="forst cannot restore a canonical savepoint"):
         Savepoint.load(spark, path, state_backend="forst")  # type: ignore[arg-type]
     loaded = Savepoint.load(spark, path, state_backend="rocksdb")
     rows = loaded.keyed_state("kv-long").count()

@@ -293,4 +293,4 @@ def test_a_view_that_creates_an_operator_is_read_too(spark: SparkSession, tmp_pa
     assert "names its columns" in told
     spark.sql("DROP VIEW totals")
     months = spark.sql("SELECT 1L AS key, INTERVAL 1 MONTH AS n").write.format("savepoint").option("uid", "a")
-    assert "does not hand to Python" in refused(lambda: months.mode("append").save(str(tmp_path / "months")))
+    assert "cannot pass to Python" in refused(lambda: months.mode("append").save(str(tmp_path / "months")))

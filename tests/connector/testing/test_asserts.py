@@ -46,7 +46,7 @@ def test_all_of_a_state(shop: pyspark_savepoint.LocalSavepoint) -> None:
 
 
 def test_states_are_expected_by_key(shop: pyspark_savepoint.LocalSavepoint) -> None:
-    with pytest.raises(OptionError, match="must be given by key"):
+    with pytest.raises(OptionError, match="must be a mapping of keys to values"):
         assert_state(shop, "accounts", "total", [297])  # type: ignore[arg-type]
 
 
@@ -93,7 +93,7 @@ def test_restores(shop: pyspark_savepoint.LocalSavepoint) -> None:
     assert_verdict(shop, ACCOUNTS, "accounts", "restores", allow_non_restored_state=True)
     with pytest.raises(AssertionError, match="rates-source: fails, the job has no operator of this id"):
         assert_restores(shop, ACCOUNTS)
-    with pytest.raises(AssertionError, match="'accounts': the job does not say its types"):
+    with pytest.raises(AssertionError, match="'accounts': the description of the job has no types for it"):
         assert_restores(shop, {"operators": [{"uid": "accounts"}]}, allow_non_restored_state=True)
     assert_restores(shop, {"operators": [{"uid": "accounts"}]}, allow_non_restored_state=True, ids_only=True)
     with pytest.raises(AssertionError, match="is 'restores', expected 'fails'"):

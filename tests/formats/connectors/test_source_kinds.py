@@ -87,7 +87,7 @@ def test_an_empty_coordinator_is_whose_its_splits_are() -> None:
     nothing = CoordinatorFrame(Payload(1, bytes(4))).bytes()
     found = recognise_coordinator(nothing)
     assert found.kind is None
-    assert found.reason == "it reads as kafka and number_sequence and pulsar: option 'connector' says which"
+    assert found.reason == "its bytes fit kafka and number_sequence and pulsar: name one in option 'connector'"
     assert recognise_coordinator(nothing, splits="number_sequence").kind is NUMBER_SEQUENCE_ENUMERATOR
     assert recognise_coordinator(nothing, "number_sequence").kind is NUMBER_SEQUENCE_ENUMERATOR
     assert recognise_coordinator(nothing, splits="").kind is None

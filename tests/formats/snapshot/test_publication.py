@@ -170,7 +170,7 @@ def test_a_full_disk_is_said_to_be_full(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @systems
-@pytest.mark.filterwarnings("ignore:.*published without a condition")
+@pytest.mark.filterwarnings("ignore:.*published without a conditional write")
 def test_a_published_file_is_not_replaced_unless_it_may_be(tmp_path: Path, system: SnapshotFileSystem) -> None:
     path = str(tmp_path / "_metadata")
     assert system.read_published(path) is None

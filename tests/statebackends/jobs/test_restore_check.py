@@ -171,7 +171,7 @@ def test_state_under_the_id_that_is_not_taken_is_dropped(shop: Snapshot) -> None
     row = only(check, Verdict.IS_DROPPED)
     assert row.match is not None
     assert row.match.state.uid == "accounts"
-    assert row.reasons == ("'accounts' takes the state of another of its ids; this one is dropped unsaid",)
+    assert row.reasons == ("'accounts' restores the state of another of its ids; this one is dropped silently",)
 
 
 def test_a_plan_of_the_rest_interface_leaves_operators_open(shop: Snapshot) -> None:
@@ -229,7 +229,7 @@ def test_an_operator_is_found_by_its_place_in_a_plan(shop: Snapshot) -> None:
     bare = '{"nodes": [{"id": 4, "type": "Source: orders", "parallelism": 1}]}'
     plan = bare[:-1] + ', "settings": {"4": {"uid": "orders-source"}}}'
     assert operator_at_plan(shop, plan, "4", StreamGraphHasher.V2) == OperatorID.from_uid("orders-source")
-    with pytest.raises(OperatorNotFoundError, match="taken for granted: no uid: 'Source: orders'"):
+    with pytest.raises(OperatorNotFoundError, match="assumed: no uid: 'Source: orders'"):
         operator_at_plan(shop, bare, "Source: orders", StreamGraphHasher.V2)
     with pytest.raises(OptionError, match="is not JSON"):
         operator_at_plan(shop, "{", "4", StreamGraphHasher.V2)
@@ -301,7 +301,7 @@ def test_what_a_release_infers_is_held_against_the_snapshot(
 
 @pytest.mark.parametrize("field", ["uid", "uidHash", "generatedId", "name"])
 def test_names_are_texts(field: str) -> None:
-    with pytest.raises(OptionError, match=f"'{field}' is a text"):
+    with pytest.raises(OptionError, match=f"'{field}' must be a string"):
         describe_job({"operators": [{"uid": "a", field: 5}]})
 
 

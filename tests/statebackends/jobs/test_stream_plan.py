@@ -61,9 +61,9 @@ def test_what_a_plan_leaves_open_is_named() -> None:
     assert graph.assumptions == (
         "no uid: 'Source: orders' (node 1), 'count' (node 3), 'log: Writer' (node 9)",
         "all operators are in one slot sharing group",
-        "disableChaining and startNewChain are used nowhere but where settings say so",
-        "behind 'Source: orders' (node 1) the job adds its sinks last: setting 'outputs' gives another order",
-        "'Source: orders' (node 1) is no SourceFunction: setting 'legacy'",
+        "disableChaining and startNewChain are used only where settings say so",
+        "the job adds the sinks of 'Source: orders' (node 1) after other outputs: setting 'outputs' changes this",
+        "'Source: orders' (node 1) is no SourceFunction: setting 'legacy' changes this",
     )
 
 

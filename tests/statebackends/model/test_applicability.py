@@ -285,8 +285,8 @@ def test_options_of_a_savepoint_hold_where_they_can(corpus: Path) -> None:
         ({**ACCOUNTS, "raw": "totl"}, "option 'raw' names 'totl'(.|\n)*did you mean 'total'"),
         ({**ACCOUNTS, "raw": "window"}, "option 'raw' names 'window'"),
         ({**ACCOUNTS, "table": "timers", "raw": "total"}, "option 'raw' names 'total'"),
-        ({**ACCOUNTS, "keyGroups": "5,128"}, "0 to 127, for its max parallelism is 128\n  found: 128"),
-        ({**ACCOUNTS, "table": "sizes", "keyGroups": "128"}, "0 to 127, for its max parallelism is 128"),
+        ({**ACCOUNTS, "keyGroups": "5,128"}, "0 to 127, because its max parallelism is 128\n  found: 128"),
+        ({**ACCOUNTS, "table": "sizes", "keyGroups": "128"}, "0 to 127, because its max parallelism is 128"),
     ],
 )
 def test_values_that_name_nothing_are_refused(options: dict[str, str], message: str) -> None:

@@ -48,7 +48,7 @@ def test_a_state_called_like_a_column(tmp_path: Path) -> None:
         tables.append(open_table(TableRequest(str(tmp_path / folder), uid="accounts", include_key_group=True)))
     plain, renamed = tables
     assert plain.warnings == ()
-    assert renamed.warnings == ("state 'SubTask' is column 'state_SubTask', for its own name is taken",)
+    assert renamed.warnings == ("state 'SubTask' is in column 'state_SubTask', because another column has its name",)
     assert [name.replace("profile", "state_SubTask") for name in plain.schema.names] == renamed.schema.names
     values = [list(row.values()) for row in rows(plain)]
     assert len(values) == 200

@@ -259,7 +259,9 @@ def test_nothing_is_left_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("one", [{"id": 1}, "text", b"bytes", 5, object()])
 def test_one_row_is_not_rows(one: Any) -> None:
-    with pytest.raises(TypeError, match=f"yielded, or returned in a list: what came is one {type(one).__name__}"):
+    with pytest.raises(
+        TypeError, match=f"yield rows, or return a list of rows: the function returned one {type(one).__name__}"
+    ):
         Collector(pa.schema([("id", pa.int64())])).add(one)
 
 
@@ -359,7 +361,7 @@ def test_methods_take_the_arguments_that_they_are_given() -> None:
         expect_function(Collects(), KeyedStateReaderFunction)
     assert "expected: read_key(self, key, ctx)" in str(caught.value)
     assert "found: read_key(self, key, ctx, out)" in str(caught.value)
-    assert "there is no Collector: rows are yielded" in str(caught.value)
+    assert "there is no Collector: yield rows" in str(caught.value)
     with pytest.raises(OptionError, match="snapshot_state") as caught:
         expect_function(Snapshots(), StateBootstrapFunction)
     assert "Collector" not in str(caught.value)

@@ -592,7 +592,7 @@ def test_an_attempt_that_comes_too_late_makes_nothing(tmp_path: Path) -> None:
     plan = planned(tmp_path / "sp", accounts([1]).schema)
     commit(plan, [write_rows(plan, 0, accounts([1]).to_batches())])
     before = digests(tmp_path)
-    with pytest.raises(ConcurrentWriteError, match="published at this path when this task began"):
+    with pytest.raises(ConcurrentWriteError, match="published at this path before this task began"):
         write_rows(plan, 0, accounts([1]).to_batches())
     assert digests(tmp_path) == before
     assert not left_over(tmp_path / "sp")

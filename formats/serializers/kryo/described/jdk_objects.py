@@ -57,7 +57,9 @@ def _plain(column: pa.Array) -> list[Any]:
 
 
 def _refuse(name: str, value: Any, expected: str) -> ValueRangeError:
-    return ValueRangeError(f"a value is no {name.rpartition('.')[2]}", expected=expected, found=repr(value)[:80])
+    return ValueRangeError(
+        f"a value cannot be written as {name.rpartition('.')[2]}", expected=expected, found=repr(value)[:80]
+    )
 
 
 def _object(name: str, **parts: KryoObject | int | None) -> KryoObject:
@@ -138,7 +140,9 @@ def _moment(value: Any) -> tuple[int, int]:
     """Return seconds and nanoseconds."""
     if isinstance(value, dict):
         if value["seconds"] is None or not 0 <= (value["nanos"] if value["nanos"] is not None else -1) < 10**9:
-            raise ValueRangeError("a moment has no seconds, or no nanoseconds of a second", found=str(value)[:80])
+            raise ValueRangeError(
+                "a time has no seconds, or its nanoseconds are not from 0 to 999999999", found=str(value)[:80]
+            )
         return value["seconds"], value["nanos"]
     seconds, micros = divmod(value, 1_000_000)
     return seconds, micros * 1000

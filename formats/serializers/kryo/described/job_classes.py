@@ -187,7 +187,7 @@ class DescribedKryoSerializer(KryoSerializer):
         if self.job.kryo is None:
             raise self._refuse("written")
         if self.declared == OBJECT:
-            raise refusal(self.type_class, "the type of the state does not say of which classes its parts are")
+            raise refusal(self.type_class, "the type of the state does not name the classes of its parts")
         form = self._form(self.job.kryo)
         try:
             # Which columns the objects become does not depend on the options of reads; leaves tell times by type.
@@ -233,7 +233,7 @@ class _Rows:
         try:
             return pa.array(found, self.column.arrow)
         except UnicodeEncodeError:
-            at.out_of_range(0, "a text with half of a surrogate pair has no UTF-8", RAW)
+            at.out_of_range(0, "a string has half of a surrogate pair, which UTF-8 cannot hold", RAW)
 
     def _row(self, row: int, values: ObjectValues, whole: bool) -> Any:
         at = self.at

@@ -133,7 +133,7 @@ class ObjectColumns:
             return _map_of(key, value, name, MADE_AS.get(name))
         if isinstance(kind, ClassType) and name not in self.variants:
             return self._described(kind, around)
-        return _variant_of(name, "a column does not show of which class its objects are")
+        return _variant_of(name, "a column does not tell the class of its objects")
 
     def _array(self, kind: ArrayType, around: tuple[str, ...]) -> ObjectColumn:
         name = erased(kind)
@@ -155,7 +155,7 @@ class ObjectColumns:
 
         def make(making: ObjectMaking, column: pa.Array) -> Objects:
             if not is_written(name):
-                raise refusal(name, "only values of its own are read, none are written")
+                raise refusal(name, "its values can be read, but not written")
             return jdk_objects(name, column, making.constants)
 
         return ObjectColumn(arrow, convert, make)
@@ -179,14 +179,14 @@ class ObjectColumns:
             return _plugged(name, plugged)
         found = self.classes.find(name)
         if found is None or name.startswith("java."):
-            return _variant_of(name, "a column does not show of which class its objects are")
+            return _variant_of(name, "a column does not tell the class of its objects")
         if name in around or len(around) >= MAX_DEPTH:
             return _variant_of(name, "it contains itself")
         how = self.classes.kind(name)
         if how == ENUM:
             return _enum(name, self.classes.constants(name))
         if how not in (FIELDS, RECORD) or found.is_abstract:
-            return _variant_of(name, "a column does not show of which class its objects are")
+            return _variant_of(name, "a column does not tell the class of its objects")
         bound = dict(zip(found.type_parameters, kind.arguments, strict=False))
         return self._struct(kind.name, bound, (*around, name))
 
@@ -238,7 +238,7 @@ def _variant(values: ObjectValues, found: KryoObject | None) -> Any:
         value, metadata = encode_variant(values.variant(found))
     except VariantError as error:
         raise BeyondError(
-            f"an object of {found.class_name} is no VARIANT: {error}", "read the state as bytes"
+            f"an object of {found.class_name} cannot be a VARIANT: {error}", "read the state as bytes"
         ) from None
     values.spend(len(value) + len(metadata))
     return {"value": value, "metadata": metadata}
@@ -295,7 +295,7 @@ def _make_fields(
     for written in making.form.classes.fields(name, making.form.version):
         primitive[written.key] = written.primitive
         if all(key != written.key for key, _ in parts.values()):
-            raise refusal(name, f"its field {written.key[1]!r}, which the compiler added, is no column")
+            raise refusal(name, f"its field {written.key[1]!r}, which the compiler added, is not in the column")
     columns = []
     valid = valid_rows(column) if column.null_count else np.ones(len(column), np.bool_)
     for (part, (key, each)), values in zip(parts.items(), column.flatten(), strict=True):
@@ -344,7 +344,7 @@ def _list_of(element: ObjectColumn, declared: str, made: str | None) -> ObjectCo
         if found is None:
             return None
         if not isinstance(found.content, list):
-            raise ForeignError(found.class_name, "a collection was declared")
+            raise ForeignError(found.class_name, "the field is declared as a collection")
         values.spend(1 + len(found.content))
         if found.class_name.endswith("EnumSet"):
             return [values.constant(found.header, ordinal) for ordinal in found.content]
@@ -352,7 +352,7 @@ def _list_of(element: ObjectColumn, declared: str, made: str | None) -> ObjectCo
 
     def make(making: ObjectMaking, column: pa.Array) -> Objects:
         if made is None:
-            raise refusal(declared, "a column does not show its class, or how it is sorted")
+            raise refusal(declared, "a column does not tell its class, or how it is sorted")
         counts, present = _grouped(column)
         with naming("element"):
             return _regrouped(counts, element.make(making, list_parts(present)[1]), made)
@@ -365,7 +365,7 @@ def _map_of(key: ObjectColumn, value: ObjectColumn, declared: str, made: str | N
         if found is None:
             return None
         if not isinstance(found.content, list):
-            raise ForeignError(found.class_name, "a map was declared")
+            raise ForeignError(found.class_name, "the field is declared as a map")
         values.spend(1 + len(found.content))
         pairs = []
         for first, second in found.content:
@@ -378,7 +378,7 @@ def _map_of(key: ObjectColumn, value: ObjectColumn, declared: str, made: str | N
 
     def make(making: ObjectMaking, column: pa.Array) -> Objects:
         if made is None:
-            raise refusal(declared, "a column does not show its class, or how it is sorted")
+            raise refusal(declared, "a column does not tell its class, or how it is sorted")
         counts, present = _grouped(column)
         _, keys, items = map_parts(present)
         with naming("key"):
