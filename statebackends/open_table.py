@@ -5,8 +5,8 @@ Each kind of table is imported when it is asked for: listing a snapshot needs no
 
 from __future__ import annotations
 
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
-from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
+from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, SavepointError, did_you_mean
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.model.applicability import (
     CATALOG,
     CONNECTORS,
@@ -46,11 +46,22 @@ def open_table(request: TableRequest) -> Table:
     from pyspark_savepoint.statebackends.operator_tables import operator_table
     from pyspark_savepoint.statebackends.sources.opened_operators import OPENED
 
-    opened = OPENED.open(request)
+    try:
+        opened = OPENED.open(request)
+    except OperatorNotFoundError as error:
+        raise _explained(error, request) from None
     try:
         return operator_table(opened, request.of_version(opened.savepoint.metadata.version))
     except SavepointError as error:
         raise error.with_facts(path=opened.savepoint.path, operator=opened.operator.label) from None
+
+
+def _explained(error: OperatorNotFoundError, request: TableRequest) -> OperatorNotFoundError:
+    """Return the error with another remedy if the state has the name of an operator: both were swapped."""
+    operators = Snapshot.open(request.path, allow_outside=request.allow_outside).operators
+    if request.state is not None and request.state in {operator.uid for operator in operators}:
+        error.facts["remedy"] = f"name the operator first, then the state: {request.state!r} is an operator"
+    return error
 
 
 def _compared(request: TableRequest, wanted: ComparisonRequest) -> Table:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import posixpath
 from argparse import Namespace
 from datetime import UTC, datetime
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.formats.io.filesystem import absolute
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.formats.errors import StateExistsError
+from pyspark_savepoint.formats.io.filesystem import absolute, locate
+from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, Snapshot, find_snapshots
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.local.copying import copy_snapshot, relocate_snapshot
 from pyspark_savepoint.local.texts import numbered, readable_size
@@ -22,6 +24,24 @@ DONE = 0
 def located(arguments: Namespace, path: str) -> str:
     """Return an absolute path with the storage options of the arguments."""
     return reached(absolute(snapshot_path(path)), to_options(read_options(arguments)))
+
+
+def free_target(arguments: Namespace) -> str:
+    """Return the path of the new savepoint; raise StateExistsError for a folder that contains snapshots."""
+    target = located(arguments, arguments.target)
+    filesystem, folder = locate(target)
+    info = filesystem.info(folder)
+    # If the folder is a snapshot itself, the write refuses it.
+    if info is not None and info.is_directory and filesystem.info(posixpath.join(folder, METADATA_FILE_NAME)) is None:
+        names = [found.path.rpartition("/")[2] for found in find_snapshots(target, 1)]
+        if names:
+            raise StateExistsError(
+                "the folder of a new savepoint cannot be one that contains snapshots",
+                path=filesystem.uri(folder),
+                found=", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else ""),
+                remedy=f"name a new folder inside it, such as {posixpath.join(arguments.target, 'savepoint-new')}",
+            )
+    return target
 
 
 def vacuum_files(arguments: Namespace, output: Output) -> int:
@@ -49,7 +69,7 @@ def vacuum_files(arguments: Namespace, output: Output) -> int:
 def copy(arguments: Namespace, output: Output) -> int:
     """Copy a snapshot with all of its files."""
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
-    copy_snapshot(source, located(arguments, arguments.target))
+    copy_snapshot(source, free_target(arguments))
     return written(arguments, output)
 
 
@@ -57,7 +77,7 @@ def relocate(arguments: Namespace, output: Output) -> int:
     """Write a savepoint whose files are those of a snapshot, at another prefix."""
     # The handles are rewritten and none is opened, so that they may name any folder.
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=True)
-    target = located(arguments, arguments.target)
+    target = free_target(arguments)
     relocate_snapshot(source, absolute(arguments.path), target, arguments.old, arguments.new)
     return written(arguments, output)
 

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections import Counter
 
 from pyspark_savepoint.command_line.arguments import UsageError
-from pyspark_savepoint.command_line.files import located, written
+from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import Migration, migration_of
@@ -34,7 +34,7 @@ def check_migration_of(arguments: Namespace, output: Output) -> int:
 def migrate(arguments: Namespace, output: Output) -> int:
     """Write the migrated savepoint."""
     migration = _migration(arguments)
-    migration.write(located(arguments, arguments.target))
+    migration.write(free_target(arguments))
     return written(arguments, output)
 
 

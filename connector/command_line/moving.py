@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from pyspark_savepoint.command_line.arguments import UsageError
-from pyspark_savepoint.command_line.files import located, written
+from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.offset_changes import OffsetChange, position_of
@@ -26,6 +26,6 @@ def set_offsets(arguments: Namespace, output: Output) -> int:
         offsets[split] = position_of(position)
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
     change = OffsetChange(offsets or None, arguments.to, arguments.by, arguments.connector)
-    for note in change.write(source, arguments.uid, located(arguments, arguments.target)):
+    for note in change.write(source, arguments.uid, free_target(arguments)):
         output.remark(f"warning: {note}")
     return written(arguments, output)

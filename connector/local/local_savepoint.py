@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, did_you_mean
 from pyspark_savepoint.formats.io.filesystem import absolute
@@ -28,9 +28,25 @@ from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text, snapshot_path
 from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck
+from pyspark_savepoint.statebackends.model.applicability import TABLES
 
 if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import StateOptions, TableOptions
+
+#: What to use in place of methods that only Savepoint has.
+WITHOUT_SPARK = {
+    "diff": "pyspark-savepoint diff OLD NEW compares two snapshots",
+    "check_restore": "pyspark-savepoint check-restore SAVEPOINT JOB, or assert_restores of pyspark_savepoint.testing",
+    "write": "pyspark-savepoint cp PATH TARGET copies a snapshot",
+    "relocate": "pyspark-savepoint relocate PATH OLD NEW TARGET",
+    "vacuum": "pyspark-savepoint vacuum PATH",
+    "with_offsets": "write_offsets(path, uid, offsets)",
+    "verify": "table('verification', uid)",
+    "sizes": "table('sizes', uid)",
+    "heaviest_keys": "table('heaviest_keys', uid)",
+    "ttl_ages": "table('ttl_ages', uid)",
+    **dict.fromkeys(("list_state", "union_state", "broadcast_state"), "operator_state(uid, state)"),
+}
 
 
 def open_savepoint(path: str | PathLike[str], **options: Unpack[TableOptions]) -> LocalSavepoint:
@@ -82,6 +98,18 @@ class LocalSavepoint:
     path: str
     options: Mapping[str, str]
 
+    if not TYPE_CHECKING:  # type checkers report a name that does not exist
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise AttributeError with what to use instead, or the class that has the other methods."""
+            instead = f"without Spark: {WITHOUT_SPARK[name]}; " if name in WITHOUT_SPARK else ""
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}; {instead}"
+                "edits and all other methods need Spark: Savepoint.load(spark, path)",
+                name=name,
+                obj=self,
+            )
+
     def table(
         self, name: str | None = None, uid: str | OperatorIdentifier | None = None, **options: Unpack[StateOptions]
     ) -> LocalTable:
@@ -105,6 +133,12 @@ class LocalSavepoint:
             sp.table("timers", uid="accounts").to_arrow()
 
         """
+        if isinstance(uid, str) and uid in TABLES and name not in TABLES:
+            raise OptionError(
+                "the table comes first, then the operator",
+                found=f"table({name!r}, {uid!r})",
+                remedy=f"table({uid!r}, {name!r})",
+            )
         given = to_options({**operator_options(uid), **options, "table": name})
         parsed = SavepointReadOptions.parse({**inheriting(self.options, given), "path": self.path})
         table = LocalTable.of(parsed)

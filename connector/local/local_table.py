@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.local.table_reads import partitions_of, table_of
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.model.request import PartitionOfRows, choose_columns
@@ -52,6 +53,12 @@ class RowsInArrow:
             SavepointError: If the state cannot be read.
 
         """
+        if importlib.util.find_spec("pandas") is None:
+            raise OptionError(
+                "to_pandas() needs a package that is not installed",
+                expected="pandas",
+                remedy="pip install pandas; to_arrow() and batches() need no other package",
+            )
         return self.to_arrow().to_pandas(**options)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

@@ -31,8 +31,10 @@ def identifier_of(named: OperatorRef) -> OperatorIdentifier:
         return named
     if not isinstance(named, str):
         raise OptionError(
-            "an operator must be given as its uid, its uid hash, or an OperatorIdentifier", found=type(named).__name__
+            "an operator must be given as its uid, its uid hash, or an OperatorIdentifier",
+            found=f"{type(named).__name__}: {named!r:.100}",
+            remedy="the operator is a string, such as 'accounts'; give options by name, such as top=10 or keys=[1]",
         )
     if not named:
-        raise OptionError("an operator's uid must not be empty")
+        raise OptionError("an operator's uid must not be empty", remedy="table 'metadata' lists the operators")
     return OperatorIdentifier.for_uid_hash(named) if UID_HASH.fullmatch(named) else OperatorIdentifier.for_uid(named)

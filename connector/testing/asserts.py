@@ -7,6 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+import pyarrow as pa
+
 from pyspark_savepoint.formats.errors import OptionError
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ def assert_state(
         options["keys"] = [list(key) if isinstance(key, tuple) else key for key in expected]
     table = _opened(savepoint).keyed_state(uid, state=state, **options)
     column = next(name for name in table.schema.names if name != "key")
+    expected = {_typed(key, table.schema.field("key").type): value for key, value in expected.items()}
     rows = table.select("key", column).to_arrow().to_pylist()
     found = {_hashable(row["key"]): _plain(row[column]) for row in rows if row[column] is not None}
     wanted = {key: value for key, value in expected.items() if value is not None}
@@ -212,6 +215,26 @@ def _hashable(key: Any) -> Any:
     if isinstance(key, dict):
         return tuple(_hashable(part) for part in key.values())
     return tuple(map(_hashable, key)) if isinstance(key, list) else key
+
+
+def _typed(key: Any, kind: pa.DataType) -> Any:
+    """Return an expected key as rows have it; raise OptionError if it is of another type than the keys."""
+    try:
+        return _hashable(pa.array([_nested(key, kind)], kind)[0].as_py())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError) as error:
+        raise OptionError(
+            f"key {key!r:.200} is of another type than the keys of the state",
+            expected=str(kind),
+            found=f"{type(key).__name__}: {error}",
+            remedy="give keys as to_arrow().to_pylist() shows them, composite keys as tuples of all their fields",
+        ) from None
+
+
+def _nested(key: Any, kind: pa.DataType) -> Any:
+    """Return a key with tuples of fields as dictionaries; raise ValueError for another number of fields."""
+    if not pa.types.is_struct(kind) or not isinstance(key, tuple):
+        return key
+    return {field.name: _nested(part, field.type) for field, part in zip(kind, key, strict=True)}
 
 
 def _plain(value: Any) -> Any:

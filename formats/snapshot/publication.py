@@ -286,7 +286,7 @@ def _publish(staging: Staging, data: bytes, seen: str | None) -> None:
     raise UncertainOutcomeError(
         "it is unknown whether the savepoint was published: the object store did not answer",
         path=staging.filesystem.uri(path),
-        found=f"{failed.message}: {failed.facts.get('found', '')}",
+        found=_shown(failed),
         remedy="nothing was deleted: check whether the new savepoint is there, and write again if not; "
         "Savepoint.vacuum deletes files that are not referenced",
     )
@@ -454,7 +454,7 @@ def delete_files(filesystem: SnapshotFileSystem, directory: str, names: Iterable
     failed = {name: error for name, error in errors.items() if error is not None}
     if failed:
         error = next(iter(failed.values()))
-        why = f"{_some(sorted(failed))}: {error.message}: {error.facts.get('found', '')}"
+        why = f"{_some(sorted(failed))}: {_shown(error)}"
         warn_of_leftovers(filesystem, directory, why)
     return list(failed)
 
@@ -464,7 +464,9 @@ def leftovers(filesystem: SnapshotFileSystem, directory: str) -> Iterator[None]:
     """Turn errors during cleanup into a warning."""
     try:
         yield
-    except (SavepointError, OSError) as error:
+    except SavepointError as error:
+        warn_of_leftovers(filesystem, directory, _shown(error))
+    except OSError as error:
         warn_of_leftovers(filesystem, directory, str(error))
 
 
@@ -478,6 +480,12 @@ def warn_of_leftovers(filesystem: SnapshotFileSystem, directory: str, why: str) 
             SavepointWarning,
             stacklevel=2,
         )
+
+
+def _shown(error: SavepointError) -> str:
+    """Return an error on one line: its message, and what was found."""
+    found = error.facts.get("found")
+    return error.message if found is None else f"{error.message}: {found}"
 
 
 def _some(names: list[str]) -> str:

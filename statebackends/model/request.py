@@ -179,7 +179,11 @@ def choose_states(known: Sequence[str], wanted: tuple[str, ...] | None, what: st
     for name in wanted:
         if name not in known:
             raise StateNotFoundError(
-                f"the operator has no {what} {name!r}", operator=operator, remedy=did_you_mean(name, known)
+                f"the operator has no {what} {name!r}",
+                operator=operator,
+                remedy=did_you_mean(name, known)
+                if known
+                else "load the path without options to see what the snapshot has",
             )
     return [name for name in known if name in wanted]
 

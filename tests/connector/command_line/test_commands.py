@@ -331,6 +331,10 @@ def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, mo
         (["check-restore", "SHOP", "SHOP", "--flink", "1.21"], "the Flink release is not known"),
         (["show", "", "accounts"], "a path must not be empty"),
         (["cp", "SHOP", ""], "a path must not be empty"),
+        (["cp", "SHOP", "SNAPSHOTS"], "shop/savepoint-new"),
+        (["relocate", "SHOP", "a", "b", "SNAPSHOTS"], "shop/savepoint-new"),
+        (["cp", "SHOP", "JOB"], "there is a file at this path"),
+        (["show", "SHOP", "total", "accounts"], "to do: name the operator first, then the state"),
         (["show", "SHOP", "accounts", "--columns", ""], "there is no column ''"),
         (["show", "SHOP", "accounts", "--keys", "1042,1043"], "such as --keys 1042 1043"),
         (["show", "SHOP", "accounts", "--keys", "[1042, 1043]"], "such as --keys 1042 1043"),
@@ -357,6 +361,7 @@ def test_errors_are_one_block_that_says_what_to_do(
     job = tmp_path / "job.json"
     job.write_text('{"operators": [{"uid": "accounts", "key": "LONG", "states": {"total": "LNG"}}]}')
     paths = {"SHOP": str(shop), "JOB": str(job), "MISSPELT": str(shop.with_name("savepiont"))}
+    paths["SNAPSHOTS"] = str(shop.parent)
     done = run(*(paths.get(argument, argument) for argument in arguments))
     assert done.code == 2
     assert done.out == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from pyspark_savepoint.errors import (
     SnapshotNotFoundError,
     StateNotFoundError,
 )
+from pyspark_savepoint.local.local_savepoint import WITHOUT_SPARK
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 BLOCKED = """
@@ -207,3 +209,34 @@ def test_pyspark_that_is_missing_or_too_old(blocked: str, told: str) -> None:
     lines = done.stdout.splitlines()
     assert all(line.startswith(f"pyspark_savepoint.{name} {told}") for name, line in zip(names, lines, strict=True))
     assert all("pip install" in line and "pyspark_savepoint.open" in line for line in lines)
+
+
+def test_methods_that_need_spark_say_what_does_without() -> None:
+    savepoint = pyspark_savepoint.open(SHOP)
+    for name, instead in WITHOUT_SPARK.items():
+        assert callable(getattr(pyspark_savepoint.Savepoint, name))
+        with pytest.raises(AttributeError, match="without Spark: ") as raised:
+            getattr(savepoint, name)
+        assert instead in str(raised.value)
+    with pytest.raises(AttributeError, match=r"Savepoint.load\(spark, path\)"):
+        savepoint.remove_state("accounts", "total")  # type: ignore[attr-defined]
+    assert copy.deepcopy(savepoint) == savepoint
+
+
+def test_pandas_is_needed_for_its_frames_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = pyspark_savepoint.open(SHOP).states()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(OptionError, match="pip install pandas"):
+        states.to_pandas()
+
+
+def test_arguments_in_another_order_say_which_comes_first() -> None:
+    savepoint = pyspark_savepoint.open(SHOP)
+    with pytest.raises(OptionError, match=r"to do: table\('timers', 'accounts'\)"):
+        savepoint.table("accounts", "timers")
+    with pytest.raises(OperatorNotFoundError, match="name the operator first, then the state"):
+        savepoint.operator_state("total", "accounts")
+    with pytest.raises(OptionError, match="give options by name"):
+        savepoint.table("heaviest_keys", 5)  # type: ignore[arg-type]
+    with pytest.raises(StateNotFoundError, match="load the path without options"):
+        savepoint.operator_state("accounts", 5)  # type: ignore[arg-type]

@@ -88,7 +88,7 @@ def test_splits_come_and_go_and_a_coordinator_is_replaced(spark: SparkSession, c
     over = over.write(tmp_path / "over")
     assert over.table(table="splits").count() == 0
     assert [bytes(row["value"]) for row in over.table(table="coordinator_state").collect()] == [b"bytes"]
-    with pytest.warns(SavepointWarning, match="starts anew"):
+    with pytest.warns(SavepointWarning, match="starts from the beginning"):
         assert (
             over.with_coordinator_state("source", None).plan.operator("source").base.operator.coordinator_state is None
         )  # type: ignore[union-attr]

@@ -50,6 +50,14 @@ def test_states_are_expected_by_key(shop: pyspark_savepoint.LocalSavepoint) -> N
         assert_state(shop, "accounts", "total", [297])  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("key", ["1042", (1042, 1)])
+@pytest.mark.parametrize("exact", [True, False])
+def test_keys_of_another_type_are_an_error(shop: pyspark_savepoint.LocalSavepoint, key: object, exact: bool) -> None:
+    """Neither is an expected value that is missing."""
+    with pytest.raises(OptionError, match="expected: int64"):
+        assert_state(shop, "accounts", "total", {key: 68520}, exact=exact)
+
+
 def test_schemas(shop: pyspark_savepoint.LocalSavepoint, tmp_path: Path) -> None:
     path = tmp_path / "schema.json"
     path.write_text(schema_text(schema_of(shop)))

@@ -101,7 +101,7 @@ def test_elements_without_a_frame_are_bytes() -> None:
         found = recognise_elements("splits", READERS, [data])
         assert found.kind is None
         assert found.payloads == (Payload(None, data),)
-        assert "no version" in (found.reason or "")
+        assert "do not begin with a version" in (found.reason or "")
 
 
 def test_frames_of_coordinators_keep_what_is_behind_the_first_version() -> None:

@@ -140,7 +140,7 @@ def test_kafka_positions_by_topic_by_words_and_by_numbers(corpus: Path) -> None:
         ({ORDERS_1: {"offset": 1, "marker": "latest"}}, "not both"),
         ({ORDERS_1: {"stop_marker": "earliest"}}, "one of latest, committed, none"),
         ({("orders", 9): 1}, r"no split orders-9(.|\n)*add_splits"),
-        ({("orders", 1, 2): 1}, "named by topic, partition"),
+        ({("orders", 1, 2): 1}, "name a split by topic, partition"),
         ({"orders": 1, ORDERS_1: 2}, "given twice"),
     ],
 )

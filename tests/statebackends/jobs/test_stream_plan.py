@@ -72,7 +72,7 @@ def test_settings_say_the_rest() -> None:
     graph = from_execution_plan(PLAN, settings)
     assert ids(graph) == ids(same_by_hand(sink_first=True, legacy=True, uid="count"))
     assert ids(graph) != ids(from_execution_plan(PLAN))
-    assert not any("sinks last" in text or "SourceFunction" in text for text in graph.assumptions)
+    assert not any("after other outputs" in text or "SourceFunction" in text for text in graph.assumptions)
     group = from_execution_plan(PLAN, {"log: Writer": {"slot_sharing_group": "own"}})
     assert ids(group)["orders"] == "bc764cd8ddf7a0cff126f51c16239658"
     unchained = from_execution_plan(PLAN, {"log: Writer": {"chaining": "NEVER"}})

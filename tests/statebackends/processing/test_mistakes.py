@@ -379,7 +379,7 @@ def test_methods_take_the_arguments_that_they_are_given() -> None:
     ],
 )
 def test_what_a_descriptor_cannot_be_is_said_where_it_is_made(descriptor: Any, part: str, found: str) -> None:
-    with pytest.raises(OptionError, match=f"'{part}' of a ") as caught:
+    with pytest.raises(OptionError, match=f"argument '{part}' of ") as caught:
         descriptor()
     assert caught.value.facts["state"] == "s"
     assert found in caught.value.facts["found"]

@@ -141,7 +141,7 @@ def change(**columns: pa.Array) -> Callable[[pa.Table], pa.Table]:
     [
         ("v_pickled PICKLED", "v_pickled", {}, change(), OptionError, "cannot be written from a VARIANT"),
         ("v_long LONG", "v_long", {"drop": "v_ttl"}, change(), StateExistsError, "overwriting the operator would"),
-        ("v_long LONG", "v_long", {}, change(v_long=pa.array(["x"] * 20)), ValueRangeError, "is no int64"),
+        ("v_long LONG", "v_long", {}, change(v_long=pa.array(["x"] * 20)), ValueRangeError, "cannot be cast to int64"),
         ("v_date DATE", "v_date", {}, change(key=pa.nulls(20, pa.string())), ValueRangeError, "cannot be null"),
         ("v_tuple TUPLE<INT>", "v_tuple", {}, change(), SavepointError, "are no TUPLE<INT>"),
     ],
