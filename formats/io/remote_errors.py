@@ -19,8 +19,8 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.redaction import elide, redact
 
 IN_ENVIRONMENT = (
-    "set them in the environment of driver and executors (spark.executorEnv.AWS_ACCESS_KEY_ID and its like), "
-    "or give the machines a role"
+    "set them in the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_KEY and the like; "
+    "for executors spark.executorEnv.NAME), or give the machines a role"
 )
 
 #: Exceptions of the clients, including those that are not derived from OSError.
@@ -52,7 +52,7 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         "name its region: AWS_REGION in the environment, or region in option 'storageOptions'",
     ),
     (
-        re.compile(r"Check for Hierarchical Namespace support"),
+        re.compile(r"Check for Hierarchical Namespace support(?!.*Fail to get a new connection)"),
         AccessDeniedError,
         "access is denied to the check whether the account has a hierarchical namespace, which writes need",
         "give the shared access signature the permissions r, a, c, w, d, l and e (execute)",
@@ -82,11 +82,24 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         "it was replaced while it was read: read the snapshot again",
     ),
     (
+        re.compile(r"SSL (?:connect|peer|certificate|routines)|TLS connect|peer certificate", re.IGNORECASE),
+        StorageError,
+        "the TLS connection to the storage fails",
+        "check the endpoint: http:// if the storage speaks no TLS, else a host that its certificate names; name the "
+        "file of a private certificate authority in AWS_CA_BUNDLE, or caFile of option 'storageOptions' (S3)",
+    ),
+    (
+        re.compile(r"resolve host|name resolution|dns error|invalid dns label", re.IGNORECASE),
+        StorageError,
+        "the host name of the storage cannot be resolved",
+        "check the host in the endpoint, the bucket and region (S3) or the account (Azure), and this machine's DNS",
+    ),
+    (
         re.compile(r"NETWORK_CONNECTION|curl|could not connect|connection refused|timed? ?out|resolve", re.IGNORECASE),
         StorageError,
         "the storage does not answer",
-        "check the endpoint, and that this machine reaches it; for slow storage raise requestTimeout and "
-        "maxAttempts (S3) or retryLimit (GCS) in option 'storageOptions'",
+        "check the endpoint (http or https, host, port), and that this machine reaches it; for slow storage raise "
+        "requestTimeout and maxAttempts (S3) or retryLimit (GCS) in option 'storageOptions'",
     ),
     (
         re.compile(

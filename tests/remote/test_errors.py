@@ -9,6 +9,7 @@ from pyspark_savepoint.formats.io.remote_errors import MAX_TEXT, storage_error
 
 CURL = "AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 18, Transferred a partial file"
 AZURE = "GetFileInfo is unable to determine whether the path exists. Azure Error:"
+HIERARCHY = f"Check for Hierarchical Namespace support on 'https://x' failed. {AZURE} []"
 
 
 @pytest.mark.parametrize(
@@ -26,8 +27,16 @@ AZURE = "GetFileInfo is unable to determine whether the path exists. Azure Error
         ("google::cloud::Status(PERMISSION_DENIED: no storage.objects.get", AccessDeniedError, "denies access"),
         (f"{AZURE} [AuthorizationFailure] 403 Server failed", AccessDeniedError, "denies access"),
         (f"{AZURE} [] Fail to get a new connection. Could not connect to server", StorageError, "does not answer"),
+        ("curlCode: 6, Could not resolve hostname; Details: Could not resolve host: x", StorageError, "be resolved"),
+        ("CURL error [6]=Could not resolve hostname error_info={reason=", StorageError, "cannot be resolved"),
+        (f"{HIERARCHY} Fail to get a new connection: x. Could not resolve hostname", StorageError, "be resolved"),
+        (f"{HIERARCHY} Fail to get a new connection: x. SSL connect error", StorageError, "TLS connection"),
+        (f"{HIERARCHY} Fail to get a new connection: x. Could not connect", StorageError, "does not answer"),
+        ("curlCode: 35, SSL connect error; Details: TLS connect error: error:0A00010B", StorageError, "TLS connection"),
+        ("curlCode: 60, SSL peer certificate or SSH remote key was not OK", StorageError, "TLS connection"),
+        ("CURL error [35]=SSL connect error error_info={reason=", StorageError, "TLS connection"),
         (f"{AZURE} {'x' * 400} AuthorizationPermissionMismatch {'y' * 400}", AccessDeniedError, "denies access"),
-        (f"Check for Hierarchical Namespace support on {AZURE} 403", AccessDeniedError, "hierarchical namespace"),
+        (f"{HIERARCHY} 403", AccessDeniedError, "hierarchical namespace"),
         ("Unable to load libhdfs: libhdfs.so: cannot open", StorageError, "libhdfs"),
         ("something else altogether", StorageError, "cannot be read"),
     ],

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import pickle
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.errors import (
     AccessDeniedError,
     CorruptStateError,
@@ -245,6 +248,22 @@ def test_an_endpoint_where_nobody_listens(proxy: FaultyProxy) -> None:
     with pytest.raises(StorageError, match="does not answer") as raised:
         Snapshot.open(of(proxy, "/x", **HASTY, maxAttempts=2))
     assert "endpoint" in raised.value.facts["remedy"]
+
+
+def test_an_endpoint_without_tls_or_address(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line says which of both it is, whatever the credentials."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "never-shown-to-anybody")
+    for endpoint, message in (
+        (proxy.endpoint.replace("http:", "https:"), "the TLS connection to the storage fails"),
+        (f"http://{'x' * 64}.invalid", "the host name of the storage cannot be resolved"),  # no DNS has such a label
+    ):
+        told = io.StringIO()
+        options = ["--storage-option", f"endpoint={endpoint}", "--storage-option", "maxAttempts=1"]
+        with redirect_stderr(told):
+            assert main(["ls", "s3://bucket/x", *options]) == 2
+        assert message in told.getvalue()
+        assert "to do: check the" in told.getvalue()
+        assert "never-shown" not in told.getvalue()
 
 
 def test_a_file_that_vanishes_while_it_is_read(proxy: FaultyProxy, store: int) -> None:
