@@ -79,12 +79,17 @@ def fill(file: Any, buffer: Any, path: str, start: int) -> None:
     while done < len(target):
         count = file.readinto(target[done:])
         if not count:
-            raise CorruptStateError(
-                "the file is truncated",
-                path=path,
-                offset=start + done,
-                expected=f"{len(target) - done} more bytes",
-                found="the end of the file",
-                remedy="copy the file from its origin again",
-            )
+            raise truncated(path, start + done, f"{len(target) - done} more bytes")
         done += count
+
+
+def truncated(path: str, offset: int, expected: str, found: str = "the end of the file") -> CorruptStateError:
+    """Return the error for a file that ends too early."""
+    return CorruptStateError(
+        "the file is truncated",
+        path=path,
+        offset=offset,
+        expected=expected,
+        found=found,
+        remedy="copy the file from its origin again",
+    )

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from pyspark_savepoint.formats.errors import CorruptStateError, FileReplacedError
+from pyspark_savepoint.formats.errors import FileReplacedError
+from pyspark_savepoint.formats.io.local_input import truncated
 from pyspark_savepoint.formats.io.remote_errors import CLIENT_ERRORS, storage_error
 
 #: A smaller request takes as long.
@@ -79,14 +80,7 @@ def _read_part(file: Any, path: str, start: int, size: int) -> bytes:
         except CLIENT_ERRORS as error:
             raise storage_error(error, path) from None
         if not data:
-            raise CorruptStateError(
-                "the file is truncated",
-                path=path,
-                offset=start + done,
-                expected=f"{size - done} more bytes",
-                found="the end of the file",
-                remedy="copy the file from its origin again",
-            )
+            raise truncated(path, start + done, f"{size - done} more bytes")
         parts.append(data)
         done += len(data)
     return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -115,14 +109,7 @@ class RemoteInputFile:
         target = memoryview(buffer).cast("B")
         stop = start + len(target)
         if stop > self.size:
-            raise CorruptStateError(
-                "the file is truncated",
-                path=self.path,
-                offset=start,
-                expected=f"{len(target)} bytes",
-                found=f"{self.size} bytes in all",
-                remedy="copy the file from its origin again",
-            )
+            raise truncated(self.path, start, f"{len(target)} bytes", f"{self.size} bytes in all")
         goes_on = start == self._last
         if not goes_on:
             self._ahead = MIN_READ

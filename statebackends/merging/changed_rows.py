@@ -20,7 +20,7 @@ from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, conc
 from pyspark_savepoint.statebackends.merging.key_numbers import KeyNumbers
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
 from pyspark_savepoint.statebackends.merging.paired_chunks import Division, nothing, paired_chunks, total
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, with_columns
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets
 from pyspark_savepoint.statebackends.tables.entry_diff import EntryDiff
 from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
@@ -46,10 +46,7 @@ class ChangedRows:
 
     def select(self, columns: Sequence[str]) -> ChangedRows:
         """Return this table restricted to some columns."""
-        chosen = object.__new__(ChangedRows)
-        chosen.__dict__.update(self.__dict__)
-        chosen.schema = choose_columns(self.schema, columns)
-        return chosen
+        return with_columns(self, columns)
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return one partition per share of the key groups."""

@@ -27,6 +27,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
 )
 from pyspark_savepoint.formats.serializers.kryo.objects.model import FieldKey
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.statebackends.migration.value_program import varint
 
 #: Returns the object at a position, and the position behind it.
 ReadObject = Callable[[bytes, int], tuple[KryoObject | None, int]]
@@ -177,22 +178,11 @@ def _enum(name: str) -> ReadObject:
 
 
 def _string(data: bytes, at: int) -> tuple[KryoObject | None, int]:
-    length, at = _varint(data, at)
+    length, at = varint(data, at)
     if length == 0:
         return None, at
     units = bytearray()
     for _ in range(length - 1):
-        unit, at = _varint(data, at)
+        unit, at = varint(data, at)
         units += unit.to_bytes(2, "little")
     return KryoObject(STRING, units.decode("utf-16-le", "surrogatepass")), at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, at
-        shift += 7

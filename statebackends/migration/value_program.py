@@ -285,7 +285,8 @@ def bounded_count(data: bytes, p: int) -> int:
     return count
 
 
-def _varint(data: bytes, p: int) -> tuple[int, int]:
+def varint(data: bytes, p: int) -> tuple[int, int]:
+    """Return a number of seven bits per byte, the least significant first, and the position behind it."""
     number = shift = 0
     while True:
         byte = data[p]
@@ -299,7 +300,7 @@ def _varint(data: bytes, p: int) -> tuple[int, int]:
 
 
 def _string(data: bytes, p: int, extra: int) -> int:
-    length, p = _varint(data, p)
+    length, p = varint(data, p)
     units = length - extra
     if units <= 0:
         return p
@@ -389,7 +390,7 @@ def _masked_repeat(part: SkipNode) -> SkipNode:
 def _avro_blocks(parts: list[SkipNode]) -> SkipNode:
     def avro_blocks(value: _Value, p: int) -> int:
         while True:
-            count, p = _varint(value.data, p)
+            count, p = varint(value.data, p)
             if count == 0:
                 return p
             if count > len(value.data):
@@ -402,7 +403,7 @@ def _avro_blocks(parts: list[SkipNode]) -> SkipNode:
 
 
 def _varint_block(data: bytes, p: int) -> int:
-    size, p = _varint(data, p)
+    size, p = varint(data, p)
     return p + size
 
 

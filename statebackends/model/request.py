@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -172,6 +173,13 @@ class Table(Protocol):
         """Return the partitions; ``parallelism`` is the number of execution vertices that restore the state."""
 
 
+class _Columnar(Protocol):
+    schema: pa.Schema
+
+
+C = TypeVar("C", bound=_Columnar)
+
+
 def choose_states(known: Sequence[str], wanted: tuple[str, ...] | None, what: str, operator: str) -> list[str]:
     """Return the known names that are wanted; raise StateNotFoundError with the nearest name for an unknown one."""
     if wanted is None:
@@ -186,6 +194,13 @@ def choose_states(known: Sequence[str], wanted: tuple[str, ...] | None, what: st
                 else "load the path without options to see what the snapshot has",
             )
     return [name for name in known if name in wanted]
+
+
+def with_columns(table: C, columns: Sequence[str]) -> C:
+    """Return a copy of a table, restricted to some columns."""
+    chosen = copy(table)
+    chosen.schema = choose_columns(table.schema, columns)
+    return chosen
 
 
 def choose_columns(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:

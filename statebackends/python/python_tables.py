@@ -21,7 +21,7 @@ from pyspark_savepoint.statebackends.model.request import (
     Table,
     TablePartition,
     TableRequest,
-    choose_columns,
+    with_columns,
 )
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, repeat_index
 from pyspark_savepoint.statebackends.python.pickled_keys import decode_keys
@@ -207,9 +207,7 @@ class PythonTable:
 
     def select(self, columns: Sequence[str]) -> PythonTable:
         """Return this table restricted to some columns."""
-        chosen = object.__new__(PythonTable)
-        chosen.__dict__.update(self.__dict__)
-        chosen.schema = choose_columns(self.schema, columns)
+        chosen = with_columns(self, columns)
         chosen.conversion = replace(self.conversion, schema=chosen.schema)
         needed = chosen.conversion.needed(columns, self.inner.schema.names)
         chosen.inner = self.inner.select(needed)
@@ -299,10 +297,7 @@ class PythonFlatTable:
 
     def select(self, columns: Sequence[str]) -> PythonFlatTable:
         """Return this table restricted to some columns."""
-        chosen = object.__new__(PythonFlatTable)
-        chosen.__dict__.update(self.__dict__)
-        chosen.schema = choose_columns(self.schema, columns)
-        return chosen
+        return with_columns(self, columns)
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return those of the table with one row per key."""

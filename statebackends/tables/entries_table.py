@@ -34,7 +34,7 @@ from pyspark_savepoint.statebackends.model.entry_bytes import (
     EntryReader,
     is_timer,
 )
-from pyspark_savepoint.statebackends.model.request import EntriesRequest, TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.model.request import EntriesRequest, TablePartition, TableRequest, with_columns
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, meets, vertices
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -58,10 +58,7 @@ class EntriesTable:
 
     def select(self, columns: Sequence[str]) -> EntriesTable:
         """Return this table restricted to some columns."""
-        chosen = object.__new__(EntriesTable)
-        chosen.__dict__.update(self.__dict__)
-        chosen.schema = choose_columns(self.schema, columns)
-        return chosen
+        return with_columns(self, columns)
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return one partition per execution vertex that has state to read."""

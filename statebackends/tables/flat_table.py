@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, with_columns
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, StateColumn
 from pyspark_savepoint.statebackends.model.unify_types import conform
 from pyspark_savepoint.statebackends.sources.keyed_plan import vertices
@@ -93,10 +93,7 @@ class FlatTable:
 
     def select(self, columns: Sequence[str]) -> FlatTable:
         """Return this table restricted to some columns."""
-        chosen = object.__new__(FlatTable)
-        chosen.__dict__.update(self.__dict__)
-        chosen.schema = choose_columns(self.schema, columns)
-        return chosen
+        return with_columns(self, columns)
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return one partition per execution vertex that has state to read."""

@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, S
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, with_columns
 from pyspark_savepoint.statebackends.model.rows import RowsOfBlock, rows_of
 from pyspark_savepoint.statebackends.model.state_column import (
     LAST_ACCESS,
@@ -186,10 +186,7 @@ class KeyedTable:
 
     def select(self, columns: Sequence[str]) -> KeyedTable:
         """Return this table restricted to some columns."""
-        chosen = object.__new__(KeyedTable)
-        chosen.__dict__.update(self.__dict__)
-        chosen.schema = choose_columns(self.schema, columns)
-        return chosen
+        return with_columns(self, columns)
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return one partition per execution vertex that has state to read."""

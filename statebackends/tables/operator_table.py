@@ -32,7 +32,7 @@ from pyspark_savepoint.formats.operator.operator_stream import OperatorStream, P
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import decode_elements, locate
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns, choose_states
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_states, with_columns
 from pyspark_savepoint.statebackends.model.unify_types import conform, unify
 from pyspark_savepoint.statebackends.sources.assignment import repartition_state
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -107,10 +107,7 @@ class OperatorTable:
 
     def select(self, columns: Sequence[str]) -> OperatorTable:
         """Return this table restricted to some columns."""
-        chosen = object.__new__(OperatorTable)
-        chosen.__dict__.update(self.__dict__)
-        chosen.schema = choose_columns(self.schema, columns)
-        return chosen
+        return with_columns(self, columns)
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return the partitions: one per vertex for list state, equal shares for union state, one for broadcast state.

@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, binary_colum
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import skip_rows
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns, choose_states
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_states, with_columns
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue, timer_queues
 from pyspark_savepoint.statebackends.model.unify_types import conform, unify
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
@@ -93,10 +93,7 @@ class TimersTable:
 
     def select(self, columns: Sequence[str]) -> TimersTable:
         """Return this table restricted to some columns."""
-        chosen = object.__new__(TimersTable)
-        chosen.__dict__.update(self.__dict__)
-        chosen.schema = choose_columns(self.schema, columns)
-        return chosen
+        return with_columns(self, columns)
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return one partition per execution vertex that has timers to read."""

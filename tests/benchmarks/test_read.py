@@ -17,7 +17,6 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ import pytest
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from tests.benchmarks.data import UID, write_savepoint
+from tests.benchmarks.measure import best
 
 KEYS = int(os.environ.get("BENCH_KEYS", "200000"))
 CASES = [("long", True), ("long", False), ("string", True), ("string", False)]
@@ -37,16 +37,6 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     kind, ordered = request.param
     name = f"{kind}-{'sorted' if ordered else 'shuffled'}"
     return name, write_savepoint(tmp_path_factory.mktemp("bench") / name, kind, KEYS, ordered=ordered)
-
-
-def best(work: Callable[[], Any], times: int = 3) -> float:
-    """Seconds of the quickest of some runs."""
-    seconds = []
-    for _ in range(times):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
 
 
 def read_all(path: Path, parallelism: int = 2) -> int:

@@ -19,10 +19,9 @@ import struct
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +34,7 @@ from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.model.sort import RowSorter
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
 from pyspark_savepoint.statebackends.writing.rows.keyed_sink import ColumnSink
+from tests.benchmarks.measure import best
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,16 +119,6 @@ def write_in_plain_python(rows: pa.RecordBatch) -> int:
                 ]
         size += len(b"".join(out))
     return size
-
-
-def best(work: Callable[[], Any], times: int = 3) -> float:
-    """Seconds of the quickest of some runs."""
-    seconds = []
-    for _ in range(times):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
 
 
 @KINDS

@@ -15,6 +15,18 @@ from tests.oracle.flink import run
 
 Job = dict[str, Any]
 
+ORDER = "POJO<evolve.Order>(id LONG, name STRING, total DOUBLE)"
+#: An operator with operator state only.
+PLAIN: Job = {
+    "uid": "plain",
+    "operatorStates": {
+        "list": {"kind": "LIST", "type": "STRING"},
+        "union": {"kind": "UNION", "type": "LONG"},
+        "rates": {"kind": "BROADCAST", "key": "STRING", "type": "DOUBLE"},
+        "orders": {"kind": "LIST", "type": ORDER},
+    },
+}
+
 #: Of other types the fields are Objects: serializers are those that are declared.
 JAVA_TYPES = {
     "LONG": "long",

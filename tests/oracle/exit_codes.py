@@ -26,13 +26,12 @@ from pathlib import Path
 from typing import Any
 
 from pyspark_savepoint.command_line.main import main as command
-from tests.oracle.evolution import Job, described, evolve
+from tests.oracle.evolution import ORDER, PLAIN, Job, described, evolve
 
 RESTORES, FAILS, UNKNOWN = 0, 1, 3
 PAIRS = ("1.20.5-1.20.5", "1.20.5-2.3.0", "2.3.0-2.3.0")
 BACKENDS = ("hashmap", "rocksdb")
 
-ORDER = "POJO<evolve.Order>(id LONG, name STRING, total DOUBLE)"
 COLOR = "ENUM<evolve.Color>(RED, GREEN, BLUE)"
 CART = f"POJO<evolve.Cart>(color {COLOR}, first {ORDER}, size INT)"
 KEYED: Job = {
@@ -58,15 +57,6 @@ KEYED: Job = {
         "price": "BIG_DECIMAL",
     },
     "operatorStates": {"seen": {"kind": "LIST", "type": "LONG"}},
-}
-PLAIN: Job = {
-    "uid": "plain",
-    "operatorStates": {
-        "list": {"kind": "LIST", "type": "STRING"},
-        "union": {"kind": "UNION", "type": "LONG"},
-        "rates": {"kind": "BROADCAST", "key": "STRING", "type": "DOUBLE"},
-        "orders": {"kind": "LIST", "type": ORDER},
-    },
 }
 BASE: Job = {"parallelism": 2, "operators": [KEYED, PLAIN]}
 #: Operators that have nothing but keys of other types.

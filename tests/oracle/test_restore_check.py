@@ -20,11 +20,10 @@ from pyspark_savepoint.statebackends.jobs.restore.job_reader import describe_job
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import check_restore
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck, Verdict
 from tests.oracle.conftest import failing_in_one_line
-from tests.oracle.evolution import Job, described, evolve
+from tests.oracle.evolution import ORDER, PLAIN, Job, described, evolve
 
 pytestmark = pytest.mark.flink
 
-ORDER = "POJO<evolve.Order>(id LONG, name STRING, total DOUBLE)"
 WITH_NOTE = "POJO<evolve.Order>(id LONG, name STRING, note STRING, total DOUBLE)"
 WITHOUT_TOTAL = "POJO<evolve.Order>(id LONG, name STRING)"
 OTHER_TOTAL = "POJO<evolve.Order>(id LONG, name STRING, total LONG)"
@@ -43,15 +42,6 @@ KEYED: Job = {
         "history": {"kind": "LIST", "type": ORDER},
         "latest": {"kind": "MAP", "key": "STRING", "type": ORDER},
         "pair": "TUPLE<INT, STRING>",
-    },
-}
-PLAIN: Job = {
-    "uid": "plain",
-    "operatorStates": {
-        "list": {"kind": "LIST", "type": "STRING"},
-        "union": {"kind": "UNION", "type": "LONG"},
-        "rates": {"kind": "BROADCAST", "key": "STRING", "type": "DOUBLE"},
-        "orders": {"kind": "LIST", "type": ORDER},
     },
 }
 BASE: Job = {"parallelism": 2, "operators": [KEYED, PLAIN]}

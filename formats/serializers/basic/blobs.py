@@ -68,8 +68,29 @@ def block_sizes(column: pa.Array) -> Longs:
 
 @register(*BLOCKS)
 @dataclass(frozen=True)
-class BytesSerializer(SimpleSerializer):
-    """Serializer of a length and that many bytes."""
+class BlockSerializer(SimpleSerializer):
+    """Base class of serializers of a length and that many bytes."""
+
+    def layout(self, layout: Layout) -> int:
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.BLOCK, 1)
+
+    def _blocks(self, at: Cursors) -> pa.Array:
+        return read_blocks(at, bounded_counts(self, "bytes", at, lambda room: room))
+
+    def sizes(self, column: pa.Array) -> Longs:
+        refuse_nulls(column, self.flink_type)
+        return block_sizes(column) + 4
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        write_numbers(block_sizes(column).astype(np.int32), at)
+        write_blocks(column, at)
+
+
+@dataclass(frozen=True)
+class BytesSerializer(BlockSerializer):
+    """Serializer of byte arrays."""
 
     @property
     def flink_type(self) -> str:
@@ -83,22 +104,9 @@ class BytesSerializer(SimpleSerializer):
     def _pickled(self, options: DecodeOptions) -> bool:
         return options.pickle and self.snapshot_class == BYTES
 
-    def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
-
-        return layout.add(skip.BLOCK, 1)
-
     def decode(self, at: Cursors) -> pa.Array:
-        column = read_blocks(at, bounded_counts(self, "bytes", at, lambda room: room))
+        column = self._blocks(at)
         return decode_pyflink(column) if self._pickled(at.options) else column
-
-    def sizes(self, column: pa.Array) -> Longs:
-        refuse_nulls(column, self.flink_type)
-        return block_sizes(column) + 4
-
-    def encode(self, column: pa.Array, at: Cursors) -> None:
-        write_numbers(block_sizes(column).astype(np.int32), at)
-        write_blocks(column, at)
 
     def java_hash(self, column: pa.Array) -> Ints:
         """Return ``Arrays.hashCode`` of a byte[], for byte arrays in rows."""

@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.formats.pickle_walker import decode_pickled_or_binary
-from pyspark_savepoint.formats.serializers.basic.blobs import block_sizes, read_blocks, write_blocks
+from pyspark_savepoint.formats.serializers.basic.blobs import BlockSerializer
 from pyspark_savepoint.formats.serializers.basic.calendar import (
     MAX_DAYS,
     MIN_DAYS,
@@ -38,11 +38,9 @@ from pyspark_savepoint.formats.serializers.basic.calendar import (
     refuse_beyond,
     timestamps,
 )
-from pyspark_savepoint.formats.serializers.basic.elements import bounded_counts
 from pyspark_savepoint.formats.serializers.basic.fixed_width import FixedWidthSerializer
-from pyspark_savepoint.formats.serializers.basic.primitives import SimpleSerializer, read_numbers, write_numbers
+from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls, refuse_where
-from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.variant import VARIANT
 
 CODERS = "pyflink.fn_execution.coders."
@@ -52,28 +50,7 @@ MILLIS_PER_DAY = 86_400_000
 
 
 @dataclass(frozen=True)
-class _Block(SimpleSerializer):
-    """Serializer of a length and that many bytes."""
-
-    def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
-
-        return layout.add(skip.BLOCK, 1)
-
-    def _blocks(self, at: Cursors) -> pa.Array:
-        return read_blocks(at, bounded_counts(self, "bytes", at, lambda room: room))
-
-    def sizes(self, column: pa.Array) -> Longs:
-        refuse_nulls(column, self.flink_type)
-        return block_sizes(column) + 4
-
-    def encode(self, column: pa.Array, at: Cursors) -> None:
-        write_numbers(block_sizes(column).astype(np.int32), at)
-        write_blocks(column, at)
-
-
-@dataclass(frozen=True)
-class StringCoder(_Block):
+class StringCoder(BlockSerializer):
     """Serializer of STRING and CHAR."""
 
     flink_type: ClassVar[str] = "STRING"
@@ -221,7 +198,7 @@ class TimestampCoder(FixedWidthSerializer):
 
 
 @dataclass(frozen=True)
-class PickledCoder(_Block):
+class PickledCoder(BlockSerializer):
     """Serializer of PICKLED: VARIANT, where the pickle is data (``formats/pickle_walker.py``), else its bytes in one.
 
     Pickles are not written: a VARIANT does not tell a tuple from a list, or which class an object has.

@@ -29,6 +29,15 @@ def base(stem: str) -> TypeSerializer:
     return simple(f"{BASE}{stem}Serializer${stem.rsplit('.', 1)[-1]}SerializerSnapshot")
 
 
+def read_and_written_again(snapshot: bytes) -> TypeSerializer:
+    """Read a snapshot, and check that it is written byte for byte."""
+    serializer = read_serializer(snapshot)
+    again = DataOutputView()
+    write_enveloped(serializer, again)
+    assert again.getvalue() == snapshot
+    return serializer
+
+
 def decode(serializer: TypeSerializer, *values: bytes, **options: Any) -> pa.Array:
     """A column from one value a row, each read to its last byte."""
     at = Cursors.over(values, options=DecodeOptions(**options))

@@ -10,10 +10,17 @@ import pytest
 
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError, ValueRangeError
-from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.enums import ENUM
 from pyspark_savepoint.formats.serializers.registry import read_serializer
-from tests.formats.serializers.codec_checks import check_column, check_corpus, check_value, decode, encode
+from tests.formats.serializers.codec_checks import (
+    check_column,
+    check_corpus,
+    check_value,
+    decode,
+    encode,
+    read_and_written_again,
+)
 
 SCALA = "org.apache.flink.api.scala.typeutils.ScalaEnumSerializerSnapshot"
 # Flink's own bytes for enum W$Color {RED, GREEN, BLUE}.
@@ -43,11 +50,7 @@ def _read(snapshot: str, enum_class: str, constants: list[tuple[str, int | None]
         view.write_utf(name)
         if number is not None:
             view.write_i32(number)
-    serializer = read_serializer(view.getvalue())
-    again = DataOutputView()
-    write_enveloped(serializer, again)
-    assert again.getvalue() == view.getvalue()
-    return serializer
+    return read_and_written_again(view.getvalue())
 
 
 def test_values_of_real_flink(corpus: Path) -> None:

@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.kryo.serializer import Frame, KryoSerializer, OpaqueKryoSerializer
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 from pyspark_savepoint.formats.variant import VARIANT
-from tests.formats.serializers.codec_checks import base
+from tests.formats.serializers.codec_checks import base, read_and_written_again
 
 SNAPSHOT = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
 FILE = Path(__file__).parent / "kryo_values.tsv"
@@ -56,11 +56,7 @@ def kryo(type_class: str, *registrations: Frame, **defaults: tuple[Frame, ...]) 
     frames = (registration(type_class), *registrations)
     view = DataOutputView()
     write_enveloped(KryoSerializer(SNAPSHOT, 2, type_class, frames, **defaults), view)
-    serializer = read_serializer(view.getvalue())
-    again = DataOutputView()
-    write_enveloped(serializer, again)
-    assert again.getvalue() == view.getvalue()
-    return serializer
+    return read_and_written_again(view.getvalue())
 
 
 def plain(value: Any) -> Any:

@@ -16,7 +16,14 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_env
 from pyspark_savepoint.formats.serializers.layout import decode_elements
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 from pyspark_savepoint.formats.serializers.runtime.generic import COPYABLE, RUNTIME, WRITABLE
-from tests.formats.serializers.codec_checks import check_column, check_prefixes, check_value, decode, simple
+from tests.formats.serializers.codec_checks import (
+    check_column,
+    check_prefixes,
+    check_value,
+    decode,
+    read_and_written_again,
+    simple,
+)
 
 VALUE = f"{RUNTIME}ValueSerializer$ValueSerializerSnapshot"
 JAVA = "org.apache.flink.runtime.state.JavaSerializer$JavaSerializerSnapshot"
@@ -28,11 +35,7 @@ def generic(snapshot: str, type_class: str) -> TypeSerializer:
     view.write_utf(snapshot)
     view.write_i32(2)
     view.write_utf(type_class)
-    serializer = read_serializer(view.getvalue())
-    again = DataOutputView()
-    write_enveloped(serializer, again)
-    assert again.getvalue() == view.getvalue()
-    return serializer
+    return read_and_written_again(view.getvalue())
 
 
 @pytest.mark.parametrize(
