@@ -202,9 +202,6 @@ class DataOutputView:
     def write_u8(self, value: int) -> None:
         self.buffer += struct.pack(">B", value)
 
-    def write_i8(self, value: int) -> None:
-        self.buffer += struct.pack(">b", value)
-
     def write_u16(self, value: int) -> None:
         """Write an unsigned short, big-endian."""
         self.buffer += struct.pack(">H", value)

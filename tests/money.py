@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from cloudpickle import register_pickle_by_value
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+
+# Workers have no such module to import: its class travels whole, as that of a notebook does.
+register_pickle_by_value(sys.modules[__name__])
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ UNSORTED, UNKNOWN_TYPE, TOO_SMALL = -1, -2, -2
 
 SHIFT7, LOW7 = np.int64(7), np.int64(0x7F)
 BYTE, LOW32 = np.uint64(0xFF), np.uint64(0xFFFFFFFF)
-ONE, FOUR, EIGHT = np.uint64(1), np.uint64(4), np.uint64(8)
+EIGHT = np.uint64(8)
 
 
 def _crc_tables() -> Any:

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader
 from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
-from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource
 
 WINDOW = 16 << 20
-PLAIN = DecodeOptions(timestamps="raw", decimals="string")
-
-
-def elements_of(opened: OpenOperator, meta: StateMetaInfoSnapshot) -> Iterator[tuple[bytes, int]]:
-    """Yield the elements of a state in all streams that register it like this: bytes, and number of elements."""
-    for source, header in zip(opened.streams, opened.stream_headers, strict=True):
-        if meta in header.states:
-            yield from elements_in(source, header, meta.name)
 
 
 def elements_in(source: OperatorSource, header: OperatorBackendHeader, name: str) -> Iterator[tuple[bytes, int]]:
-    """Yield the elements of a state in one stream."""
+    """Yield the elements of a state in one stream: bytes, and number of elements."""
     offsets = sorted(source.offsets(name))
     if not offsets:
         return

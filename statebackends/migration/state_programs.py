@@ -9,7 +9,7 @@ operator list, union      the elements        broadcast    key and value of ever
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
@@ -223,8 +223,3 @@ class ElementProgram:
 def _length(size: int) -> bytes:
     """Return a length behind a variable key or namespace: base 256, lowest digit first."""
     return size.to_bytes(max(1, (size.bit_length() + 7) // 8), "little")
-
-
-def migrated(meta: StateMetaInfoSnapshot, roles: Mapping[str, Target]) -> StateMetaInfoSnapshot:
-    """Return a registration with the serializers of the new release."""
-    return replace(meta, serializers={role: roles[role].serializer for role in meta.serializers})

@@ -18,8 +18,6 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.serializers.composite.row import ROW_KIND, ROW_KINDS
 
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
 
 def _refuse(value: Any, kind: pa.DataType, where: str) -> OptionError:
     return OptionError(f"{where} cannot be a value of {kind}", found=repr(value)[:200], expected=str(kind))

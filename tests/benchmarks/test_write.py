@@ -29,6 +29,7 @@ import pytest
 
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_group_for_hash
+from pyspark_savepoint.source.distribution import key_by
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.model.sort import RowSorter
@@ -231,8 +232,6 @@ def peak_of_workers() -> int:
 def test_spark_writes(
     kind: str, laid_out: bool, tuned: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from pyspark_savepoint.source.distribution import key_by
-
     path = tmp_path / "savepoint"
 
     def work() -> None:

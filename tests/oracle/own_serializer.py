@@ -17,8 +17,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloudpickle import register_pickle_by_value
-
 import pyspark_savepoint
 from pyspark_savepoint import (
     KeyedStateBootstrapFunction,
@@ -28,7 +26,6 @@ from pyspark_savepoint import (
     Savepoint,
     ValueStateDescriptor,
 )
-from tests import money
 from tests.money import MoneySerializer
 from tests.oracle.flink import BACKENDS, PATIENCE, FlinkError, run
 
@@ -137,7 +134,6 @@ def main() -> int:
     parser.add_argument("versions", nargs="+")
     parser.add_argument("--keep", type=Path, help="a folder for the savepoints that Flink writes")
     args = parser.parse_args()
-    register_pickle_by_value(money)
     spark = session()
     with tempfile.TemporaryDirectory(prefix="savepoint-own-serializer-") as name:
         folder = Path(name)

@@ -66,7 +66,6 @@ def block_sizes(column: pa.Array) -> Longs:
     return np.diff(binary_parts(column)[0])
 
 
-@register(*BLOCKS)
 @dataclass(frozen=True)
 class BlockSerializer(SimpleSerializer):
     """Base class of serializers of a length and that many bytes."""
@@ -88,6 +87,7 @@ class BlockSerializer(SimpleSerializer):
         write_blocks(column, at)
 
 
+@register(*BLOCKS)
 @dataclass(frozen=True)
 class BytesSerializer(BlockSerializer):
     """Serializer of byte arrays."""

@@ -123,9 +123,6 @@ class GlobalWindow(NamedTuple):
         return cls()
 
 
-Window = TimeWindow | GlobalWindow
-
-
 class WindowAssigner(ABC):
     """Base class of window assigners, which choose the windows of each element.
 

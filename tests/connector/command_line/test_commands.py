@@ -17,6 +17,9 @@ import pyspark_savepoint
 from pyspark_savepoint.command_line.arguments import COMMANDS, markdown
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.kernels import _jit
+from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
+from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.connector.command_line.conftest import Run
 from tests.script import run_script
 
@@ -214,10 +217,6 @@ def test_relocated_files_are_found_where_they_are(run: Run, shop: Path, tmp_path
 
 
 def absolute_paths(metadata: Path) -> set[str]:
-    from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
-    from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
-    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-
     operators = Snapshot.open(str(metadata)).operators
     return {one.path for operator in operators for one in streams_of(operator) if isinstance(one, FileStateHandle)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,6 @@ from pyspark_savepoint import (
     ValueStateDescriptor,
 )
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError, UserFunctionError
-from tests import money
-from tests.connector.savepoint import test_given_serializers
 from tests.money import MoneySerializer
 
 if TYPE_CHECKING:
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 # Workers have no such module to import: its classes travel whole, as those of a notebook do.
-register_pickle_by_value(test_given_serializers)
-register_pickle_by_value(money)
+register_pickle_by_value(sys.modules[__name__])
 SNAPSHOT = "com.shop.MoneySerializer$MoneySerializerSnapshot"
 
 

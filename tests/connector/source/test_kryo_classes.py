@@ -13,8 +13,10 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import VariantVal
 
 import pyspark_savepoint
+from pyspark_savepoint import Savepoint
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,
@@ -60,7 +62,6 @@ def order(number: int) -> dict[str, Any]:
 
 def shown(value: Any) -> Any:
     """An order of a table, with the lines' values as JSON."""
-    from pyspark.sql.types import VariantVal
 
     def text(each: dict[str, bytes]) -> str:
         return VariantVal(each["value"], each["metadata"]).toJson()
@@ -133,8 +134,6 @@ def test_mistakes(job: str, options: dict[str, Any], problem: str) -> None:
 
 def test_columns_are_written_back(spark: SparkSession, job: str, tmp_path: Path) -> None:
     """With all else byte for byte; what a column does not show is refused before anything is written."""
-    from pyspark_savepoint import Savepoint
-
     sp = Savepoint.load(spark, job, kryo_types=WORDS)
     paid = "named_struct('cents', money.cents + 1, 'cur', money.cur) AS money"
     rows = sp.keyed_state("kryo", timestamps="truncate").selectExpr("key", paid, "uuid")
@@ -164,8 +163,6 @@ def test_a_new_savepoint_is_of_a_release_that_is_named(job: str, tmp_path: Path)
 
 
 def test_a_created_savepoint_is_of_a_release_that_is_named(spark: SparkSession, job: str, tmp_path: Path) -> None:
-    from pyspark_savepoint import Savepoint
-
     rows = spark.createDataFrame([(1, "9d4c8b0e-2f5e-4a55-8a3c-0b8f6f0c1d2e")], "key long, uuid string")
     made = Savepoint.create(spark).with_operator("kryo", rows, key="key", types_from=f"{job}#kryo")
     with pytest.raises(OptionError, match="Flink 2 has Kryo 5"):

@@ -14,11 +14,13 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.classic.dataframe import DataFrame as Classic
 
 import pyspark_savepoint
 from pyspark_savepoint import key_by
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.metadata.key_groups import operator_index_for_key_group
+from pyspark_savepoint.formats.java import string_hash
+from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash, operator_index_for_key_group
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.source.distribution import hashed_to, layout_of, spark_hash
 from tests.connector.comparing import assert_same_rows
@@ -133,9 +135,6 @@ def test_key_by_puts_every_key_where_flink_will_own_it(spark: SparkSession, key:
 
 
 def expected_key_group(key: Any, max_parallelism: int) -> int:
-    from pyspark_savepoint.formats.java import string_hash
-    from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
-
     if isinstance(key, bool):
         return key_group_for_hash(1231 if key else 1237, max_parallelism)
     if isinstance(key, str):
@@ -178,8 +177,6 @@ def test_a_laid_out_dataframe_is_written_by_its_tasks(
 def test_without_repartition_by_id_hashes_are_found_that_go_there(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pyspark.sql.classic.dataframe import DataFrame as Classic
-
     assert spark.range(5).selectExpr("hash(CAST(id AS INT)) AS h").collect() == [
         (spark_hash(value),) for value in range(5)
     ]

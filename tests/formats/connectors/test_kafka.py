@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, read_element, write_element
-from pyspark_savepoint.formats.connectors.kafka import KAFKA_ENUMERATOR, KAFKA_SPLITS, NONE, KafkaPartition, KafkaSplit
+from pyspark_savepoint.formats.connectors.kafka import (
+    KAFKA_ENUMERATOR,
+    KAFKA_SPLITS,
+    NONE,
+    KafkaEnumerator,
+    KafkaPartition,
+    KafkaSplit,
+)
 from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 
@@ -138,6 +145,4 @@ def test_an_unknown_connector_is_answered_with_the_nearest() -> None:
 
 
 def _enumerator(*partitions: KafkaPartition) -> Any:
-    from pyspark_savepoint.formats.connectors.kafka import KafkaEnumerator
-
     return KafkaEnumerator(partitions)

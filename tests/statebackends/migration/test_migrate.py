@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pyspark_savepoint.formats.errors import OptionError, StateExistsError, Unsu
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import migration_of
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, plan_migration
-from pyspark_savepoint.statebackends.migration.operator_elements import elements_of
+from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.value_scan import entries_of
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from tests.conftest import CORPUS
@@ -53,7 +54,9 @@ def content(savepoint: Snapshot) -> dict[Any, Any]:
                 found[state] = plan.meta, dict(entries_of(operator, state))
         for plan in operator.operator_plans:
             if plan.ref.state != SOURCE_STATE:
-                found[plan.ref.state] = plan.meta, sorted(elements_of(operator.opened, plan.meta))
+                streams = zip(operator.opened.streams, operator.opened.stream_headers, strict=True)
+                elements = (elements_in(*each, plan.meta.name) for each in streams if plan.meta in each[1].states)
+                found[plan.ref.state] = plan.meta, sorted(chain.from_iterable(elements))
     return found
 
 

@@ -25,6 +25,8 @@ from pyspark_savepoint.statebackends.model.state_column import (
     unit_serializers,
     value_type_of,
 )
+from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSpec, KeyedSplit
+from pyspark_savepoint.statebackends.tables.keyed_table import KeyedPartition
 from tests.statebackends.keyed_models import INT, LIST, LONG, MAP, STRING, Model, basic, one, registered, write
 
 OPTIONS = DecodeOptions()
@@ -104,9 +106,6 @@ def test_raw_maps_are_the_same_in_both_formats() -> None:
 
 
 def _raw_rows(written: Any) -> list[dict[bytes, bytes | None]]:
-    from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSpec, KeyedSplit
-    from pyspark_savepoint.statebackends.tables.keyed_table import KeyedPartition
-
     schema = pa.schema([("by_name", pa.map_(pa.binary(), pa.binary()))])
     spec = KeyedSpec(("by_name",), False, frozenset(["by_name"]), OPTIONS, 1000, 1 << 20)
     split = KeyedSplit((written.source,), tuple(written.source.key_group_range))

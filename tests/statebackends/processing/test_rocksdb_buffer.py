@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from rocksdict import ReadOptions
 
 from pyspark_savepoint.statebackends.processing.backends import rocksdb_buffer
 from pyspark_savepoint.statebackends.processing.backends.rocksdb import buffered, open_database
@@ -16,8 +17,6 @@ KEYS = [b"key %d" % number for number in range(40)]
 
 @pytest.mark.parametrize("most", [1, 3000, 1 << 20])
 def test_answers_are_those_of_a_dictionary(most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rocksdict import ReadOptions
-
     monkeypatch.setattr(rocksdb_buffer, "MOST_BEHIND", most)
     database, model, chosen = buffered(open_database(str(tmp_path))), dict[bytes, bytes](), random.Random(most)
     ahead = Ahead(database)

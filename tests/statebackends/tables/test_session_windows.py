@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,6 @@ def test_bytes_of_windows_are_those_of_the_session(ops: LocalSavepoint) -> None:
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("memory", ["1m", "64m"])
 def test_every_backend_has_the_sessions_of_the_job(corpus: Path, name: str, memory: str) -> None:
-    import json
-
     folder = corpus / "lab" / name
     (operator,) = [
         o for o in json.loads((folder / "expected.json").read_text())["operators"] if o.get("uid") == "window-session"

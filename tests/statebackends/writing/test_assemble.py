@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import shutil
 import threading
@@ -26,6 +27,7 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     ValueRangeError,
 )
+from pyspark_savepoint.formats.io.outputs import LocalOutputFile
 from pyspark_savepoint.formats.metadata.key_groups import (
     key_group_for_hash,
     operator_index_for_key_group,
@@ -255,8 +257,6 @@ def test_no_rows_are_an_operator_without_entries(tmp_path: Path) -> None:
 
 
 def test_messages_are_small(tmp_path: Path) -> None:
-    import pickle
-
     partitions = by_subtask(accounts(range(2000)), 32768, 2)
     outputs = write(tmp_path / "sp", [*partitions, accounts(range(2000, 2100))], layout=(32768, 2))
     # An offset and a number of entries for each of the key groups, over all messages.
@@ -644,8 +644,6 @@ def test_of_two_writers_one_wins(tmp_path: Path) -> None:
 
 def test_a_file_that_does_not_hold_what_was_written_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that loses a byte: the file is read back before anything is published."""
-    from pyspark_savepoint.formats.io.outputs import LocalOutputFile
-
     close = LocalOutputFile.close
 
     def losing(self: LocalOutputFile) -> None:

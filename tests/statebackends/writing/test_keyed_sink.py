@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import DuplicateKeyError, ValueRangeError
 from pyspark_savepoint.formats.io.byte_source import InlineLocation
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
@@ -138,8 +139,6 @@ def by_hand(descriptor: KeyedDescriptor, model: Model) -> tuple[bytes, tuple[int
 
 
 def head_of(header: KeyedBackendHeader) -> bytes:
-    from pyspark_savepoint.formats.data_view import DataOutputView
-
     view = DataOutputView()
     header.write(view)
     return view.getvalue()

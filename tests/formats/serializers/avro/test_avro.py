@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableState
 from pyspark_savepoint.formats.serializers.avro.serializer import AvroSerializer, OpaqueAvroSerializer
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer
+from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 from tests.formats.serializers.codec_checks import (
     check_column,
@@ -190,8 +191,6 @@ def test_a_record_inside_itself_is_opaque_and_delimited() -> None:
         serializer.decode(Cursors.over([bytes(9)]))
     leaf = bytes(4) + bytes(4) + b"\0"
     value = bytes(4) + b"\0\0\0\1" + leaf + b"\2" + leaf + leaf + b"\0"
-    from pyspark_savepoint.formats.serializers.layout import skip_rows
-
     at = Cursors.over([value + b"rest"])
     skip_rows(serializer, at)
     assert at.position[0] == len(value)

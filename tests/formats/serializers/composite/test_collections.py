@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
     SortedMapSerializer,
 )
 from pyspark_savepoint.formats.serializers.composite.pojo import Member, PojoSerializer
+from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from tests.formats.serializers.codec_checks import base, check_column, check_corpus, check_value, decode, encode, simple
 from tests.formats.serializers.composite_zoo import check_zoo, values_of
@@ -179,8 +180,6 @@ def test_counts_of_rows_that_share_an_end_are_checked_together() -> None:
 
 
 def test_elements_of_no_bytes_are_bounded() -> None:
-    from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
-
     serializer = ListSerializer.of(TupleSerializer("TupleSerializerSnapshot", 3, 2, (), "Tuple0"))
     check_value(serializer, bytes.fromhex("00000003"), [{}, {}, {}])
     for data in ([b"\x7f\xff\xff\xff"], [b"\0\x0f\xff\xff"] * 2):
