@@ -10,7 +10,8 @@ Flink: ``FullSnapshotAsyncWriter``, ``FullSnapshotRestoreOperation``.
 
 A sorted key group larger than memory is read twice (``sorted_windows``, or ``sorted_merge`` with maps). The first pass
 finds the range of each state's run and checks that it is sorted; the second reads all runs in parallel, each through
-its own window, and merges them. Unsorted key groups are joined through local disk.
+its own window, and merges them. Unsorted ones are divided by the hash of their keys (``partitioned_rows``), and with
+maps joined by the tables above, in both cases through local disk if they do not fit into memory.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pyspark_savepoint.formats.keyed.composite_key import constant_width, is_map
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent, read_extent, whole_content
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows, runs_of
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.keyed.partitioned_rows import PartitionedStates
 from pyspark_savepoint.formats.keyed.sorted_merge import merge_sorted
 from pyspark_savepoint.formats.keyed.sorted_windows import RowSpans, SortedStates
 
@@ -115,7 +117,8 @@ class CanonicalKeyedStream:
             if extent.size <= limit:
                 yield self._complete(extents, selected, namespaced, rows)
                 continue
-            joined = self._joined(extent, selected, namespaced) if rows and extent.size <= WHOLE * limit else None
+            fits = rows and self._sorted and extent.size <= WHOLE * limit
+            joined = self._joined(extent, selected, namespaced) if fits else None
             if joined is not None:
                 yield joined
                 continue
@@ -123,6 +126,7 @@ class CanonicalKeyedStream:
             merged: Iterator[KeyedBlock | SortedRows] | None = None
             if rows:
                 merged = self._by_windows(extent, *wanted) if self._sorted else None
+                merged = merged or self._by_parts(extent, *wanted)
             elif join:
                 merged = merge_large_key_group(self, extent, wanted)
             yield from merged or self._partial(extent, *wanted)
@@ -205,7 +209,10 @@ class CanonicalKeyedStream:
         return self._block(buffer, origin, frames, extents, bounds, selected, namespaced, complete=True)
 
     def _joined(self, extent: Extent, selected: set[int], namespaced: bool) -> SortedRows | None:
-        """Return the rows of a key group larger than a window; None if it has errors, or rows take too much memory."""
+        """Return the rows of a sorted key group larger than a window.
+
+        Return None if it is not sorted, has errors, or rows take too much memory.
+        """
         buffer, ends, origin = self._content([extent])
         most = len(buffer) * SPANS_PER_BYTE
         return self._merge(buffer, origin, [extent], ends, sorted(selected), namespaced, most)
@@ -222,6 +229,18 @@ class CanonicalKeyedStream:
             return None
         pieces = sorted_states.rows(content, ranges)
         return (self._rows(buffer, self._origin(0), columns, tail, [extent], rows) for buffer, rows in pieces)
+
+    def _by_parts(
+        self, extent: Extent, selected: set[int], namespaced: bool, block_bytes: int
+    ) -> Iterator[SortedRows] | None:
+        """Return the rows of a large key group that is not sorted, piece by piece; None if it has errors."""
+        content, columns, tail = self.content_of(extent), sorted(selected), self._tail(selected)
+        states, compared = len(self.header.states), 0 if namespaced else tail
+        parted = PartitionedStates(columns, states, self.prefix, compared, block_bytes, WHOLE * block_bytes)
+        if not parted.divide(content, extent, extent.size * (4 if self.header.compressed else 1)):
+            return None
+        origin = self._origin(extent.start)
+        return (self._rows(buffer, origin, columns, tail, [extent], rows) for buffer, rows in parted.rows(origin))
 
     def _frames(self, size: int) -> FrameSpans:
         """Return output arrays for the entries of ``size`` bytes."""
@@ -273,7 +292,7 @@ class CanonicalKeyedStream:
         for chosen in found:
             before = rows.count
             column = np.array([place[state] for state in chosen[:, walk.STATE].tolist()], np.int64)
-            after = self._join(buffer, chosen, column, 0 if namespaced else tail, rows)
+            after = self._join(buffer, chosen, column, 0 if namespaced else tail, rows, hashed=most is None)
             if after < 0:
                 return None
             for missing in place.keys() - set(chosen[:, walk.STATE].tolist()):
@@ -292,8 +311,11 @@ class CanonicalKeyedStream:
             rows.key_start[:n], composite_end - tail, composite_end, rows.value_start[:, :n], rows.value_end[:, :n],
         )  # fmt: skip
 
-    def _join(self, buffer: Bytes, runs: Any, column: Longs, tail: int, rows: RowSpans) -> int:
-        """Append the rows of one key group; return the total number of rows, or -1 on error."""
+    def _join(self, buffer: Bytes, runs: Any, column: Longs, tail: int, rows: RowSpans, *, hashed: bool) -> int:
+        """Append the rows of one key group; return the total number of rows, or -1 on error.
+
+        Only if ``hashed``, states that are not sorted are joined with a hash table.
+        """
         from pyspark_savepoint.formats.kernels import hashing, walk
 
         spans = rows.arrays
@@ -304,7 +326,7 @@ class CanonicalKeyedStream:
             after = walk.merge_runs(buffer, start.copy(), stop, whole, column, self.prefix, tail, rows.count, *spans)
             # If a writer did not sort one key group, it will not have sorted the next.
             self._sorted = after >= 0
-        if after < 0:
+        if after < 0 and hashed:
             entries = int(runs[:, walk.COUNT].sum())
             table = np.empty(1 << (2 * entries).bit_length(), np.int32)
             secret = hashing.SECRET
