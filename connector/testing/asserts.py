@@ -7,11 +7,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-import pyarrow as pa
-
 from pyspark_savepoint.formats.errors import OptionError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from pyspark_savepoint.local.local_savepoint import LocalSavepoint
     from pyspark_savepoint.options.keywords import TableOptions
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
@@ -219,6 +219,8 @@ def _hashable(key: Any) -> Any:
 
 def _typed(key: Any, kind: pa.DataType) -> Any:
     """Return an expected key as rows have it; raise OptionError if it is of another type than the keys."""
+    import pyarrow as pa
+
     try:
         return _hashable(pa.array([_nested(key, kind)], kind)[0].as_py())
     except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError) as error:
@@ -232,6 +234,8 @@ def _typed(key: Any, kind: pa.DataType) -> Any:
 
 def _nested(key: Any, kind: pa.DataType) -> Any:
     """Return a key with tuples of fields as dictionaries; raise ValueError for another number of fields."""
+    import pyarrow as pa
+
     if not pa.types.is_struct(kind) or not isinstance(key, tuple):
         return key
     return {field.name: _nested(part, field.type) for field, part in zip(kind, key, strict=True)}
