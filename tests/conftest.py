@@ -54,12 +54,13 @@ LEFT_OUT = pytest.StashKey[dict[str, int]]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark slow tests, before ``-m`` chooses."""
+    """Mark slow tests, before ``-m`` chooses; begin with the notebooks, for which one process would wait at the end."""
     here = Path(__file__).parent
     for item in items:
         path = item.path.relative_to(here)
         if any(path.is_relative_to(slow) for slow in SLOW):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: item.path.name != "test_notebooks.py")
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
