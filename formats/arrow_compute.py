@@ -1,6 +1,6 @@
-"""Functions of ``pyarrow.compute``, which is imported with the first of them.
+"""Functions of ``pyarrow.compute``, which is imported when the first of them is used.
 
-Its import takes longer than that of most of this package, and listings call none of its functions.
+Importing it takes longer than importing most of this package, and listing a snapshot needs none of its functions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cursors: one position per row in one buffer, the interface between bytes and Arrow columns.
 
-A serializer decodes a *column*: it reads one value at every cursor and leaves each cursor behind its value. So a
-tuple decodes field 0 of all rows, which leaves every cursor at field 1, and so on: no interpreter per row. Writing
+A serializer decodes a *column*: it reads one value at every cursor and moves each cursor past its value. So a tuple
+decodes field 0 of all rows, which moves every cursor to field 1, and so on: nothing is interpreted per row. Writing
 reverses this: compute the sizes of all rows, allocate one buffer, then fill in the columns one after the other.
 """
 
@@ -51,7 +51,7 @@ class DecodeOptions:
     internal: bool = True
 
     def undecoded(self) -> DecodeOptions:
-        """Return options that find where values end, and do not fail on values that no column can hold."""
+        """Return options for locating the ends of values, which also accept values that no column can hold."""
         if self.timestamps == "raw" and self.decimals == "string":
             return self
         return replace(self, timestamps="raw", decimals="string")

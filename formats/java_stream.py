@@ -100,14 +100,14 @@ class JavaObject:
 
 
 def skip_java_object(view: DataInputView) -> bytes:
-    """Return the raw bytes of one stream with exactly one object, and leave the view behind it."""
+    """Return the raw bytes of one stream with exactly one object, and move the view past it."""
     start = view.position
     parse_java_object(view)
     return bytes(view.data[start : view.position])
 
 
 def parse_java_object(view: DataInputView) -> JavaValue:
-    """Return the object of one stream with exactly one object as plain records, and leave the view behind it."""
+    """Return the object of one stream with exactly one object as plain records, and move the view past it."""
     view.read_constant(STREAM_HEADER - (1 << 32), "the header of a Java object stream")
     value: JavaValue = _Parser(view).run()
     return value

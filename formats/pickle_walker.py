@@ -1,4 +1,4 @@
-"""Decoder for PyFlink's pickled values as data: it walks the opcodes and never unpickles.
+"""Decoder for PyFlink's pickled values as data: it interprets the opcodes and never unpickles.
 
 A pickle is a program: opcodes push values on a stack, collect the values above a mark, and store values in a memo.
 The opcodes that build None, booleans, numbers, strings, bytes, tuples, lists, dicts and sets give these values, of
@@ -7,9 +7,9 @@ OBJ) give a description of the call (``pickled_objects.py``), so nothing is ever
 extensions, which are defined outside of the pickle, raise an error.
 
 Tuples and sets become arrays; a dict becomes an object, or an array of ``{"key", "value"}`` if a key is not a string.
-datetime, date and Decimal become TIMESTAMP (or TIMESTAMP_NTZ), DATE and DECIMAL; a time a text, a timedelta its seconds
-as DECIMAL, a UUID a text. Other objects become ``{"__class": "module.Name", field: value, ...}``, with ``__args`` where
-a class is called with arguments (namedtuples and enums).
+datetime, date and Decimal become TIMESTAMP (or TIMESTAMP_NTZ), DATE and DECIMAL; a time or UUID becomes a text, a
+timedelta its seconds as DECIMAL. Other objects become ``{"__class": "module.Name", field: value, ...}``, with
+``__args`` where a class is called with arguments (namedtuples and enums).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MAX_PROTOCOL = 5
 PROTO = b"\x80"
 #: Largest integer, in bytes.
 MAX_NUMBER = 4096
-#: Elements that conversions of a value may touch: some, and more for each byte.
+#: Elements that conversions of a value may touch: a base, and more for each byte.
 FREE_WORK, WORK_PER_BYTE = 1 << 12, 4
 #: Longest name of a class, in characters.
 MAX_NAME = 1024
@@ -103,7 +103,7 @@ def _unframed(data: bytes) -> Any:
 
 
 def decode_pickled_or_binary(column: pa.Array) -> pa.Array:
-    """Convert a column of pickles to variants; what is no pickle, or no variant, becomes BINARY in a variant."""
+    """Convert a column of pickles to variants; a value that is not a pickle, or not a variant, becomes BINARY in it."""
     rows = []
     for data in column.to_pylist():
         try:
@@ -116,7 +116,7 @@ def decode_pickled_or_binary(column: pa.Array) -> pa.Array:
 
 
 def is_pickle(data: bytes) -> bool:
-    """Return whether bytes are a pickle of protocol 2 or later, to the last one."""
+    """Return whether all bytes together are one pickle of protocol 2 or later."""
     if data[:1] != PROTO:
         return False
     try:
@@ -278,7 +278,7 @@ class _Walker:
     def recall(self, index: int) -> Any:
         """Return a value of the memo."""
         if index not in self.memo:
-            self.fail("a value that was remembered", index)
+            self.fail("a value in the memo", index)
         return self.memo[index]
 
 

@@ -1,9 +1,9 @@
 """Objects of pickles as data: the calls in a pickle and their arguments, without calling anything.
 
-A pickle names classes and functions and calls them. :data:`CONSTRUCTORS` reads the calls of a fixed list of
-constructors of Python's own types (datetime, decimal, uuid, collections, ...) as the values that they stand for. Every
-other call becomes an :class:`Instance`: the name of what is called, its arguments, and its state. Nothing is imported
-or called by a name in a pickle.
+A pickle names classes and functions and calls them. :data:`CONSTRUCTORS` is a fixed list of constructors of Python's
+own types (datetime, decimal, uuid, collections, ...), whose calls become the values that they create. Every other call
+becomes an :class:`Instance`: the name of what is called, its arguments, and its state. Nothing is imported or called by
+a name in a pickle.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Instance:
     entries: PickledDict = field(default_factory=PickledDict)
 
     def parts(self) -> Any:
-        """Return the value that the object stands for, or a dict of its class, fields and elements."""
+        """Return the value of a subclass of a plain type, or a dict of the object's class, fields and elements."""
         fields, rest = _fields(self.state)
         name = str(self.called) if isinstance(self.called, Global) else self.called
         if name == "uuid.UUID" and isinstance(fields.get("int"), int) and 0 <= fields["int"] < 1 << 128:
@@ -96,7 +96,7 @@ class Zone:
 
 
 def _fields(state: Any) -> tuple[dict[str, Any], Any]:
-    """Return the attributes of an object's state, and a state of another form."""
+    """Return the attributes in an object's state, and the part of the state that is not a dict of attributes."""
     if isinstance(state, PickledDict) and all(isinstance(key, str) for key, _ in state.items):
         return dict(state.items), None
     if (
@@ -120,7 +120,7 @@ def size_of(value: Any) -> int:
 
 
 def call(called: Any, arguments: Any) -> Any:
-    """Return what a call gives; raise WrongArgumentsError for arguments that a known constructor does not have."""
+    """Return the result of a call; raise WrongArgumentsError if a known constructor does not accept the arguments."""
     if not isinstance(arguments, tuple):
         raise WrongArgumentsError("the arguments of a call are not a tuple")
     known = CONSTRUCTORS.get(str(called)) if isinstance(called, Global) else None
@@ -249,7 +249,7 @@ def _default_dict(_: Any = None, items: Any = ()) -> PickledDict:
 
 
 def _reconstructor(kind: Any, _base: Any, value: Any) -> Instance:
-    """Return an object of protocols 0 and 1; ``value`` is what it is as an object of its base class."""
+    """Return an object of protocols 0 and 1; ``value`` is its value as an object of its base class."""
     return Instance(kind, value if isinstance(value, tuple) else () if value is None else (value,))
 
 

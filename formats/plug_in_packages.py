@@ -1,4 +1,4 @@
-"""Entry points by which installed packages plug something in; they are looked up once, as that takes milliseconds."""
+"""Entry points of installed packages that extend this one; looked up once, because that takes milliseconds."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def variant_array(values: Sequence[Any], source: int) -> pa.Array:
             pair = None if value is None else encode_variant(value)
             room -= sum(map(len, pair or ()))
             if room < 0:
-                raise VariantError(f"variants of a batch are at most {MAX_GROWTH} times what they were made of")
+                raise VariantError(f"the variants of a batch are more than {MAX_GROWTH} times as large as their source")
         except VariantError as error:
             error.add_note(f"row {row}")
             raise

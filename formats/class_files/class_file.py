@@ -1,8 +1,8 @@
-"""Parser of one compiled class (Java Virtual Machine Specification, chapter 4), with the content of Java's reflection.
+"""Parser of one compiled class (Java Virtual Machine Specification, chapter 4): what Java's reflection would return.
 
     file       := u4 CAFEBABE  u2 minor  u2 major  u2 n  constant[n - 1]  u2 flags  u2 this  u2 super
                   u2 n  u2 interface[n]  u2 n  member[n] fields  u2 n  member[n] methods  u2 n  attribute[n]
-    constant   := u1 tag, and by tag: 1 utf8 (u2 length, modified UTF-8); 3 4 number (u4); 5 6 (u8, takes two places);
+    constant   := u1 tag, and by tag: 1 utf8 (u2 length, modified UTF-8); 3 4 number (u4); 5 6 (u8, takes two indices);
                   7 class, 8 string, 16 19 20 (u2); 9 10 11 12 17 18 (u2 u2); 15 (u1 u2)
     member     := u2 flags  u2 name  u2 descriptor  u2 n  attribute[n]
     attribute  := u2 name  u4 length  bytes
@@ -190,7 +190,7 @@ def parse_class(data: bytes, path: str | None = None) -> JavaClass:
 
 
 class _ClassFile:
-    """A parser of one file, from its beginning to its end."""
+    """Parser of one class file."""
 
     def __init__(self, view: DataInputView) -> None:
         self.view = view
@@ -263,7 +263,7 @@ class _ClassFile:
         if known is not None:
             return known
         if index not in self.spans:
-            self.view.fail("the number of a text constant", index)
+            self.view.fail("the index of a text constant", index)
         start, size = self.spans[index]
         try:
             found = decode_modified_utf8(bytes(self.view.data[start : start + size]))
@@ -287,7 +287,7 @@ class _ClassFile:
         """Return the name of a class constant in the form of ``Class.getName``."""
         tag, text = self.references.get(index, (0, 0))
         if tag != CLASS:
-            self.view.fail("the number of a class constant", index)
+            self.view.fail("the index of a class constant", index)
         return self.once(text, _dotted)
 
     def once(self, index: int, parse: Callable[[str], T]) -> T:

@@ -118,7 +118,7 @@ class _Seekable(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._info.size}[whence]
         if start + offset < 0:
-            raise ValueError("a place before the beginning of the file")
+            raise ValueError("the position is before the beginning of the file")
         self._position = start + offset
         return self._position
 

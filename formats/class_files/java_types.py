@@ -176,7 +176,7 @@ def parse_method_signature(text: str) -> MethodSignature:
 
 
 class _Parser:
-    """A parser of one signature, from its beginning to its end."""
+    """Parser of one signature."""
 
     def __init__(self, text: str) -> None:
         self.text = text

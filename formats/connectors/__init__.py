@@ -9,10 +9,13 @@ How to add a kind, in a module of its own:
    unless elements are not ``i32 n {i32 version, blob}``, the columns, ``decode``, ``encode``, ``rows``.
 3. Raise ValueError or ``view.fail`` for bytes that the connector never writes: an unknown version, a count or marker
    out of range. Trailing bytes and bytes that are written back differently are refused by ``ConnectorKind.read``.
-4. An entry in ``registry.KINDS``, where the order is that of recognition; ``by_content=False`` if only option
-   ``connector`` may choose it. A source and its coordinator are two kinds of one name.
+4. An entry in ``registry.KINDS``, which are tried in this order; ``by_content=False`` if only option ``connector`` may
+   choose it. A source and its coordinator are two kinds with the same name.
 
 If the bytes are a sequence of numbers, texts, lists and optional values, parts of ``layouts`` describe them once for
-reading and writing. Committables of a sink need ``committer.committer_kind`` alone. Kinds of other packages come
-through an entry point (``plug_ins``).
+reading and writing. For the committables of a sink, ``committer.committer_kind`` is enough. Other packages provide
+kinds through an entry point (``plug_ins``).
+
+"Layout from source code" in a module means that the layout follows the connector's source code, and that no file of a
+real job was available to check it.
 """

@@ -1,4 +1,4 @@
-"""Flink CDC: splits of the snapshot phase and of the stream phase that follows it; from source.
+"""Flink CDC: splits of the snapshot phase and of the stream phase that follows it (layout from source code).
 
     split    := i32 1  [base 4 on: bool catalogFirst]  utf table  utf splitId  utf keyType  utf start  utf end
                        Offset high  schemas                                                                 a snapshot
@@ -10,9 +10,9 @@
     schemas  := i32 n {[base 4 on: bool catalogFirst]  utf table  blob JSON (MySQL 1: utf)}[n]
     Offset   := bool [blob JSON]     MySQL 1: bool [utf file  i64 position]
 
-MySQL has versions of its own (1, 3, 4), the others share a base (3 to 6). MySQL 1 lacks ``totalFinished``. ``start``
-and ``end`` of a snapshot, and ``offsetFactory``, are hex digits of a Java object stream, which is kept. Enumerators,
-which begin with the version of their splits, are shown as bytes. Connector: ``MySqlSplitSerializer``,
+MySQL has its own versions (1, 3, 4), the other connectors share a base (3 to 6). MySQL 1 lacks ``totalFinished``.
+``start`` and ``end`` of a snapshot, and ``offsetFactory``, are hex digits of a Java object stream, which are kept.
+Enumerators, which begin with the version of their splits, are shown as bytes. Connector: ``MySqlSplitSerializer``,
 ``SourceSplitSerializer``, ``FinishedSnapshotSplitInfo``.
 """
 
@@ -56,16 +56,16 @@ SNAPSHOT, STREAM = 1, 2
 #: Versions of enumerators.
 MYSQL_ENUMERATORS, BASE_ENUMERATORS = range(1, 6), range(1, 9)
 WORDS = {SNAPSHOT: "snapshot", STREAM: "stream"}
-#: The ids of the one split of the stream phase.
+#: The id of the only split of the stream phase.
 MYSQL_STREAM, BASE_STREAM = "binlog-split", "stream-split"
-#: Fields of an offset, one of which each offset of MySQL has.
+#: Every offset of MySQL has at least one of these fields.
 MYSQL_FIELDS = frozenset({"file", "gtids", "kind"})
-#: Texts in JSON, such as a resume token of MongoDB, which is JSON itself; a text without an end takes the rest.
+#: Strings in JSON, such as MongoDB's resume token, which is JSON itself; an unclosed string takes the rest.
 STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+"?')
 
 
 class JsonText:
-    """UTF-8 that fills its part and is a flat JSON object."""
+    """A flat JSON object in UTF-8, which takes all bytes that are left."""
 
     def read(self, view: DataInputView, what: str) -> str:
         text = Text().read(view, what)
@@ -93,7 +93,7 @@ OFFSET: Codec = Optional(Sized(JsonText()))
 
 
 class LastFlag:
-    """A flag at the end, which the oldest release of the version does not write: None."""
+    """A flag at the end; None where it is missing, because the oldest release with this version does not write it."""
 
     def read(self, view: DataInputView, what: str) -> bool | None:
         return view.read_bool(what) if view.remaining else None
@@ -105,12 +105,15 @@ class LastFlag:
 
 def _split(
     offset: Codec,
-    behind: Mapping[str, Codec],
+    tail: Mapping[str, Codec],
     catalog: Mapping[str, Codec] = MappingProxyType({}),
     factory: Mapping[str, Codec] = MappingProxyType({}),
     schema: Codec = Sized(Text()),  # noqa: B008
 ) -> Codec:
-    """Return the splits of a version; ``catalog`` stands before tables, and behind finished splits."""
+    """Return the layout of splits; ``tail`` ends a split of the stream phase.
+
+    ``catalog`` precedes tables and follows finished splits.
+    """
     schemas = CountedList(Record(**catalog, table=UTF, schema=schema))
     finished = Record(table=UTF, split_id=UTF, start=UTF, end=UTF, **factory, high=offset, **catalog)
     return Variants(
@@ -125,7 +128,7 @@ def _split(
                 ending=offset,
                 finished=CountedList(finished),
                 schemas=schemas,
-                **behind,
+                **tail,
             ),
         },
         "kind",

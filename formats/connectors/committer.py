@@ -64,7 +64,7 @@ class VersionedList:
 
 
 class BytesList:
-    """List of payloads of the connector's own, in any version."""
+    """List of payloads of the connector, in any version, kept as bytes."""
 
     def read(self, view: DataInputView, what: str) -> dict[str, Any]:
         version = view.read_i32(f"the version of {what}")
@@ -90,7 +90,7 @@ CHECKPOINTS = VersionedList(
         1: Record(checkpoint=I64, number_of_subtasks=I32, subtasks=SUBTASKS),
     }
 )
-#: By the version of the payload.
+#: Layouts by the version of the payload.
 COMMITTER: Mapping[int, Codec] = MappingProxyType(
     {
         1: Record(_magic=U32.only(MAGIC), committables=BytesList()),
@@ -128,7 +128,7 @@ def write_committer(version: int, value: Row, out: DataOutputView) -> None:
 
 
 def requests(value: Row) -> Iterator[tuple[Row, Row]]:
-    """Yield the committables of a committer, each with what all of its checkpoint's subtask have in common."""
+    """Yield the committables of a committer, each with the values that it shares with others of its subtask."""
     frame = value["committer"]
     for checkpoint in frame.get("checkpoints", {}).get("items", ()):
         for subtask in checkpoint["subtasks"]["items"]:
@@ -144,7 +144,7 @@ def requests(value: Row) -> Iterator[tuple[Row, Row]]:
 
 @dataclass(frozen=True)
 class Committables:
-    """State of a committer, and the content of each committable: ``found`` has these in the order of the bytes."""
+    """State of a committer, and the content of each committable: ``found`` has them in the order of the bytes."""
 
     frame: Row
     found: tuple[tuple[Row, Any], ...]
@@ -164,7 +164,7 @@ def committer_kind(
     by_content: bool = True,
     doubt: str | None = None,
 ) -> ConnectorKind[Committables]:
-    """Return the kind of committers of a sink, by the versions of its committables; None: all, as bytes."""
+    """Return the kind of a sink's committers; ``committables`` are layouts by version, or None to keep all as bytes."""
 
     def decode(version: int, view: DataInputView) -> Committables:
         frame = read_committer(version, view)
@@ -177,7 +177,7 @@ def committer_kind(
                 value = reader(committables, f"a committable of {name}")(own, inner)
                 inner.expect_end(f"a committable of {name}")
                 if encoded(committables[own], value) != payload:
-                    raise ValueError("a committable has other bytes than its sink writes")
+                    raise ValueError("the bytes of a committable are not those that its sink writes")
             found.append(({**common, "committable_version": own}, value))
         return Committables(frame, tuple(found))
 
@@ -215,16 +215,16 @@ def _payloads(value: Row) -> Iterator[tuple[Row, int, bytes]]:
 
 
 def with_changed(value: Row, positions: Collection[int], status: str | None) -> Row:
-    """Return the state of a committer with another status of some committables, or without them (None).
+    """Return the state of a committer with a new status for some committables, or without them if it is None.
 
-    A committable that is removed is no longer expected: Flink waits for as many as were announced.
+    Removed committables are also subtracted from the number of expected ones, because Flink waits for all of these.
     """
     frame = value["committer"]
     numbers = count()
     if "committables" in frame:
         kept = [payload for payload in frame["committables"]["items"] if next(numbers) not in positions]
         if status is not None and positions:
-            raise ValueError("committers of sinks of version 1 record no status")
+            raise ValueError("committers of version 1 sinks have no status")
         return {**value, "committer": {"committables": {**frame["committables"], "items": kept}}}
 
     def changed(requests: Row) -> Row:

@@ -7,7 +7,7 @@
                     i32 n { utf cluster  i64 retained until  blob Kafka enumerator }                 version 3 only
     offsets      := nothing (version 1), or twice bool [blob Java object], which stay bytes
 
-Flink: ``DynamicKafkaSourceSplitSerializer``, ``DynamicKafkaSourceEnumStateSerializer`` (not tried with real files).
+Layout from source code. Flink: ``DynamicKafkaSourceSplitSerializer``, ``DynamicKafkaSourceEnumStateSerializer``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SPLIT_VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class DynamicKafkaSplit:
-    """A Kafka split of a cluster; ``retained_until``: the time to which it stays without its cluster."""
+    """A Kafka split of a cluster; ``retained_until`` is the time until which it is kept if the cluster is removed."""
 
     cluster: str
     split: KafkaSplit
@@ -61,7 +61,7 @@ class DynamicKafkaSplit:
             if self.retained_until is not None:
                 out.write_i64(self.retained_until)
         elif self.retained_until is not None:
-            raise ValueError("version 1 has no splits that are retained")
+            raise ValueError("version 1 cannot hold retained splits")
         out.write_i32(SPLIT_VERSION)
         self.split.write(out)
 
@@ -144,7 +144,7 @@ class DynamicKafkaEnumerator:
             for known in self.retained:
                 _write_enumerator(self.kafka_version, known, out)
         elif self.retained:
-            raise ValueError("only version 3 has clusters that are retained")
+            raise ValueError("only version 3 can hold retained clusters")
 
     def rows(self) -> Iterator[Row]:
         """Yield a row for each topic of a stream in a cluster, then for each partition of a cluster."""
@@ -180,7 +180,7 @@ def _write_cluster(version: int, known: ClusterOfStream, out: DataOutputView) ->
         out.write_utf(topic)
     out.write_utf(known.servers)
     if (version >= 2) != (known.initializers is not None):
-        raise ValueError("initializers of offsets came with version 2")
+        raise ValueError("versions 2 and later need initializers of offsets, version 1 cannot hold them")
     for initializer in known.initializers or ():
         out.write_bool(initializer is not None)
         if initializer is not None:

@@ -2,7 +2,7 @@
 
     bucket      := u32 1E764B79  i32 version  blob bucketId  utf bucketPath  i64 created
                    bool [i32 version  blob InProgress]                           version 3: FileSink since 1.15
-                   i32 version  i32 n {i64 checkpoint  i32 k  blob Pending[k]}[n]    version 2: behind that
+                   i32 version  i32 n {i64 checkpoint  i32 k  blob Pending[k]}[n]    pending files, last in version 2
     committable := u32 1E765C80  [version 2: utf bucketId]  bool [i32 version  blob Pending]
                    bool [i32 version  blob InProgress]  [version 2: bool [utf compacted file]]
     InProgress  := u32 B3A4073D  [version 2: bool [utf path]]  i32 version  blob Recoverable
@@ -17,7 +17,7 @@
 Version 1 of a bucket has recoverables in place of ``InProgress`` and ``Pending``. Recoverables of other file systems
 are kept as bytes. Flink: ``FileWriterBucketStateSerializer``, ``BucketStateSerializer``,
 ``FileSinkCommittableSerializer``, ``OutputStreamBasedPartFileWriter``. Local files were written by Flink 1.20 and 2.3;
-Hadoop and S3 follow from source.
+the layouts of Hadoop and S3 follow the source code.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def bucket_rows(value: Row) -> Iterator[Row]:
 
 
 def _bucket_id(value: Row) -> str:
-    """Return the id as text: of Flink's own serializer the text itself, of other ones the bytes as hex digits."""
+    """Return the id as text: as it is if Flink's own serializer wrote it, else its bytes as hex digits."""
     view = DataInputView(value["data"])
     try:
         if value["version"] == 1 and LE_I32.read(view, "the length of a bucket id") == view.remaining:
@@ -218,7 +218,7 @@ def _file(value: Row) -> Row:
     found = {"target": file.get("target"), "temp": file.get("temp"), "size": value.get("size")}
     length = file.get("length")
     if file["magic"] == S3:
-        # Damaged lengths may have no sum that is a length.
+        # The sum of damaged lengths may be too large for a long.
         length = max(-MAX_LONG, min(file["bytes_in_parts"] + file["incomplete_length"], MAX_LONG))
     return {**found, "length": length}
 
@@ -231,7 +231,7 @@ FILE_COLUMNS = columns(
     length=pa.int64(),
     size=pa.int64(),
 )
-#: Of a compactor: committables whose files will be compacted, and those that are passed on.
+#: State of a compactor: committables whose files will be compacted, and those that are passed on unchanged.
 REMAINING_STATE, COUNTER_STATE = "remaining_requests_raw_state", "max-part-counter"
 REMAINING: Mapping[int, Codec] = MappingProxyType(
     {

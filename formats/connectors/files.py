@@ -7,8 +7,8 @@
     enumerator := le32 DEADBEEF  le32 split version  le32 splits  le32 paths                         version 1
                   { le32 n split }[splits]  { le32 n utf8 }[paths]
 
-Ids have ten digits. A position is a byte of the file (-1: the split's start) and the number of records behind it that
-were read; none: the split has not been started. ``paths`` are those already found by a continuous source.
+Ids have ten digits. A position is a byte of the file (-1: the split's start) and the number of records read after it;
+without a position, the split has not been started. ``paths`` are those that a continuous source has already found.
 Flink: ``FileSourceSplitSerializer``, ``PendingSplitsCheckpointSerializer``.
 """
 
@@ -34,7 +34,7 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 
 MAGIC = 0xDEADBEEF
 NO_OFFSET, NO_PORT = -1, -1
-#: Before the byte behind which records are counted, in a position as text.
+#: In a position as text: what precedes the byte from which records are counted.
 BYTE = "from byte "
 ID_DIGITS = 10
 SPLIT_VERSION = 1
@@ -67,7 +67,7 @@ class FilePath:
 
     @classmethod
     def parse(cls, text: str) -> FilePath:
-        """Return the parts of a URI; a path without scheme is one of local files, as Flink has it.
+        """Return the parts of a URI; a path without scheme is a local one, as in Flink.
 
         >>> str(FilePath.parse("hdfs://node:9000/in/a.txt")), str(FilePath.parse("/in/a.txt"))
         ('hdfs://node:9000/in/a.txt', 'file:/in/a.txt')
@@ -79,7 +79,7 @@ class FilePath:
         return cls(scheme or "file", user, host, int(port) if port else NO_PORT, path, None, None)
 
     def write(self, out: DataOutputView) -> None:
-        """Write the path, after a byte for not null."""
+        """Write a byte for not null, then the path."""
         out.write_bool(True)
         for part in (self.scheme, self.user, self.host):
             _write_part(part, out)
@@ -101,7 +101,7 @@ class FilePath:
 
 @dataclass(frozen=True, slots=True)
 class FileSplit:
-    """A part of a file; ``position`` is the byte (or NO_OFFSET) and the records behind it that were read."""
+    """A part of a file; ``position`` is a byte (or NO_OFFSET) and the number of records read after it."""
 
     split_id: str
     path: FilePath | None
@@ -171,7 +171,7 @@ class FileSplit:
 
 @dataclass(frozen=True, slots=True)
 class PendingSplits:
-    """State of the enumerator: splits that no reader has, and paths that it has processed."""
+    """State of the enumerator: splits that are not assigned to a reader, and paths that it has processed."""
 
     splits: tuple[FileSplit, ...] = ()
     processed: tuple[str, ...] = ()
@@ -185,7 +185,7 @@ class PendingSplits:
         if magic != MAGIC or split_version != SPLIT_VERSION:
             view.fail("DEADBEEF and splits of version 1", f"{magic:X} and {split_version}")
         if splits < 0 or paths < 0 or splits + paths > view.remaining // LITTLE.size:
-            view.fail("numbers of splits and paths that there is room for", f"{splits} and {paths}")
+            view.fail("numbers of splits and paths that fit into the remaining bytes", f"{splits} and {paths}")
         found = []
         for _ in range(splits):
             inner = _read_sized(view, "a split")

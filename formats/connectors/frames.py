@@ -43,7 +43,7 @@ def write_element(payload: Payload) -> bytes:
 
 
 def read_versioned(view: DataInputView) -> Payload:
-    """Read a version and the bytes behind it."""
+    """Read a version and the bytes after it."""
     return Payload(view.read_i32("a version"), view.read_blob("a payload"))
 
 
@@ -56,7 +56,7 @@ def write_versioned(payload: Payload, out: DataOutputView) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorFrame:
-    """State of a source's coordinator: the state of its enumerator; version 0 has more behind it."""
+    """State of a source's coordinator: the state of its enumerator, in version 0 followed by more bytes."""
 
     payload: Payload
     version: int = 1

@@ -3,7 +3,7 @@
     split      := i32 sourceIndex  utf splitId  i32 version  blob split            version 0
     enumerator := i32 sourceIndex  i32 version  blob enumerator                    version 0
 
-The kinds are made from those of the inner sources (``hybrid_kafka``); ``hybrid`` shows what no kind reads as bytes.
+There is one kind for each kind of inner source (such as ``hybrid_kafka``); ``hybrid`` shows all other ones as bytes.
 Flink: ``HybridSourceSplitSerializer``, ``HybridSourceEnumeratorStateSerializer``. Written by Flink 2.3.
 """
 

@@ -1,4 +1,4 @@
-"""Iceberg sinks: manifests that wait to be committed to the table, per checkpoint; from source.
+"""Iceberg sinks: manifests that wait to be committed to the table, per checkpoint (layout from source code).
 
     committable       := utf jobId  utf operatorId  i64 checkpoint  blob Manifests        IcebergSink, version 1
     Manifests         := i32 version  blob DeltaManifests

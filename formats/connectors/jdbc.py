@@ -1,4 +1,4 @@
-"""JDBC sinks with XA transactions: the transactions that hang and those that are prepared; from source.
+"""JDBC sinks with XA transactions: hanging and prepared transactions (layout from source code).
 
     Xid           := i32 formatId  i8 n globalId  i8 n branch
     committable   := Xid  garbage                                                       sink V2, version 1
@@ -6,8 +6,8 @@
     writer        := i32 n {i8 n TransactionId  garbage}[n] hanging  the same prepared  garbage      version 2
     TransactionId := jobId(16)  i32 subtask  i32 subtasks  i64 checkpoint  i32 attempts
 
-The connector writes its whole buffer: bytes behind the content are garbage, which is kept. So these states are not
-recognised by content, but for ``XaSinkState``. Connector: ``JdbcCommitableSerializer``, ``XaSinkStateSerializer``,
+The connector writes its whole buffer: bytes after the content are garbage, which is kept. Therefore only
+``XaSinkState`` is recognised by its content. Connector: ``JdbcCommitableSerializer``, ``XaSinkStateSerializer``,
 ``JdbcWriterStateSerializer``.
 """
 

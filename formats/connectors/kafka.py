@@ -7,8 +7,8 @@
     enumerator 3     := i32 n  i32 0  { blob split  i32 status }[n]  bool finished                           Kafka 5.0
 
 ``offset`` is the next one to read, or a marker: -1 latest, -2 earliest, -3 committed, the smallest long migrated (only
-in enumerators). ``stop`` is the first one not to be read; the smallest long is none. Status 0 is assigned, 1 not yet;
-``finished``: the first discovery of partitions is over, so that new ones are read from their beginning.
+in enumerators). ``stop`` is the first one not to be read; the smallest long means none. Status 0 is assigned, 1 not
+yet; ``finished``: the first discovery of partitions is over, so that new ones are read from their beginning.
 Flink: ``KafkaPartitionSplitSerializer``, ``KafkaSourceEnumStateSerializer``.
 """
 
@@ -91,7 +91,7 @@ class KafkaSplit:
 
 @dataclass(frozen=True, slots=True)
 class KafkaPartition:
-    """A partition in the enumerator: versions 1 and 2 have no offsets, 0 has the reader that it went to."""
+    """A partition in the enumerator: versions 1 and 2 have no offsets, version 0 has the reader it is assigned to."""
 
     topic: str
     partition: int
@@ -117,7 +117,7 @@ class KafkaEnumerator:
 
     partitions: tuple[KafkaPartition, ...]
     initial_discovery_finished: bool = True
-    #: Of version 0: the readers in order, as some may have no splits.
+    #: Only version 0: the readers in order, because some may have no splits.
     readers: tuple[int, ...] = ()
 
     @classmethod
@@ -148,7 +148,7 @@ class KafkaEnumerator:
         return cls(tuple(partitions), True, tuple(readers))
 
     def write(self, version: int, out: DataOutputView) -> None:
-        """Write the state in a version; raise ValueError if it says what this version cannot."""
+        """Write the state in a version; raise ValueError if this version cannot hold it."""
         if version == 0:
             self._write_0(out)
             return
@@ -160,7 +160,7 @@ class KafkaEnumerator:
         for known in self.partitions:
             if version == 3:
                 if known.split is None:
-                    raise ValueError("version 3 has a split for each partition")
+                    raise ValueError("version 3 needs a split for each partition")
                 _write_split(known.split, out)
             else:
                 out.write_utf(known.topic)
@@ -168,19 +168,19 @@ class KafkaEnumerator:
             if version >= 2:
                 out.write_i32(STATUS.index(ASSIGNED if known.assigned else UNASSIGNED))
             elif not known.assigned:
-                raise ValueError("version 1 has no partitions that are not assigned")
+                raise ValueError("version 1 cannot hold unassigned partitions")
         if version >= 2:
             out.write_bool(self.initial_discovery_finished)
         elif not self.initial_discovery_finished:
-            raise ValueError("version 1 cannot say that the first discovery is not over")
+            raise ValueError("version 1 cannot record that the first discovery is not over")
 
     def _write_0(self, out: DataOutputView) -> None:
         if not self.initial_discovery_finished:
-            raise ValueError("version 0 cannot say that the first discovery is not over")
+            raise ValueError("version 0 cannot record that the first discovery is not over")
         by_reader: dict[int, list[KafkaSplit]] = {reader: [] for reader in self.readers}
         for known in self.partitions:
             if known.split is None or known.reader not in by_reader:
-                raise ValueError("version 0 has a split and a reader for each partition")
+                raise ValueError("version 0 needs a split and a reader for each partition")
             by_reader[known.reader].append(known.split)
         out.write_i32(len(self.readers))
         out.write_i32(0)
@@ -191,7 +191,7 @@ class KafkaEnumerator:
                 _write_split(split, out)
 
     def unassigned(self) -> Iterator[Position]:
-        """Yield the positions of partitions that no reader has."""
+        """Yield the positions of partitions that are not assigned to a reader."""
         for known in self.partitions:
             if not known.assigned:
                 split = known.split

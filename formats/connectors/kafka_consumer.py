@@ -2,8 +2,8 @@
 
     element := varint 57  u8 1  varint zigzag(cachedHash)  varint zigzag(partition)  u8 1  string topic  i64 offset
 
-A tuple of a ``KafkaTopicPartition`` in Kryo 2 and a long. The first number is the class id: Kryo's 85 of a job that
-registers no further classes, plus 2. The offset is that of the last record read; reading continues behind it.
+A tuple of a ``KafkaTopicPartition`` in Kryo 2 and a long. The first number is the class id (85 in a job that registers
+no further classes) plus 2. The offset is that of the last record read; reading continues after it.
 Connector: ``FlinkKafkaConsumerBase``. Written by the real class with Flink 1.10, 1.13, 1.17 and 1.20, the same bytes.
 """
 
@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, 
 
 STATE = "topic-partition-offset-states"
 MAX_LONG = (1 << 63) - 1
-#: Offsets that stand for a position: the word, and the offset of a KafkaSource split that means the same.
+#: Offsets that are markers of a position, and the words for them.
 NOT_SET, EARLIEST, LATEST, COMMITTED = "not set", "earliest", "latest", "committed"
 SENTINELS = MappingProxyType(
     {-915623761776: NOT_SET, -915623761775: EARLIEST, -915623761774: LATEST, -915623761773: COMMITTED}
@@ -52,7 +52,7 @@ class PartitionElement:
             view.fail(f"{what} whose hash code is that of its topic and partition", hash_code)
         view.position = kryo.position
         offset = view.read_i64(f"an offset of {what}")
-        # Reading continues behind it, from 0 on.
+        # Reading continues after this offset; after -1, it starts at 0.
         if not -1 <= offset < MAX_LONG and offset not in SENTINELS:
             view.fail("an offset, or a marker of one", offset)
         return {"class_id": class_id, "topic": topic, "partition": partition, "offset": offset}

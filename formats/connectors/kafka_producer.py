@@ -6,8 +6,8 @@
     next-transactional-id-hint-v2 := i64 nextFreeId  i32 lastParallelism
 
 The first transaction is open (aborted on restore), the listed ones wait for their commit (committed on restore).
-Connector: ``FlinkKafkaProducer.TransactionStateSerializer``, ``TwoPhaseCommitSinkFunction.StateSerializer``; from
-source.
+Layout from source code. Connector: ``FlinkKafkaProducer.TransactionStateSerializer``,
+``TwoPhaseCommitSinkFunction.StateSerializer``.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from pyspark_savepoint.formats.errors import CorruptStateError
 STATE, HINT_STATE = "state", "next-transactional-id-hint-v2"
 TRANSACTION = Record(transactional_id=Optional(UTF), producer_id=I64, epoch=I16, started=I64)
 ELEMENT = Record(open=Optional(TRANSACTION), pending=CountedList(TRANSACTION), ids=Optional(CountedList(UTF)))
-#: Of releases in which there was always an open transaction.
+#: Layout of older releases, which always have an open transaction.
 ALWAYS_OPEN = Record(always_open=TRANSACTION, pending=CountedList(TRANSACTION), ids=Optional(CountedList(UTF)))
-#: Producer and epoch of a sink that is not exactly once.
+#: Producer and epoch of a sink that is not exactly-once.
 NOT_TRANSACTIONAL = (-1, -1)
 HINT = Record(next_free_id=I64, last_parallelism=I32)
 
 
 def _read(_: int, view: DataInputView) -> Row:
-    """Read the form that ends where the bytes end."""
+    """Read the newer layout if it takes all bytes, else the older one."""
     start = view.position
     with suppress(CorruptStateError):
         value = ELEMENT.read(view, "the transactions of a sink")
@@ -72,7 +72,7 @@ def _rows(value: Row) -> Iterator[Row]:
 
 
 def _check(values: Sequence[Row]) -> None:
-    # Many things are named "state": a sink that has no transaction at all says nothing.
+    # Many states are named "state": without any transaction, nothing shows that this one belongs to a Kafka sink.
     if not any(_open(value) or value["pending"] or value["ids"] for value in values):
         raise ValueError("there are no transactions")
     for opened in filter(None, map(_open, values)):

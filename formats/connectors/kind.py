@@ -28,7 +28,7 @@ STATES_OF_TABLES = {
 }
 #: Those of them whose elements have a version.
 FRAMED_STATES = frozenset({READER_STATE, COMMITTER_STATE, WRITER_STATE, BUCKET_STATE})
-#: Columns of these tables beside those of a kind.
+#: Columns of these tables in addition to those of a kind.
 SPLIT_ID = "split_id"
 
 V = TypeVar("V")
@@ -41,9 +41,7 @@ def _anything(_: Sequence[Any]) -> None:
 
 @dataclass(frozen=True)
 class Position:
-    """Position at which a source continues: the next one of a partition of a topic, stream or file, or a word such"""
-
-    """as latest."""
+    """Position at which a source continues in a topic, stream or file: the next one, or a ``marker`` such as latest."""
 
     stream: str
     partition: int | str | None
@@ -57,10 +55,10 @@ class ConnectorKind(Generic[V]):
 
     ``states`` are the operator states that hold it; none: the state of the operator's coordinator. ``framed`` elements
     begin with their length and have a version. ``check`` raises ValueError if the values of all elements together are
-    not of this kind. A kind that is not recognised ``by_content`` must be named; one with ``beside`` only where the
-    operator has that state too. ``doubt`` says what else has such bytes, for a kind that they do not prove. A row may
-    have ``split_id``, a text, beside the kind's columns. ``positions`` gives the next positions of a payload, of kinds
-    that have them; of a coordinator those that no reader has.
+    not of this kind. A kind that is not recognised ``by_content`` must be named in option ``connector``. A kind with
+    ``beside`` is tried only if the operator has that state too. ``doubt`` names other writers of such bytes, for kinds
+    that the bytes do not prove. A row may have ``split_id``, a text, in addition to the kind's columns. ``positions``
+    returns the next positions in a payload, for kinds that have them; for a coordinator, those that are not assigned.
     """
 
     name: str
@@ -78,7 +76,7 @@ class ConnectorKind(Generic[V]):
     doubt: str | None = None
 
     def read(self, payload: Payload) -> V:
-        """Return what a payload says; raise SavepointError or ValueError if it is not exactly of this kind."""
+        """Return the content of a payload; raise SavepointError or ValueError if it is not exactly of this kind."""
         view = DataInputView(payload.data)
         value = self.decode(-1 if payload.version is None else payload.version, view)
         view.expect_end(f"a payload of {self.name}")
@@ -87,13 +85,13 @@ class ConnectorKind(Generic[V]):
         return value
 
     def write(self, version: int | None, value: V) -> Payload:
-        """Return the payload of a value; raise ValueError if this version cannot have it."""
+        """Return the payload of a value; raise ValueError if this version cannot hold it."""
         out = DataOutputView()
         self.encode(-1 if version is None else version, value, out)
         return Payload(version, out.getvalue())
 
     def read_all(self, payloads: Iterable[Payload]) -> list[V]:
-        """Return what payloads say; raise SavepointError or ValueError if one of them is not of this kind."""
+        """Return the content of payloads; raise SavepointError or ValueError if one of them is not of this kind."""
         values = [self.read(payload) for payload in payloads]
         self.check(values)
         return values

@@ -1,4 +1,4 @@
-"""Kinesis streams: splits and enumerator of the source, and the state of the older FlinkKinesisConsumer; from source.
+"""Kinesis streams: splits and enumerator of the source, and the state of the older FlinkKinesisConsumer.
 
     split      := utf streamArn  utf shardId  utf iteratorType
                   bool [bool isInstant [i64 ms]  bool isText [utf sequenceNumber]]
@@ -6,9 +6,9 @@
     enumerator := bool [utf lastSeenShardId]  i32 n  i32 splitVersion  {blob split  [version 1: i32 status]}[n]
     consumer   := u8 2  {bool isNull  StringValue}[8]  varint 57  u8 1  varint hash  u8 1  string number  varlong sub
 
-Connector: ``KinesisShardSplitSerializer``, ``KinesisStreamsSourceEnumeratorStateSerializer``. The consumer's elements
-are tuples of ``StreamShardMetadata``, a POJO, and ``SequenceNumber`` in Kryo 2, kept as bytes but for the sequence
-number.
+Layout from source code. Connector: ``KinesisShardSplitSerializer``, ``KinesisStreamsSourceEnumeratorStateSerializer``.
+The consumer's elements are tuples of ``StreamShardMetadata``, a POJO, and ``SequenceNumber`` in Kryo 2, which is kept
+as bytes except for the sequence number itself.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, 
 CONSUMER_STATE = "Kinesis-Stream-Shard-State"
 ITERATOR_TYPES = ("TRIM_HORIZON", "LATEST", "AT_TIMESTAMP", "AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER")
 STATUS = MappingProxyType({0: "assigned", 1: "unassigned", 2: "finished"})
-#: Sequence numbers of the consumer that stand for a place.
+#: Sequence numbers of the consumer that are markers of a position.
 SENTINELS = MappingProxyType(
     {
         "LATEST_SEQUENCE_NUM": "latest",
@@ -91,7 +91,7 @@ class Enumerator:
         self.version = version
 
     def read(self, view: DataInputView, what: str) -> Row:
-        """Read the last shard seen and the splits, whose version stands behind their number."""
+        """Read the last shard seen and the splits, whose version follows their number."""
         last = Optional(UTF).read(view, "a last shard")
         count = view.read_count("splits", each=4)
         split_version = view.read_i32("the version of splits")
@@ -189,7 +189,10 @@ class ConsumerElement:
 
 
 def with_sequence_number(value: Mapping[str, Any], number: str) -> Row:
-    """Return a shard of the older consumer that continues behind a record or at a sentinel, at a whole record."""
+    """Return a shard of the older consumer that continues after the record of this number, or at a marker.
+
+    The sub-sequence number is -1: reading does not start within a record that aggregates several ones.
+    """
     kryo = KryoInput(memoryview(value["kryo"]), 0, len(value["kryo"]), 2)
     out = DataOutputView()
     write_varint(out, kryo.varint())

@@ -7,7 +7,7 @@ from pyspark_savepoint.formats.java import utf16_units
 
 
 def write_varint(view: DataOutputView, value: int) -> None:
-    """Write a number from 0, 7 bits a byte."""
+    """Write a non-negative number, 7 bits per byte."""
     while value >= 0x80:
         view.write_u8(value & 0x7F | 0x80)
         value >>= 7

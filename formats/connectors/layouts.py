@@ -1,4 +1,4 @@
-"""Descriptions of bytes: one description reads what a connector's serializer writes, and writes it.
+"""Descriptions of bytes: one description both reads and writes the bytes of a connector's serializer.
 
 Numbers are big-endian unless their name says otherwise. Values are plain: int, bool, str, bytes, None, list, and dict
 for a record.
@@ -36,7 +36,7 @@ def encoded(part: Codec, value: Any) -> bytes:
 
 @dataclass(frozen=True)
 class Number:
-    """Integer of a ``struct`` code; the number that a constant must be, if it is one."""
+    """Integer with a ``struct`` code; any other number than ``constant`` is an error, if it is set."""
 
     code: str
     constant: int | None = None
@@ -51,7 +51,7 @@ class Number:
         return value
 
     def write(self, view: DataOutputView, value: int | None) -> None:
-        """Write the number; a constant writes its own."""
+        """Write the number, or the constant if it is set."""
         view.write(struct.pack(self.code, value if self.constant is None else self.constant))
 
     def only(self, constant: int) -> Number:
@@ -138,7 +138,7 @@ class JavaBytes:
 
 @dataclass(frozen=True)
 class Text:
-    """UTF-8 that fills its part."""
+    """UTF-8 text that takes all bytes that are left."""
 
     def read(self, view: DataInputView, what: str) -> str:
         start, data = view.position, view.read(view.remaining, what)
@@ -154,7 +154,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Sized:
-    """A length in bytes, and a part that fills it."""
+    """A length in bytes, and a part of exactly this length."""
 
     part: Codec
     length: Number = I32
@@ -222,13 +222,13 @@ class Record:
             part.write(view, value.get(name) if name.startswith("_") else value[name])
 
     def with_parts(self, **parts: Codec) -> Record:
-        """Return a record with more parts behind these."""
+        """Return a record with more parts after these."""
         return Record(**{**self.parts, **parts})
 
 
 @dataclass(frozen=True)
 class Coded:
-    """A number that stands for a word."""
+    """A number that is read as a word."""
 
     words: Mapping[int, str]
     number: Number = I32
@@ -246,7 +246,7 @@ class Coded:
 
 @dataclass(frozen=True)
 class Variants:
-    """A number, and the part that it stands for. The number becomes field ``field`` of the value, a record."""
+    """A number, and the part that it selects. The number becomes field ``field`` of the value, a record."""
 
     parts: Mapping[int, Codec]
     field: str = "version"

@@ -1,4 +1,4 @@
-"""Pulsar: splits and enumerator of the source, committables of the sink; from source.
+"""Pulsar: splits and enumerator of the source, committables of the sink (layout from source code).
 
     split       := Partition  blob stopCursor  bool [blob MessageId]  bool [i64 i64 transaction]
     Partition   := utf topic  i32 partition (-1: not partitioned)
@@ -88,7 +88,7 @@ FULL_RANGE = ["0-65535"]
 
 
 def message_fields(data: bytes) -> dict[int, int]:
-    """Return the numbers of a message id by field; fields behind one that is not a number are left out.
+    """Return the numbers of a message id by field, up to the first field that is not a number.
 
     >>> message_fields(bytes.fromhex("080a1014"))
     {1: 10, 2: 20}
@@ -155,7 +155,7 @@ def partition_row(value: Mapping[str, Any]) -> Row:
 
 def _check_enumerators(values: Sequence[Row]) -> None:
     if not all(value["partitions"] or value.get("initialized", True) for value in values):
-        raise ValueError("an enumerator of version 0 that has found nothing is zeros, as other states are")
+        raise ValueError("an empty enumerator of version 0 consists of zeros, as other states may")
 
 
 def _position(value: Row) -> Position:

@@ -1,7 +1,7 @@
 """The kinds of payloads in the order in which they are tried, and the recognition of a kind by content.
 
-A kind is recognised if it reads all elements of a state: every byte, and back to the same bytes. What no kind reads, or
-several read (of a coordinator that says nothing), is shown as bytes with the reason.
+A kind is recognised if it reads every byte of all elements of a state and writes the same bytes again. A state that no
+kind reads, or several kinds (an empty coordinator), is shown as bytes with the reason.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ KINDS: tuple[ConnectorKind[Any], ...] = (
     JDBC_WRITERS,
     KAFKA_PRODUCER,
     KAFKA_PRODUCER_HINT,
-    # Of any sink: behind those of known ones.
+    # Committers of any sink: tried after those of known sinks.
     SINK_COMMITTABLES,
 )
 MAX_REASON = 400
@@ -95,7 +95,7 @@ MAX_REASON = 400
 
 @dataclass(frozen=True)
 class Recognition:
-    """The payloads of one state of an operator, and what they say if their kind is known, else the reason why not.
+    """The payloads of one state of an operator, and their content if their kind is known, else the reason why not.
 
     ``doubt`` names other kinds that may have written them, if the kind was not given and its bytes do not prove it.
     """
@@ -127,7 +127,7 @@ def kinds_of(table: str, named: str | None = None) -> list[ConnectorKind[Any]]:
 
 
 def states_of(table: str, beside: Collection[str]) -> list[str]:
-    """Return the operator states that a table shows of an operator that has the states ``beside``."""
+    """Return the operator states that a table shows for an operator with the states ``beside``."""
     kinds = [kind for kind in known_kinds() if kind.table == table and kind.beside in (None, *beside)]
     names = [name for kind in kinds for name in kind.states]
     return list(dict.fromkeys([*STATES_OF_TABLES.get(table, ()), *names]))

@@ -3,8 +3,8 @@
     split      := utf id  i64 next  i64 to                                                           version 1
     enumerator := i32 n  split[n]                    the splits that are not assigned yet            version 1
 
-``to`` is the last number. Finished splits are nowhere. Both sources write the same bytes, so that ``datagen`` is a name
-to be given. Flink: ``NumberSequenceSource``, ``DataGeneratorSource``.
+``to`` is the last number. Finished splits are not stored. Both sources write the same bytes, so ``datagen`` must be
+named in option ``connector``. Flink: ``NumberSequenceSource``, ``DataGeneratorSource``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SequenceSplit:
         if not (split.split_id.isascii() and split.split_id.isdigit()):
             view.fail("the id of a split, a number", split.split_id)
         if split.next > split.to:
-            view.fail("a next number that is not behind the last", f"{split.next} and {split.to}")
+            view.fail("a next number that is not after the last one", f"{split.next} and {split.to}")
         return split
 
     def write(self, out: DataOutputView) -> None:

@@ -51,9 +51,9 @@ def reading(path: str) -> Iterator[None]:
 
 
 def keep_silent(filesystem: arrow_fs.FileSystem, file: Any) -> None:
-    """Keep a failed stream of Azure from being destroyed, also when the process ends.
+    """Keep a failed Azure stream alive for ever, so that it is not closed again, not even at the end of the process.
 
-    Arrow closes it again then, and writes the error to standard error as it is: a URL with the whole token.
+    When Arrow destroys such a stream, it writes the error to standard error, with the URL and the whole token in it.
     """
     if filesystem.type_name == "abfs" and not file.closed:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(file))
@@ -126,8 +126,8 @@ class ArrowOutputs:
     def create_directory(self, path: str) -> None:
         """Create the folder in HDFS; in object stores do nothing.
 
-        There a file makes its folders. pyarrow would ask for the properties of the bucket or container first, which
-        credentials that are limited to its objects may not: Azure's shared access signatures never grant it.
+        Object stores need no folders. pyarrow would first request the properties of the bucket or container, which
+        credentials limited to its objects do not allow: Azure's shared access signatures never do.
         """
         if self.renames:
             filesystem, prefix = self.connected()

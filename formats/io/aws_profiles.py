@@ -52,7 +52,7 @@ def profile_credentials() -> Any:
     try:
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError:
-        raise LookupError(f"profile {name!r} has {source}, which takes boto3: install it") from None
+        raise LookupError(f"profile {name!r} has {source}, which needs boto3: install it") from None
     return Boto3CredentialProvider()
 
 

@@ -23,7 +23,7 @@ class ByteSource:
 
     path: str
     size: int
-    #: Descriptions of the user's classes, for those who parse the bytes.
+    #: Descriptions of the user's classes, for parsers of the bytes.
     classes: Any = None
 
     def read(self, start: int, count: int) -> bytes:
@@ -48,7 +48,7 @@ class ByteSource:
     def _check(self, start: int, count: int) -> None:
         if start < 0 or count < 0 or start + count > self.size:
             raise CorruptStateError(
-                "a range ends behind the end of the state",
+                "a range ends after the end of the state",
                 path=self.path,
                 offset=start,
                 expected=f"{count} bytes",

@@ -245,7 +245,7 @@ def _gcs(place: StoreTarget) -> _Client:
     scheme, host = parts_of(options.endpoint)
     scheme = scheme or ("http" if host and options.anonymous else "https")
     if options.anonymous:
-        # The client asks for a token before each put, signed or not: without this, the cloud's metadata service.
+        # The client requests a token before each put, even unsigned: by default from the cloud's metadata service.
         arguments["credential_provider"] = _no_token
     if host:
         arguments["base_url"] = f"{scheme}://{host}"
@@ -253,7 +253,7 @@ def _gcs(place: StoreTarget) -> _Client:
 
 
 def _no_token() -> dict[str, Any]:
-    """Return a token that is none, for stores that want no credentials."""
+    """Return a placeholder for a token, for stores that need no credentials."""
     return {"token": "anonymous", "expires_at": None}
 
 

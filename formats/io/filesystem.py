@@ -188,7 +188,7 @@ class LocalFileSystem(LocalOutputs):
         return LocalInputFile(real, path)
 
     def identity(self, path: str) -> str | None:
-        """Return inode, size and times; None if the file is not there, or so new that its times may not change."""
+        """Return inode, size and times; None if there is no file, or one so new that a change may keep its times."""
         try:
             found = os.stat(path)
         except OSError:
@@ -215,10 +215,10 @@ class LocalFileSystem(LocalOutputs):
         return f"in {folder}: {did_you_mean(name, sorted(names))}"
 
 
-#: Folders and their real paths, as last resolved, of which a snapshot has a few.
+#: Folders and their real paths, as last resolved; a snapshot has only a few.
 _REAL_FOLDERS: dict[str, str] = {}
 MAX_REAL_FOLDERS = 256
-#: Names of a folder among which a name that is not there is looked for.
+#: Number of a folder's names that are searched for one similar to a missing name.
 MAX_LISTED_NAMES = 10_000
 
 

@@ -40,8 +40,8 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         MISSING_BUCKET,
         StateFileNotFoundError,
         "there is no such bucket or container",
-        "check its name; another endpoint than the cloud's own is named by AWS_ENDPOINT_URL and its like in the "
-        "environment, or by endpoint in option 'storageOptions'",
+        "check its name; to use an endpoint other than the cloud's own, set AWS_ENDPOINT_URL or the like in the "
+        "environment, or endpoint in option 'storageOptions'",
     ),
     (
         re.compile(
@@ -49,7 +49,7 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         ),
         StorageError,
         "the bucket is in another region",
-        "name its region: AWS_REGION in the environment, or region in option 'storageOptions'",
+        "set its region: AWS_REGION in the environment, or region in option 'storageOptions'",
     ),
     (
         re.compile(r"Check for Hierarchical Namespace support(?!.*Fail to get a new connection)"),
@@ -85,8 +85,8 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         re.compile(r"SSL (?:connect|peer|certificate|routines)|TLS connect|peer certificate", re.IGNORECASE),
         StorageError,
         "the TLS connection to the storage fails",
-        "check the endpoint: http:// if the storage speaks no TLS, else a host that its certificate names; name the "
-        "file of a private certificate authority in AWS_CA_BUNDLE, or caFile of option 'storageOptions' (S3)",
+        "check the endpoint: http:// if the storage has no TLS, else a host that its certificate names; give the file "
+        "of a private certificate authority in AWS_CA_BUNDLE, or as caFile in option 'storageOptions' (S3)",
     ),
     (
         re.compile(r"resolve host|name resolution|dns error|invalid dns label", re.IGNORECASE),

@@ -139,7 +139,7 @@ class FramedOutput:
             del self._waiting[:whole]
 
     def end(self) -> int:
-        """End the open part or the current chunk and return the position behind it."""
+        """End the open part or the current chunk and return the position after it."""
         if self._waiting:
             self._compress(bytes(self._waiting))
             self._waiting.clear()

@@ -96,7 +96,7 @@ class SnapshotFileSystem(Protocol):
         ...
 
     def identity(self, path: str) -> str | None:
-        """Return what changes whenever the content of a file does; None if that cannot be told without reading it."""
+        """Return a text that changes whenever the content of a file does; None if only reading it would show that."""
         ...
 
     def uri(self, path: str) -> str:

@@ -44,7 +44,7 @@ class StorageOptions:
         "abfs", "the endpoint for hierarchical namespaces, if it is not the blob endpoint", "AZURE_STORAGE_DFS_ENDPOINT"
     )
     region: str | None = _setting(
-        "s3", "the bucket's region, such as `eu-west-1`; else asked of the bucket, else `AWS_REGION`"
+        "s3", "the bucket's region, such as `eu-west-1`; default: the one that the bucket reports, else `AWS_REGION`"
     )
     anonymous: bool | None = _setting(
         "s3 gs", "`true`: no credentials are sent", "AWS_SKIP_SIGNATURE", "GOOGLE_SKIP_SIGNATURE"

@@ -4,9 +4,9 @@ Kernels are module-level functions over numpy arrays: no objects, no exceptions,
 kernel gets the ends of its input, never reads beyond them, and returns the failing row (or -1). Input buffers are
 always writable arrays allocated by this package, so that numba sees one type per argument and compiles once.
 
-numba caches machine code next to the sources. If that folder is not writable (a read-only install) and
-``NUMBA_CACHE_DIR`` names no folder that is, the cache is in the user's cache folder, else in the system's temporary
-folder.
+numba caches machine code next to the sources. If that folder is not writable (a read-only install), the cache is in
+the folder of ``NUMBA_CACHE_DIR``, else in the user's cache folder, else in the system's temporary folder: the first of
+these that is writable.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _cache_folder() -> str | None:
 
 
 def _can_be_written(folder: Path) -> bool:
-    """Return whether a folder can be written, and make it if it is not there."""
+    """Return whether a folder can be written; create it if it does not exist."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:

@@ -17,9 +17,9 @@ from pyspark_savepoint.formats.kernels.load import be_u64, put_u64
 
 @inline
 def copy_span(source: Any, start: Any, end: Any, out: Any, o: Any, limit: Any) -> Any:
-    """Copy a span to ``out[o]``; return the position behind it.
+    """Copy a span to ``out[o]``; return the position after it.
 
-    Whole words are copied, so the last one may write up to ``limit`` behind the span: that part is overwritten later.
+    Whole words are copied, so the last one may write past the span, up to ``limit``: that part is overwritten later.
     """
     n = end - start
     i = np.int64(0)
@@ -34,7 +34,7 @@ def copy_span(source: Any, start: Any, end: Any, out: Any, o: Any, limit: Any) -
 
 @inline
 def put_i32(out: Any, o: Any, value: Any) -> Any:
-    """Store an int, big-endian; return the position behind it."""
+    """Store an int, big-endian; return the position after it."""
     v = np.uint32(value)
     out[o] = np.uint8(v >> np.uint32(24))
     out[o + 1] = np.uint8((v >> np.uint32(16)) & np.uint32(0xFF))

@@ -65,7 +65,7 @@ def split_frames(
         if length < 0:
             return DAMAGED, key + size, state, count
         value = key + size + 4
-        # Require the two bytes behind the last entry of a state as well, so that no window ends between both.
+        # Require the two bytes after the last entry of a state as well, so that no window ends between both.
         last = buf[key] >= 128
         if value + length + (2 if last else 0) > end:
             return MORE, pos, state, count

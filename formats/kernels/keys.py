@@ -1,4 +1,4 @@
-"""Keys: key groups of Java hashes, lengths behind variable parts, and equal neighbours."""
+"""Keys: key groups of Java hashes, lengths after variable parts, and equal neighbours."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def key_groups(hashes: Any, max_parallelism: int, out: Any) -> None:
 
 @kernel
 def length_digits(lengths: Any, out: Any) -> None:
-    """Compute the bytes of the little-endian length behind a variable part: at least one."""
+    """Compute the bytes of the little-endian length after a variable part: at least one."""
     for i in range(lengths.shape[0]):
         rest = lengths[i] >> 8
         out[i] = 1

@@ -1,6 +1,6 @@
 """Collections of strings and numbers, from Kryo 2 to the serializers that Flink 2 has for them; all else is copied.
 
-Values are followed by their layout, as in ``skip``. Where a node is marked, Kryo 2 wrote a list, set or map there:
+Values are parsed by their layout, as in ``skip``. Where a node is marked, Kryo 2 wrote a list, set or map:
 
     collection := 01 00 class  01  varint n  item[n], twice as many in a map          the class ASCII, bit 0x80 ends it
     item       := 00 null | varint id + 2, and: zig-zag numbers, big-endian floats, string 01 text
@@ -8,7 +8,7 @@ Values are followed by their layout, as in ``skip``. Where a node is marked, Kry
     written    := 00  i32 n  (01 | 00 item)[n]
 
 That is ``Nullable(List(Nullable(E)))``, ``Nullable(Set(E))``, ``Nullable(Map(Nullable(K), V))``. A value with anything
-else, such as a reference to a string that came before or a subclass of a POJO, is left to the caller.
+else, such as a reference to an earlier string or a subclass of a POJO, is left to the caller.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def rewrite_rows(
     nodes: Any, children: Any, names: Any, touched: Any, classes: Any, node: int, buf: Any, start: Any, end: Any,
     out: Any, ends: Any,
 ) -> Any:  # fmt: skip
-    """Write the value of each row behind the others; ``ends`` are their ends, -1 for those left to the caller.
+    """Write the values of the rows one after another; ``ends`` are their ends, -1 for those left to the caller.
 
     Returns the number of written bytes.
     """
@@ -71,9 +71,9 @@ def rewrite_rows(
 def _flat(
     nodes: Any, children: Any, names: Any, classes: Any, node: Any, buf: Any, start: Any, end: Any, out: Any, at: Any
 ) -> Any:  # fmt: skip
-    """Write a POJO with collections in its own fields alone; return the position behind it, -1 if it is left.
+    """Write a POJO whose collections are its own fields; return the position after it, -1 if left to the caller.
 
-    Calls of functions take as long as the fields that most classes have, so numbers and strings are passed over here.
+    A function call takes as long as a field of most classes, so numbers and strings are skipped without calls.
     """
     p, q, copied = start + 1, at, start
     first = nodes[node, 3]
@@ -118,7 +118,7 @@ def _nested(
     nodes: Any, children: Any, names: Any, touched: Any, classes: Any, node: int, buf: Any, start: Any, end: Any,
     out: Any, at: Any, state: Any,
 ) -> Any:  # fmt: skip
-    """Write any value; return the position behind it, or -1 if it is left to the caller."""
+    """Write any value; return the position after it, or -1 if it is left to the caller."""
     state[P] = start
     state[Q] = at
     state[COPIED] = start
@@ -153,7 +153,7 @@ def _step(
     nodes: Any, children: Any, names: Any, touched: Any, classes: Any, node: Any, buf: Any, end: Any, out: Any,
     state: Any,
 ) -> Any:  # fmt: skip
-    """Follow a node that is a collection, or has none in it: return 0, -1 if it is left to the caller, or INSIDE."""
+    """Parse a node that is a collection, or has none in it: return 0, -1 if it is left to the caller, or INSIDE."""
     status = np.int64(INSIDE)
     if nodes[node, 0] == COLLECTION:
         status = np.int64(-1)
@@ -180,7 +180,7 @@ def _walk(
     nodes: Any, children: Any, names: Any, touched: Any, classes: Any, node: int, buf: Any, end: int, out: Any,
     state: Any, depth: int,
 ) -> int:  # fmt: skip
-    """Follow one value; return 0, or -1 if it is left to the caller."""
+    """Parse one value; return 0, or -1 if it is left to the caller."""
     if depth > MAX_DEPTH or state[P] > end:
         return -1
     op, a, b = nodes[node, 0], nodes[node, 1], nodes[node, 2]
@@ -231,8 +231,8 @@ def _collection(
 ) -> Any:  # fmt: skip
     """Write a collection whose class is one of ``classes``: rows of names, each padded with zeros.
 
-    Returns the positions behind it in both buffers, or -1 if it is left to the caller. Its items are followed here,
-    with no calls: a call of each item takes longer than the item.
+    Returns the positions after it in both buffers, or -1 if it is left to the caller. Its items are parsed here without
+    function calls, because a call takes longer than an item.
     """
     p, q = np.int64(start), np.int64(at)
     nothing = np.int64(-1)
@@ -299,7 +299,7 @@ def _collection(
 
 @inline
 def _class(classes: Any, buf: Any, p: Any, end: Any) -> Any:
-    """Return the position behind a new class that is one of ``classes``, or -1."""
+    """Return the position after a new class that is one of ``classes``, or -1."""
     if p + 2 > end or buf[p] != 1 or buf[p + 1] != 0:
         return np.int64(-1)
     p += 2
@@ -320,7 +320,7 @@ def _class(classes: Any, buf: Any, p: Any, end: Any) -> Any:
 
 @inline
 def _varlong(buf: Any, p: Any, end: Any, most: Any) -> Any:
-    """Read a varlong of at most ``most`` bytes; return its bits and the position behind it, or -1."""
+    """Read a varlong of at most ``most`` bytes; return its bits and the position after it, or -1."""
     bits = np.uint64(0)
     stop = np.int64(-1)
     for k in range(most):
@@ -361,7 +361,7 @@ def _ascii(buf: Any, p: Any, end: Any, out: Any, q: Any) -> Any:
 
 @inline
 def _units(buf: Any, p: Any, end: Any, out: Any, q: Any) -> Any:
-    """Write units behind their number."""
+    """Write the number of units, then the units."""
     nothing = np.int64(-1)
     length = np.int64(buf[p] & 0x3F)
     more = buf[p] & 0x40

@@ -65,7 +65,7 @@ def equal_between(x: Any, a: Any, a_end: Any, y: Any, b: Any, b_end: Any) -> Any
 
 @inline
 def equal_values(x: Any, a: Any, a_end: Any, y: Any, b: Any, b_end: Any, is_map: Any) -> Any:
-    """Return whether two values are equal; of a null in a map only the flag counts: backends write any bytes after."""
+    """Return whether two values are equal; for a null in a map, any bytes may follow the flag and are ignored."""
     same = equal_between(x, a, a_end, y, b, b_end)
     if not same and is_map == 1 and a < a_end and b < b_end:
         same = x[a] == 1 and y[b] == 1

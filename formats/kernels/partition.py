@@ -41,7 +41,7 @@ def parts_of(
 
 @kernel
 def divide(buf: Any, pos: int, end: int, part_of: Any, at: Any, out: Any) -> None:
-    """Copy every entry in [pos, end) to where its part continues, ``at``, which is moved behind it."""
+    """Copy every entry in [pos, end) to the next position of its part in ``at``, which is moved past it."""
     entry = 0
     while pos < end:
         size = be_i32(buf, pos)

@@ -44,7 +44,7 @@ TOP: Any = np.int64(0)
 
 @kernel
 def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end: int, depth: int) -> Any:
-    """Return the position behind one value, or -1 - position if it is truncated or damaged."""
+    """Return the position after one value, or -1 - position if it is truncated or damaged."""
     if depth > MAX_DEPTH or p > end:
         return -1 - p
     op, a, b = nodes[node, 0], nodes[node, 1], nodes[node, 2]
@@ -204,7 +204,7 @@ def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end
 
 @kernel
 def skip_rows(nodes: Any, children: Any, names: Any, node: int, buf: Any, pos: Any, end: Any) -> int:
-    """Move every cursor behind one value; return the failing row or -1."""
+    """Move every cursor past one value; return the failing row or -1."""
     for i in range(pos.shape[0]):
         p = skip(nodes, children, names, node, buf, pos[i], end[i], TOP)
         if p < 0:
@@ -249,7 +249,7 @@ def locate_rows(
     starts: Any,
     stops: Any,
 ) -> int:
-    """Compute the spans of ``counts[i]`` repetitions of the parts at every cursor, and move it behind them.
+    """Compute the spans of ``counts[i]`` repetitions of the parts at every cursor, and move it past them.
 
     ``starts`` and ``stops`` are (parts, sum of counts); values are ``gap`` bytes apart. Returns the failing row or -1.
     """

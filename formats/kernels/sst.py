@@ -96,7 +96,7 @@ def varint64(buf: Any, p: Any, end: Any) -> Any:
 
 @inline
 def entries_end(buf: Any, start: Any, end: Any) -> Any:
-    """Return the end of the entries of a block, and its number of restarts; the end is -1 if it is invalid."""
+    """Return the end of a block's entries, and its number of restarts; the end is -1 if the block is invalid."""
     stop = np.int64(-1)
     count = np.int64(0)
     if end - start >= 8:

@@ -207,10 +207,10 @@ def merge_runs(
 
 @kernel
 def scan_run(buf: Any, pos: int, end: int, key_group: int, prefix: int, tail: int, previous: int) -> Any:
-    """Walk the entries of one run; return (reason for stopping, position, last entry).
+    """Scan the entries of one run; return (reason for stopping, position, last entry).
 
     ``previous`` is the entry before ``pos``, or -1. Keys without their last ``tail`` bytes must ascend strictly; a
-    ``tail`` of -1 takes them in any order. DONE: the position is behind the run. MORE: the entry there is incomplete.
+    ``tail`` of -1 takes them in any order. DONE: the position is after the run. MORE: the entry there is incomplete.
     """
     ordered = tail >= 0
     least = prefix + max(tail, 0)
@@ -287,7 +287,7 @@ def complete_entries(buf: Any, start: Any, end: int, least: int) -> Any:
         if length > end - pos - 8 - size:
             break
         count += 1
-        # As in find_runs: to step by the known size does not wait for the one that was just loaded.
+        # As in find_runs: stepping by the known size does not wait for the size that was just loaded.
         if size == known_size and length == known_length:
             pos += step
         else:
@@ -325,7 +325,7 @@ def hash_runs(
     for r in range(start.shape[0]):
         c = column[r]
         p = start[r]
-        # Two states with the same keys often have the same order: try the row behind the last one first.
+        # Two states with the same keys often have the same order: try the row after the last one first.
         guess = np.int64(first)
         while p < stop[r]:
             a = p + 4 + prefix

@@ -10,8 +10,8 @@ Flink: ``FullSnapshotAsyncWriter``, ``FullSnapshotRestoreOperation``.
 
 A sorted key group larger than memory is read twice (``sorted_windows``, or ``sorted_merge`` with maps). The first pass
 finds the range of each state's run and checks that it is sorted; the second reads all runs in parallel, each through
-its own window, and merges them. Unsorted ones are divided by the hash of their keys (``partitioned_rows``), and with
-maps joined by the tables above, in both cases through local disk if they do not fit into memory.
+its own window, and merges them. Unsorted key groups are partitioned by the hash of their keys (``partitioned_rows``);
+those with maps are joined by ``statebackends.tables``. Both use local disk if the entries do not fit into memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pyspark_savepoint.formats.keyed.sorted_windows import RowSpans, SortedState
 
 
 class FrameSpans:
-    """Output arrays of the framing kernel: entries of ``states`` states, with keys behind a prefix."""
+    """Output arrays of the framing kernel: entries of ``states`` states, whose keys follow a prefix."""
 
     def __init__(self, capacity: int, prefix: int, states: int) -> None:
         from pyspark_savepoint.formats.kernels import frames
@@ -195,7 +195,7 @@ class CanonicalKeyedStream:
             merged = self._merge(buffer, origin, extents, ends, sorted(selected), namespaced)
             if merged is not None:
                 return merged
-            # The walk has cleared flag bits that the general method needs.
+            # The merge has cleared flag bits that the general method needs.
             buffer, ends, origin = self._content(extents)
         frames = self._frames(len(buffer))
         bounds = [0]
@@ -362,11 +362,11 @@ class CanonicalKeyedStream:
         while stop is None or before < stop:
             buffer = content.window(rest, size)
             origin = self._origin(before if self.header.compressed else extent.start + before)
-            # The two bytes behind a run terminate its last entry, which is flagged.
+            # The two bytes after a run terminate its last entry, which is flagged.
             end = len(buffer) if stop is None else min(len(buffer), stop + 2 - before)
             frames = self._frames(end)
             why, position, state = frames.split(buffer, 0, end, extent.key_group, state)
-            if not self._goes_on(content, why, frames, position, len(buffer), stop is not None):
+            if not self._ended_correctly(content, why, frames, position, len(buffer), stop is not None):
                 self._unreadable(origin, position, extent.key_group, why, frames)
             if frames.count:
                 bounds = [0, frames.count]
@@ -378,7 +378,7 @@ class CanonicalKeyedStream:
             before += position
             rest = buffer[position:].copy()
 
-    def _goes_on(
+    def _ended_correctly(
         self, content: KeyGroupContent, why: int, frames: FrameSpans, position: int, size: int, part: bool
     ) -> bool:
         """Return whether a window ended correctly: within an entry, or with the end mark at the very end."""

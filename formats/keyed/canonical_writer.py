@@ -3,8 +3,8 @@
     add(key group, state, entries)  in ascending key groups; states of one key group in any order, and repeatedly
     first state   directly to the file       other states   framed, and buffered (``entry_spool``) until their turn
 
-The last entry of a state in a key group carries the flag bit, and only the following data shows which entry is the
-last: so the last entry so far is always held back. Flink: ``FullSnapshotAsyncWriter``, ``FullSnapshotUtil``.
+The last entry of a state in a key group has the flag bit, and only the following data shows which entry is the last.
+Therefore the last entry so far is always held back. Flink: ``FullSnapshotAsyncWriter``, ``FullSnapshotUtil``.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class CanonicalKeyedStreamWriter:
 
     def _check(self, first: int, last: int) -> None:
         if first <= self._key_group:
-            raise ValueError(f"key group {first} comes behind key group {self._key_group}: they must ascend")
+            raise ValueError(f"key group {first} is added after key group {self._key_group}: they must ascend")
         if first not in self.key_group_range or last not in self.key_group_range:
             raise ValueError(f"key groups {first} to {last} are not among {self.key_group_range}")
 

@@ -152,11 +152,11 @@ def _content_at(source: ByteSource, offset: int, operator: str) -> tuple[bool, K
         before = content.content
         fresh = content.window(nothing, size)
         rest, size = fresh[offset - before :], FIRST_WINDOW if len(fresh) else 2 * size
-    return True, _GivenBack(content, rest) if len(rest) else content
+    return True, _PartlyRead(content, rest) if len(rest) else content
 
 
-class _GivenBack(KeyGroupContent):
-    """Content whose first bytes were already read."""
+class _PartlyRead(KeyGroupContent):
+    """Content whose first bytes were already read, and are returned again."""
 
     def __init__(self, content: KeyGroupContent, rest: Bytes) -> None:
         super().__init__(content.source, content.position, content.end, content.compressed)

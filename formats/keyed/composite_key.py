@@ -112,18 +112,18 @@ def _require_delimited(
 
 
 def _skip_length(at: Cursors, lengths: Longs) -> None:
-    """Skip the little-endian length behind a value, and check it."""
+    """Skip the little-endian length after a value, and check it."""
     digits = np.maximum(1, (np.ceil(np.log2(lengths.astype(np.float64) + 1) / 8)).astype(np.int64))
     beyond = np.flatnonzero(at.position + digits > at.end)
     if len(beyond):
-        at.fail(int(beyond[0]), "the length behind a variable key or namespace")
+        at.fail(int(beyond[0]), "the length after a variable key or namespace")
     value = np.zeros(len(at), np.int64)
     for digit in range(int(digits.max(initial=0))):
         here = digits > digit
         value[here] |= at.buffer[at.position[here] + digit].astype(np.int64) << (8 * digit)
     wrong = np.flatnonzero(value != lengths)
     if len(wrong):
-        at.fail(int(wrong[0]), f"the length {int(lengths[wrong[0]])} behind a variable key or namespace")
+        at.fail(int(wrong[0]), f"the length {int(lengths[wrong[0]])} after a variable key or namespace")
     at.position += digits
 
 

@@ -1,7 +1,7 @@
-"""Headers of state streams, read in steps, also if they contain serializer snapshots of user classes.
+"""Headers of state streams, read in steps, even if they contain serializer snapshots of user classes.
 
-A snapshot of an unknown class may have a payload of unknown length and format. The end of the header is known, however:
-the first data begin there. So lengths are tried, shortest first, until the rest of the header parses up to exactly that
+A snapshot of an unknown class may have a payload of unknown length and format. The end of the header is known, however,
+because the first data begin there. So lengths are tried, shortest first, until the header parses up to exactly that
 byte.
 """
 
@@ -47,7 +47,7 @@ def _parsed(kind: type[Any], data: bytes, classes: Any) -> Any:
 
 
 def _read_in_steps(kind: type[H], source: ByteSource, data: bytes, most: int) -> H:
-    """Return the header that begins with ``data`` and ends at ``most`` at the latest; read on where that is too few."""
+    """Return the header that begins with ``data``; read more of the source, up to ``most``, if that is too short."""
     size = len(data)
     while True:
         view = DataInputView(data, source.path)
@@ -70,7 +70,7 @@ def _read_in_steps(kind: type[H], source: ByteSource, data: bytes, most: int) ->
 
 
 def _ends_at(header: KeyedBackendHeader | OperatorBackendHeader, end: int) -> bool:
-    # A compressed operator stream begins with an identifier; its first offset is before or behind the identifier.
+    # A compressed operator stream begins with an identifier; its first offset is before or after the identifier.
     if isinstance(header, OperatorBackendHeader) and header.compressed:
         return header.size in (end, end - len(snappy.IDENTIFIER))
     return header.size == end

@@ -89,7 +89,7 @@ class HeapKeyedStream:
     rows_or_blocks = blocks
 
     def _content(self, extents: Sequence[Extent]) -> tuple[Bytes, Longs, Longs, Origin]:
-        """Return buffer, start and end of every key group behind its number, and the position in the file."""
+        """Return the buffer, start (after its number) and end of every key group, and the position in the file."""
         compressed = self.header.compressed
         parts = []
         for extent in extents:
@@ -125,28 +125,28 @@ class HeapKeyedStream:
         return self._assemble(buffer, origin, extents, tables, namespaced)
 
     def _partial(self, extent: Extent, selected: set[int], namespaced: bool, block_bytes: int) -> Iterator[KeyedBlock]:
-        """Yield the tables of one key group in order, each in as many pieces as windows that it extends over."""
+        """Yield the tables of one key group in order, each in one piece per window that it spans."""
         self._check_number(extent)
-        walk = _Walk(self, extent, block_bytes)
+        reader = _TableReader(self, extent, block_bytes)
         seen: set[int] = set()
         for _ in self.header.states:
-            state, left = walk.head()
+            state, left = reader.head()
             if state in seen:
-                walk.fail("every state once in a key group", f"state {state} twice")
+                reader.fail("every state once in a key group", f"state {state} twice")
             try:
                 while left:
-                    starts, stops = walk.entries(state, self._parts(state, walk.cursors(state)), left)
+                    starts, stops = reader.entries(state, self._parts(state, reader.cursors(state)), left)
                     left -= starts.shape[1]
                     if state in selected:
                         table = _Table(state, np.zeros(1, np.int64), np.array([starts.shape[1]]), starts, stops)
-                        block = self._assemble(walk.buffer, walk.origin, [extent], [table], namespaced)
+                        block = self._assemble(reader.buffer, reader.origin, [extent], [table], namespaced)
                         yield replace(block, complete=False)
             except UndecodableStateError as error:
                 if selected <= seen:
                     return  # the end of the key group is not verified, because no requested state follows
                 raise self._hidden(state, error, selected) from None
             seen.add(state)
-        walk.expect_end()
+        reader.expect_end()
 
     def _tables(self, at: Cursors, selected: set[int]) -> list[_Table]:
         """Locate the tables of all key groups in parallel: the first table of each, then the second, and so on."""
@@ -264,8 +264,8 @@ class HeapKeyedStream:
         )  # fmt: skip
 
 
-class _Walk:
-    """A forward reader of one key group: a window of its content, and the position in the window."""
+class _TableReader:
+    """Forward reader of the tables of one key group: a window of its content, and the position in the window."""
 
     def __init__(self, stream: HeapKeyedStream, extent: Extent, block_bytes: int) -> None:
         self.stream = stream

@@ -58,7 +58,7 @@ class KeyGroupContent:
         return np.concatenate([rest, fresh]) if len(rest) else fresh
 
     def from_content(self, offset: int) -> tuple[KeyGroupContent, Bytes]:
-        """Return a reader at an earlier content offset, and the part of its first window behind that offset."""
+        """Return a reader at an earlier content offset, and the part of its first window after that offset."""
         at = bisect_right(self.checkpoints, (offset, self.end)) - 1
         content, position = self.checkpoints[at]
         again = KeyGroupContent(self.source, position, self.end, self.compressed)

@@ -82,7 +82,7 @@ REQUIRED: Mapping[BackendStateType, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def read_state_meta(view: DataInputView, unknown: UnknownPayloads | None = None) -> StateMetaInfoSnapshot:
-    """Read one StateMeta; the result is reused when the lengths of unknown payloads behind it are tried."""
+    """Read one StateMeta; the result is reused when the lengths of unknown payloads after it are tried."""
     known = unknown or UnknownPayloads()
     return known.once(read_state_meta, view, lambda: _read_state_meta(view, known))
 

@@ -23,10 +23,10 @@ from pyspark_savepoint.formats.io.local_disk import discard, spilling, temporary
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent
 from pyspark_savepoint.formats.keyed.sorted_windows import RowSpans
 
-#: Bytes of the entries of a part, with which its hash table and rows are still in the cache of a core; the most parts.
+#: Bytes of a part's entries, such that its hash table and rows fit into the cache of a core; maximum number of parts.
 PART_BYTES = 1 << 19
 MOST_PARTS = 1 << 12
-#: Bytes of a window, in bytes of a piece of rows.
+#: Size of a window of entries, as a multiple of the size of a piece of rows.
 WINDOW = 4
 #: Size of the smallest entry in bytes: two lengths and one byte of key.
 MIN_ENTRY = 9

@@ -81,7 +81,7 @@ class SortedStates:
                     break
                 found[state] = start, before + position
                 state = -1
-            # The next window begins with the last entry, for the first key there is compared with its key.
+            # The next window begins with the last entry, because the first key there is compared with its key.
             keep = previous if state >= 0 and previous >= 0 else position
             size = self.window if position > began else 2 * size
             rest = buffer[keep:].copy()
@@ -131,7 +131,7 @@ def _refuse(content: KeyGroupContent) -> NoReturn:
 
 
 class _Run:
-    """Entries of one state that are not merged yet: those in ``rest``, and those behind it."""
+    """Entries of one state that are not merged yet: those in ``rest``, and those after it."""
 
     def __init__(self, content: KeyGroupContent, column: int, start: int, stop: int, share: int) -> None:
         self.column = column

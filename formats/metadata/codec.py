@@ -116,7 +116,7 @@ def read_metadata(data: bytes | memoryview, path: str | None = None) -> Checkpoi
 
 
 def with_uids(metadata: CheckpointMetadata, uids: Iterable[str]) -> CheckpointMetadata:
-    """Return the metadata with the uids of operators that have none and whose ids are the hashes of these uids."""
+    """Return the metadata with these uids added to operators without a uid, whose ids are the hashes of the uids."""
     by_id = {OperatorID.from_uid(uid): uid for uid in uids if uid}
     if not by_id:
         return metadata
@@ -130,7 +130,7 @@ def with_uids(metadata: CheckpointMetadata, uids: Iterable[str]) -> CheckpointMe
 
 
 def uids_beside(metadata: CheckpointMetadata) -> list[str]:
-    """Return the uids for which the metadata's version has no place."""
+    """Return the uids of operators that the metadata's version cannot store."""
     if _version(metadata.version, None).has_names:
         return []
     return [operator.uid for operator in metadata.operators if operator.uid is not None]

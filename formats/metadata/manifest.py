@@ -1,15 +1,15 @@
-"""Checksums of a savepoint's files, stored behind the part of ``_metadata`` that Flink reads.
+"""Checksums of a savepoint's files, stored after the part of ``_metadata`` that Flink reads.
 
     _metadata := part for Flink      JSON  u32 length of the JSON  u64 XXH3-64 of the JSON  u64 MAGIC      big-endian
     JSON      := {"version": 1, "metadata": XXH3-128 of the part for Flink,
                   "files": {name: {"size": bytes, "xxh3_128": of the whole file, "blocks": XXH3-64 of each 4 MiB}},
-                  "uids": [uid of each operator that has one, where the part for Flink has no place for it]}
+                  "uids": [uid of each operator that has one, if the part for Flink cannot store uids]}
 
 Flink stops reading at the end of the metadata. When it disposes of a savepoint, it deletes this one file and then the
 folder: a separate file would remain, and Flink would report that it could not dispose of the savepoint. As part of
 ``_metadata``, the checksums are published together with the metadata that they belong to. Checksums are in hex. They
-detect damage, not forgery: an attacker who can change a file can change its checksums. A later version adds keys, or
-has another magic number.
+detect damage, not forgery: an attacker who can change a file can change its checksums. A later version may add keys,
+or use another magic number.
 """
 
 from __future__ import annotations

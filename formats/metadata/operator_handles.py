@@ -260,8 +260,8 @@ def read_channel_handles(
 ) -> tuple[AnyChannelStateHandle, ...]:
     """Read the handles of one direction of subtask ``owner``; they are ``typed`` from metadata version 6 on.
 
-    Metadata of 1.11 has the version of 1.12 to 1.15, but no subtasks in its handles: where these do not read, they are
-    read without.
+    Metadata of 1.11 has the version of 1.12 to 1.15, but no subtasks in its handles: if reading them with subtasks
+    fails, they are read without.
     """
     count = view.read_count("channel state handles", each=18 if typed else 21)
     if typed:

@@ -10,9 +10,10 @@
              | 05 u8 isBacklog
              | 06 i32 subpartition  i64 timestamp
 
-Buffers of an input channel begin with a whole element: Flink puts what its deserializer has not consumed in front. They
-may end within one, whose other bytes begin the buffers of the sender's result subpartition. Those always end with a
-whole element. In exchanges of all with all, channel ``c`` of subtask ``d`` is subpartition ``d`` of subtask ``c``.
+Buffers of an input channel begin with a whole element: Flink prepends the bytes that its deserializer has not consumed.
+They may end within an element; its remaining bytes are the first ones in the buffers of the sender's result
+subpartition, which always end with a whole element. In all-to-all exchanges, channel ``c`` of subtask ``d`` is
+subpartition ``d`` of subtask ``c``.
 
 Flink: ``ChannelStateSerializerImpl``, ``SpillingAdaptiveSpanningRecordDeserializer``, ``PipelinedSubpartition``.
 """
@@ -33,7 +34,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
 LENGTH = struct.Struct(">i")
 TIMESTAMP = struct.Struct(">q")
 VERSION = 0
-#: Kind, bytes behind the tag (None: a value of any length), and position of a timestamp, by tag.
+#: Kind, bytes after the tag (None: a value of any length), and position of a timestamp, by tag.
 ELEMENTS: tuple[tuple[str, int | None, int | None], ...] = (
     ("record", None, 1),
     ("record", None, None),
@@ -48,7 +49,7 @@ WITH_TIMESTAMP = 9
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Place of the buffers of one channel: an input gate and channel, or a result partition and subpartition."""
+    """Location of the buffers of one channel: an input gate and channel, or a result partition and subpartition."""
 
     subtask: int
     index: int
@@ -59,7 +60,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class ChannelElement:
-    """An element in joined buffers: [start, end) is what follows the tag and the timestamp of a record."""
+    """An element in joined buffers: [start, end) are the bytes after the tag and the timestamp of a record."""
 
     kind: str
     timestamp: int | None
@@ -112,7 +113,7 @@ def read_buffers(source: ByteSource, offsets: Iterable[int]) -> bytes:
 
 
 def frames(data: bytes, start: int = 0) -> tuple[list[tuple[int, int]], int] | None:
-    """Return the spans of whole elements, and where one begins that is incomplete; None if no lengths are there."""
+    """Return the spans of whole elements, and the end of the last one; None if a length is not positive."""
     spans, size = [], len(data)
     while start + LENGTH.size <= size:
         length = LENGTH.unpack_from(data, start)[0]
@@ -127,7 +128,7 @@ def frames(data: bytes, start: int = 0) -> tuple[list[tuple[int, int]], int] | N
 
 
 def elements(data: bytes, spans: Iterable[tuple[int, int]]) -> list[ChannelElement] | None:
-    """Return the elements at some spans; None if one of them is none of Flink's."""
+    """Return the elements at some spans; None if one of them is not an element that Flink writes."""
     found = []
     for start, end in spans:
         tag = data[start]
@@ -142,9 +143,9 @@ def elements(data: bytes, spans: Iterable[tuple[int, int]]) -> list[ChannelEleme
 
 
 def completes(beginning: bytes, rest: bytes) -> int | None:
-    """Return how many bytes of a sender's buffers complete an element that a receiver's end with; None if none do.
+    """Return how many bytes of a sender's buffers complete the last element of a receiver's buffers; None if none do.
 
-    All buffers of the sender must be elements behind them. ``beginning`` may be empty.
+    The sender's other bytes must be whole elements. ``beginning``, the incomplete element, may be empty.
 
     >>> completes(bytes.fromhex("000000"), bytes.fromhex("020141" "000000020142"))
     3

@@ -4,7 +4,7 @@
     list      := element at every offset of the handle            contiguous; only the offsets delimit them
     broadcast := i32 n (key value)[n] at its one offset
 
-Compressed (1.18 on): one snappy framed stream behind the header; every offset is the file position of a chunk. Flink
+Compressed (1.18 on): one snappy framed stream after the header; every offset is the file position of a chunk. Flink
 1.18.1 recorded the same offset for all elements of a compressed state: elements with equal offsets are read
 sequentially, as they were written. Flink: ``DefaultOperatorStateBackendSnapshotStrategy``,
 ``OperatorStateRestoreOperation``.
@@ -57,7 +57,7 @@ class OperatorStream:
         limit = block_bytes // 4 if self.header.compressed else block_bytes
         first = 0
         while first < len(offsets):
-            # Elements with the same offset stay together, because bisect_right returns the position behind all of them.
+            # Elements with the same offset stay together, because bisect_right returns the position after all of them.
             stop = bisect_right(offsets, offsets[first] + limit)
             yield self._window(offsets[first:stop])
             first = stop

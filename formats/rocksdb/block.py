@@ -86,7 +86,7 @@ class Arena:
     """One buffer for the contents and keys of many blocks, so that entries in it need not be copied together."""
 
     def __init__(self, size: int) -> None:
-        #: Unused pages cost nothing. Kernels may read and write one word behind their range.
+        #: Unused pages cost nothing. Kernels may read and write one word past their range.
         self.buffer: Bytes = np.empty(size + ROOM, np.uint8)
         self.used = 0
         #: (start, path): the file of the bytes from ``start`` on.
@@ -208,7 +208,7 @@ def _content_sizes(data: Bytes, start: Longs, end: Longs, kinds: Bytes, base: in
         if failing < 0 and sizes.sum() > min(max(int(packed.sum()) * UNBOUNDED, FREE_TOTAL), MAX_CONTENT):
             failing = int(np.argmax(sizes))
     if failing >= 0:
-        raise _unreadable(path, base + int(start[failing]), "a size of its content that can be", int(sizes[failing]))
+        raise _unreadable(path, base + int(start[failing]), "a possible size of its content", int(sizes[failing]))
     return sizes, np.where(kinds == SNAPPY, start, body)
 
 
@@ -292,7 +292,7 @@ def small_entries(content: bytes, path: str, offset: int) -> Iterator[tuple[byte
         view.fail("a block of at least 8 bytes", len(content))
     stop = len(content) - 4 - 4 * int.from_bytes(content[-4:], "little")
     if stop < 0 or stop > len(content) - 8:
-        view.fail("a number of restarts that there is room for", content[-4:].hex())
+        view.fail("a number of restarts that fits into the block", content[-4:].hex())
     view.data = content[:stop]
     key = b""
     room = expanded_keys(stop)
@@ -300,7 +300,7 @@ def small_entries(content: bytes, path: str, offset: int) -> Iterator[tuple[byte
         shared, suffix = view.varint("a length", 32), view.varint("a length", 32)
         length = view.varint("a length", 32)
         if shared > len(key):
-            view.fail("a key that shares what the one before has", shared)
+            view.fail("a key that shares at most the whole key before it", shared)
         room -= shared + suffix
         if room < 0:
             view.fail(f"keys of at most {expanded_keys(stop)} bytes in all", "more, with the prefixes that they share")

@@ -177,7 +177,7 @@ class _Run:
 
 
 def _bounds(low: int, high: int, prefix: int) -> tuple[bytes, bytes]:
-    """Return the smallest key with prefix ``low``, and an exclusive upper bound for keys with a zero byte in front."""
+    """Return the smallest key with prefix ``low``, and an exclusive upper bound of keys preceded by a zero byte."""
     return low.to_bytes(prefix, "big"), (high + 1).to_bytes(prefix + 1, "big")
 
 
@@ -202,7 +202,7 @@ def _check_family(file: SstFile, name: str) -> None:
     """Raise a CorruptStateError if a table file names another column family."""
     if file.properties.family not in (b"", name.encode()):
         raise CorruptStateError(
-            f"the table file {file.info.name} holds another state",
+            f"the table file {file.info.name} holds the entries of another state",
             path=file.path,
             state=name,
             expected=f"column family {name!r}",

@@ -82,7 +82,7 @@ def decode_entries(
 ) -> DatabaseEntries:
     """Return the entries of blocks whose key groups are from ``low`` to ``high``.
 
-    ``size`` is the size of the blocks in the file, in bytes. Keys are stored behind the contents, in the arena if they
+    ``size`` is the size of the blocks in the file, in bytes. Keys are stored after the contents, in the arena if they
     fit.
     """
     properties = file.properties

@@ -1,7 +1,7 @@
 r"""The manifest of a database, a log of version edits named by CURRENT: column families and their files.
 
     CURRENT     := "MANIFEST-NNNNNN\n"
-    MANIFEST    := record*, in pages of 32768 bytes, of which the last 6 or fewer may be padding
+    MANIFEST    := record*, in pages of 32768 bytes, which may end with up to 6 bytes of padding
     record      := u32 maskedCrc(type, data)  u16 length  u8 type (1 whole, 2 first, 3 middle, 4 last part)  data
     VersionEdit := (varint32 tag  ...)*
                     1 comparator str      2, 3, 4, 9, 10, 203 numbers     5 level, key     200 column family id

@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.rocksdb.coding import Coding
 from pyspark_savepoint.formats.rocksdb.manifest import COMPARATOR
 
-#: The operators, of which Flink uses the first, join values with one comma; ``nullptr`` and empty mean none.
+#: Merge operators that join values with a comma (Flink uses the first one); ``nullptr`` and empty mean none.
 MERGE_OPERATORS = ("StringAppendTESTOperator", "StringAppendOperator", "nullptr", "")
 FIRST_VERSION_WITH_GLOBAL_SEQUENCE = 2
 #: Largest ratio of content to file size, which ZSTD may reach on zeros.

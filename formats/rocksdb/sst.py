@@ -134,10 +134,10 @@ class Index:
         last = int(np.searchsorted(self.number, high + 1))
         return slice(first, min(last + 1, len(self.number)))
 
-    def blocks_between(self, low: bytes, behind: bytes | None) -> slice:
-        """Return the blocks that may contain keys from ``low`` on and before ``behind`` (None: no end)."""
+    def blocks_between(self, low: bytes, stop: bytes | None) -> slice:
+        """Return the blocks that may contain keys from ``low`` on and before ``stop`` (None: no end)."""
         first = bisect_left(self.separators, low)
-        last = len(self.number) if behind is None else bisect_left(self.separators, behind)
+        last = len(self.number) if stop is None else bisect_left(self.separators, stop)
         return slice(first, min(last + 1, len(self.number)))
 
 
@@ -297,9 +297,9 @@ class SstFile:
 def wrong_size(info: FileMetaData, path: str, size: int, manifest: str | None = None) -> CorruptStateError:
     """Return the error for a table file whose size differs from the manifest."""
     return CorruptStateError(
-        f"the table file {info.name} has another size than its manifest records",
+        f"the size of table file {info.name} differs from the one in its manifest",
         path=path,
-        expected=f"{info.size} bytes" + (f", as {manifest} has it" if manifest else ""),
+        expected=f"{info.size} bytes" + (f", as recorded in {manifest}" if manifest else ""),
         found=f"{size} bytes",
         remedy=UNREADABLE,
     )
@@ -309,7 +309,7 @@ def another_file(file: SstFile) -> CorruptStateError:
     """Return the error for a table file with keys outside of its range in the manifest."""
     low, high = file.info.smallest.user_key, file.info.largest.user_key
     return CorruptStateError(
-        f"the table file {file.info.name} is not the one that its manifest records",
+        f"the table file {file.info.name} is not the one in its manifest",
         path=file.path,
         expected=f"keys from {low[:40].hex()} to {high[:40].hex()}",
         found="others",

@@ -88,7 +88,7 @@ class TypeSerializer(ABC):
     opaque: ClassVar[bool] = False
     #: True if :meth:`decode` finds the end of opaque values and returns their bytes.
     delimited: ClassVar[bool] = False
-    #: What makes opaque values readable.
+    #: In error messages: how to make opaque values readable.
     remedy: ClassVar[str] = PLUG_IN
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -180,7 +180,7 @@ class TypeSerializer(ABC):
         """Decode one value per cursor into a column.
 
         Args:
-            at: The buffer, and for each row the position of its value and the limit. Each position must be moved behind
+            at: The buffer, and for each row the position of its value and the limit. Each position must be moved past
                 its value.
 
         Returns:
@@ -213,7 +213,7 @@ class TypeSerializer(ABC):
         Args:
             column: Values of the type of :meth:`arrow_type`.
             at: The buffer, and for each row the position of its value, with the room that :meth:`sizes` returned. Each
-                position must be moved behind its value.
+                position must be moved past its value.
 
         Raises:
             UndecodableStateError: If the serializer cannot be written.
@@ -286,7 +286,7 @@ class ClassDescriptions(Protocol):
         """Return the serializer that reads values of a generic type, if its class is described; else the same."""
 
     def serializer_of(self, snapshot_class: str) -> type[TypeSerializer] | None:
-        """Return what the user gave for a snapshot class, if anything."""
+        """Return the serializer class that the user gave for a snapshot class, or None."""
 
 
 @dataclass
@@ -332,14 +332,13 @@ class UnknownPayloads:
 class SnapshotReader:
     """Reader of serializer snapshots, with bounded depth of nesting.
 
-    ``registry.snapshot_reader`` makes one that knows all serializers: ``serializer_of`` returns the class that reads
-    the snapshots of a snapshot class.
+    ``registry.snapshot_reader`` returns one for all registered serializers.
 
     Args:
         view: The bytes, at the start of a snapshot.
         serializer_of: A function of a snapshot class that returns the class that reads its snapshots.
         depth: The number of snapshots around this one.
-        unknown: What is known of payloads whose snapshot class is unknown.
+        unknown: Lengths of payloads whose snapshot class is unknown.
 
     Example::
 
@@ -419,7 +418,7 @@ class SnapshotReader:
         """Return the result of a function that parses here; while lengths are tried, it is called once per position.
 
         Args:
-            read: The function, which advances the view behind what it has parsed.
+            read: The function, which advances the view past the bytes that it has parsed.
 
         Returns:
             Its result.
@@ -626,7 +625,7 @@ def expect_version(name: str, version: int, known: tuple[int, ...], reader: Snap
         name: The Java name of the snapshot class.
         version: The version in the file.
         known: The supported versions.
-        reader: The reader behind the version, for the position in the error.
+        reader: The reader after the version, for the position in the error.
 
     Raises:
         UnsupportedVersionError: If ``version`` is not in ``known``.

@@ -1,7 +1,7 @@
 """List of the modules that register Flink's own serializers; the registry imports them until it finds one.
 
-Modules that nearly every savepoint needs come first, and those of SQL, Avro, CEP and Kryo last: what is not imported
-need not be waited for.
+Modules that nearly every savepoint needs come first, and those of SQL, Avro, CEP and Kryo last, because importing takes
+time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FAMILIES = (
 
 
 def loaded() -> Iterator[str]:
-    """Yield the modules of ``FAMILIES``, each after it was imported, so that its classes have registered themselves."""
+    """Import the modules of ``FAMILIES`` one by one, which registers their classes; yield each name after that."""
     for family in FAMILIES:
         import_module(f"pyspark_savepoint.formats.serializers.{family}")
         yield family

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
-#: Serializers, which name their snapshot classes themselves; or classes of serializers by snapshot class.
+#: Serializers, each with the name of its snapshot class; or serializers or their classes, by snapshot class.
 Given: TypeAlias = Sequence[TypeSerializer] | Mapping[str, type[TypeSerializer] | TypeSerializer]
 EXPECTED = (
     "serializers, such as [MoneySerializer('com.shop.MoneySerializer$MoneySerializerSnapshot', 1)], or a mapping of "
@@ -17,15 +17,15 @@ EXPECTED = (
 
 
 class GivenSerializers:
-    """Serializers by snapshot class; ``identity`` says which are the same."""
+    """Serializers by snapshot class; objects with equal ``identity`` are equal."""
 
     __slots__ = ("classes", "identity", "named")
 
     def __init__(self, given: Given, identity: object) -> None:
         self.identity = identity
-        #: What reads the snapshots of a snapshot class.
+        #: The classes that read snapshots, by snapshot class.
         self.classes: dict[str, type[TypeSerializer]] = {}
-        #: What is written for a type's word, or for the snapshot class.
+        #: The serializers to write with, by the name of their type and by snapshot class.
         self.named: dict[str, TypeSerializer] = {}
         pairs = given.items() if isinstance(given, Mapping) else [(_class_of(each), each) for each in _listed(given)]
         for name, found in pairs:
@@ -46,7 +46,7 @@ class GivenSerializers:
         return hash(self.identity)
 
     def of_word(self, word: str) -> TypeSerializer | None:
-        """Return the serializer of a word in a type: its own name of the type, or its snapshot class."""
+        """Return the serializer of a word in a type's notation: the name of its type, or its snapshot class."""
         return self.named.get(word) or self.named.get(word.upper())
 
 
@@ -64,5 +64,5 @@ def _class_of(serializer: object) -> str:
 
 def _refused(found: object) -> OptionError:
     return OptionError(
-        "option 'serializers' has an object that is no serializer", expected=EXPECTED, found=f"{found!r:.200}"
+        "option 'serializers' contains an object that is not a serializer", expected=EXPECTED, found=f"{found!r:.200}"
     )

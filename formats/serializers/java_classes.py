@@ -1,4 +1,4 @@
-"""Java classes of the values of types that have one; object arrays record the class of their elements."""
+"""Java classes of the values of a type, where it determines them; object arrays record the class of their elements."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Part(Protocol):
         """Return the type of the column."""
 
     def layout(self, layout: Layout) -> int:
-        """Add a node that describes the bytes of a value; UNKNOWN where no node can."""
+        """Add a node that describes the bytes of a value; return UNKNOWN if no node can."""
 
     def decode(self, at: Cursors) -> pa.Array:
         """Read one value per cursor."""
@@ -130,7 +130,7 @@ def program(*serializers: Part) -> Program:
 
 
 def skip_rows(serializer: Part, at: Cursors) -> None:
-    """Move every cursor behind one value of the serializer."""
+    """Move every cursor past one value of the serializer."""
     from pyspark_savepoint.formats.kernels import skip
 
     compiled = program(serializer)
@@ -181,7 +181,7 @@ def count_until_end(serializer: Part, at: Cursors, gap: int) -> Longs:
 def locate(serializers: Sequence[Part], at: Cursors, counts: Longs, gap: int = 0) -> tuple[Any, Any]:
     """Find ``counts`` repetitions of some values: (starts, stops), two arrays of shape (serializers, sum of counts).
 
-    The cursors move behind the last repetition.
+    The cursors move past the last repetition.
     """
     from pyspark_savepoint.formats.kernels import skip
 
@@ -206,7 +206,7 @@ def locate(serializers: Sequence[Part], at: Cursors, counts: Longs, gap: int = 0
 
 
 def _explain(serializers: Sequence[Part], at: Cursors, gap: int) -> None:
-    """Decode up to the value that the kernel could not pass: the error of its serializer says more, such as a class."""
+    """Decode up to the value at which the kernel failed: the error of its serializer has more details, like a class."""
     while True:
         for serializer in serializers:
             here = at.position.copy()
@@ -310,7 +310,7 @@ def leaves(kind: pa.DataType) -> int:
 
 
 def decode_elements(serializer: Part, at: Cursors, counts: Longs, gap: int = 0) -> Any:
-    """Read ``counts`` values at every cursor as one flat column in row order; the cursors move behind them."""
+    """Read ``counts`` values at every cursor as one flat column in row order; the cursors move past them."""
     expect_room([serializer], at, int(counts.sum()))
     starts, stops = locate([serializer], at, counts, gap)
     elements = at.at(starts[0], stops[0])

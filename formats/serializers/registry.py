@@ -1,11 +1,11 @@
 """Registry of serializers by snapshot class name, which is the only type tag in a savepoint.
 
-Users add serializers from a package of their own, through the entry point group ``pyspark_savepoint.serializers``:
+Users add serializers from their own package, through the entry point group ``pyspark_savepoint.serializers``:
 the name of an entry is the snapshot class, its value a :class:`TypeSerializer` subclass. Entry points are used because
 executors are separate processes, which a registration call on the driver would not reach.
 
-A snapshot class that is not registered need not end the parse: nearly all snapshot classes extend one of Flink's base
-classes, and the base class determines how the payload is laid out (:class:`OpaqueSerializer`).
+Parsing can often continue after a snapshot class that is not registered: nearly all snapshot classes extend one of
+Flink's base classes, and the base class determines the layout of the payload (:class:`OpaqueSerializer`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def register(*snapshot_classes: str) -> Callable[[S], S]:
     For serializers of this package; plug-ins are registered by their entry points.
 
     Args:
-        *snapshot_classes: Java names of ``TypeSerializerSnapshot`` classes, as they stand in savepoints.
+        *snapshot_classes: Java names of ``TypeSerializerSnapshot`` classes, as they are in savepoints.
 
     Returns:
         A class decorator that returns the class unchanged; it raises ValueError for a name that is registered already.
@@ -101,7 +101,7 @@ def _plugged(entry: EntryPoint) -> type[TypeSerializer]:
 
 
 def snapshot_reader(view: DataInputView, unknown: UnknownPayloads | None = None) -> SnapshotReader:
-    """Return a reader of serializer snapshots that knows all serializers; other snapshot classes become opaque."""
+    """Return a reader of serializer snapshots for all registered serializers; other snapshot classes become opaque."""
     return SnapshotReader(view, _serializer_of, unknown=unknown)
 
 
@@ -110,7 +110,7 @@ def _serializer_of(snapshot_class: str) -> type[TypeSerializer]:
 
 
 def read_serializer(data: bytes, path: str | None = None) -> TypeSerializer:
-    """Read an enveloped snapshot that fills ``data`` to the end."""
+    """Read an enveloped snapshot that takes all of ``data``."""
     view = DataInputView(data, path)
     serializer = snapshot_reader(view).enveloped()
     view.expect_end("a serializer snapshot")
@@ -122,8 +122,8 @@ class OpaqueSerializer(TypeSerializer):
     """Serializer of an unknown snapshot class: the payload is kept as bytes, values are BINARY.
 
     The end of the payload follows from Flink's base class: composite (version 3, magic number), simple (version 3,
-    empty), generic and early simple (version 2, one class name). For other payloads ``meta_info.read_header``, which
-    knows where the whole header ends, tries lengths.
+    empty), generic and early simple (version 2, one class name). For other payloads, ``headers.read_header`` tries
+    lengths until the header ends where it should.
     """
 
     payload: bytes = b""
@@ -164,7 +164,7 @@ class OpaqueSerializer(TypeSerializer):
         return pa.binary()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """Raise UndecodableStateError: the bytes do not say where a value ends."""
+        """Raise UndecodableStateError: the end of a value is unknown."""
         raise self._refuse("decoded").with_facts(**at.origin.facts())
 
 
@@ -188,7 +188,7 @@ def _endless(view: DataInputView, start: int, name: str) -> UndecodableStateErro
 
 
 def _skip_composite(reader: SnapshotReader, name: str) -> None:
-    """Skip an outer part of unknown length: move behind the first nested serializers that parse."""
+    """Skip an outer part of unknown length: move past the first nested serializers that parse."""
     view, work = reader.view, reader.unknown.work
     start = view.position
     if work.magic is None:

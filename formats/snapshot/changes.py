@@ -33,7 +33,7 @@ OLDEST_VERSION = 3
 
 
 def metadata_version(flink_version: Flink) -> int:
-    """Return the newest version of metadata that this Flink release and all later ones read.
+    """Return the newest version of metadata that this Flink release and all later ones can read.
 
     >>> metadata_version((1, 20)), metadata_version((2, 2))
     (4, 6)

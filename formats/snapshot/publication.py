@@ -360,7 +360,7 @@ def finish(staging: Staging, before: CheckpointMetadata | None, after: Checkpoin
     names = relative_files(after)
     with leftovers(filesystem, directory):
         if before is not None:
-            _let_go(staging, relative_files(before) - names, retention)
+            _delete_or_retain(staging, relative_files(before) - names, retention)
         entries = entries_of(filesystem, directory)
         for record in entries:
             if is_due(record, time.time()):
@@ -368,12 +368,12 @@ def finish(staging: Staging, before: CheckpointMetadata | None, after: Checkpoin
         staging.discard_listed(entries, names)
 
 
-def _let_go(staging: Staging, names: set[str], retention: int) -> None:
-    """Delete replaced files, now or later, but only those whose names only state files have."""
+def _delete_or_retain(staging: Staging, names: set[str], retention: int) -> None:
+    """Delete replaced files, or record them for later deletion; only files whose names only state files have."""
     filesystem, directory = staging.filesystem, staging.directory
     others = sorted(name for name in names if not is_state_name(name))
     if others:
-        why = f"the replaced savepoint refers to them, but Flink names no state file like this: {_some(others)}"
+        why = f"the replaced savepoint refers to them, but Flink does not name state files like this: {_some(others)}"
         warn_of_leftovers(filesystem, directory, why)
     own = sorted(names.difference(others))
     if own and retention <= 0:
@@ -472,7 +472,7 @@ def leftovers(filesystem: SnapshotFileSystem, directory: str) -> Iterator[None]:
 
 def warn_of_leftovers(filesystem: SnapshotFileSystem, directory: str, why: str) -> None:
     """Warn the user of files that remain."""
-    # Where Python makes errors of warnings, a savepoint that is published must still be a success.
+    # Publication must succeed even if Python is configured to turn warnings into errors.
     with contextlib.suppress(SavepointWarning):
         warnings.warn(
             f"files that no savepoint needs were left in {filesystem.uri(directory)} ({why}); Savepoint.vacuum deletes "

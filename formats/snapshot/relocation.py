@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams, s
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 COPY_BUFFER = 8 << 20
-#: Number of leading bytes that identify a file of Flink's.
+#: Number of leading bytes that identify a file that Flink writes.
 BEGINNING = 64
 DATABASE_FILES = (b"MANIFEST-", b"# This is a RocksDB option file")
 #: The seventh byte of a manifest: the type of its first record, full or first part.
@@ -97,7 +97,7 @@ class FileCopy:
         if whole:
             return
         raise UnsafePathError(
-            "a handle names a file that is not state of Flink, so it is not copied",
+            "a handle names a file that is not Flink state, so it is not copied",
             path=source.path,
             operator=self.source.operator,
             expected="the beginning of a file that Flink writes",
@@ -128,7 +128,7 @@ class Relocation:
         handle: KeyGroupsSavepointStateHandle,
         header: NewHeader,
     ) -> KeyGroupsSavepointStateHandle:
-        """Return a handle of a copy whose first bytes are replaced; where key groups begin moves accordingly."""
+        """Return a handle of a copy whose first bytes are replaced; the offsets of key groups move accordingly."""
         offsets = tuple(offset + header.growth if offset > 0 else offset for offset in handle.offsets.offsets)
         delegate = handle.delegate
         if isinstance(delegate, ByteStreamStateHandle):
@@ -217,7 +217,7 @@ def with_prefix(operators: Sequence[OperatorState], old: str, new: str) -> list[
     if not any(has_path(handle, old) for operator in operators for handle in streams_of(operator)):
         raise OptionError(
             f"no file of the savepoint is recorded under {old!r}",
-            remedy="relative files and inline state move along with the savepoint, and need no new prefix",
+            remedy="relative files and inline state move with the savepoint and need no new prefix",
         )
     return [replace_streams(operator, move) for operator in operators]
 

@@ -65,7 +65,7 @@ class Snapshot:
     location: SnapshotLocation
     metadata_path: str
     metadata: CheckpointMetadata
-    #: Checksum of the metadata file, which tells whether another process opened the same version.
+    #: Checksum of the metadata file, which shows whether another process opened the same version.
     digest: bytes = field(default=b"", repr=False, compare=False)
 
     @classmethod
@@ -150,7 +150,7 @@ class Snapshot:
         """Return the operator with a uid, a uid hash, or a name: exactly one of the three is required."""
         given = {"uid": uid, "uidHash": uid_hash, "operatorName": name}
         if sum(value is not None for value in given.values()) != 1:
-            raise OptionError("name the operator by exactly one of 'uid', 'uidHash' and 'operatorName'")
+            raise OptionError("select the operator by exactly one of 'uid', 'uidHash' and 'operatorName'")
         if uid is not None:
             return self._by_uid(uid)
         if uid_hash is not None:
@@ -231,7 +231,7 @@ def find_snapshots(path: str, depth: int = SEARCH_DEPTH) -> list[SnapshotInfo]:
         raise _nothing(filesystem, located)
     if not info.is_directory:
         if posixpath.basename(located) != METADATA_FILE_NAME:
-            # A file that is no metadata is an error, not a reference to its folder; metadata may have any name.
+            # A file that is not metadata is an error, not a reference to its folder; metadata may have any name.
             Snapshot.open(path)
             return [_describe(filesystem, located)]
         located = posixpath.dirname(located)
@@ -278,7 +278,8 @@ def _no_snapshot(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundE
             "there is no snapshot in this folder",
             path=filesystem.uri(path),
             expected=f"a file {METADATA_FILE_NAME}",
-            remedy="a folder without this file is not a snapshot, or one that was never completed",
+            remedy="give the folder of a completed snapshot: a folder without this file is not a snapshot, or was not "
+            "completed",
         )
     return SnapshotNotFoundError(
         "this folder is not a snapshot, but contains snapshots",

@@ -70,7 +70,7 @@ class SnapshotLocation:
     checksums: Manifest | None = None
     checksums_required: bool = False
     options: StorageOptions = NO_OPTIONS
-    #: Descriptions of the user's classes, which generic types in the snapshot's streams are read by.
+    #: Descriptions of the user's classes, to read values of generic types in the snapshot's streams.
     classes: Any = None
 
     @property

@@ -94,7 +94,7 @@ class AvroBytes:
         return layout.add(skip.BLOCK, 1) if self.size is None else layout.add(skip.FIXED, self.size)
 
     def spans(self, at: Cursors) -> Cursors:
-        """Return the spans of the bytes; the cursors move behind them."""
+        """Return the spans of the bytes; the cursors move past them."""
         if self.size is None:
             sizes = bounded_counts(self, "bytes", at, lambda room: room)
         else:
@@ -156,7 +156,7 @@ class AvroDecimal:
     def decode(self, at: Cursors) -> pa.Array:
         spans = self.storage.spans(at)
         empty = np.flatnonzero(spans.end == spans.position)
-        at.check(int(empty[0]) if len(empty) else -1, f"a byte at least of {self.flink_type}")
+        at.check(int(empty[0]) if len(empty) else -1, f"at least one byte of {self.flink_type}")
         return wide_decimals(self._kind, spans, np.ones(len(at), np.bool_))
 
     def _widths(self, column: pa.Array) -> Longs:

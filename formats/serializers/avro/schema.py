@@ -59,7 +59,7 @@ def read_schema(text: str) -> tuple[str, Part]:
     try:
         schema = json.loads(text)
     except ValueError as error:
-        raise SchemaError(f"no JSON: {str(error)[:200]}") from None
+        raise SchemaError(f"not JSON: {str(error)[:200]}") from None
     parser = _Parser()
     part, weight = parser.parse(schema, "", 0)
     name = parser.name_of(schema)
@@ -104,7 +104,7 @@ class _Parser:
         if isinstance(schema, list):
             return self._union(schema, space, depth)
         if not isinstance(schema, dict):
-            raise SchemaError(f"{str(schema)[:40]!r} is no type")
+            raise SchemaError(f"{str(schema)[:40]!r} is not a type")
         kind = schema.get("type")
         if not isinstance(kind, str):
             return self.parse(kind, space, depth + 1)
@@ -156,13 +156,13 @@ class _Parser:
         parts, weight = [], 1
         for entry in _list(schema, "fields"):
             if not isinstance(entry, dict):
-                raise SchemaError("a field is no object")
+                raise SchemaError("a field is not an object")
             part, more = self.parse(entry.get("type"), inside, depth + 1)
             names[_text(entry, "name")] = None
             parts.append(part)
             weight += more
         if len(names) != len(parts):
-            raise SchemaError(f"two fields of {name[:100]!r} have one name")
+            raise SchemaError(f"two fields of {name[:100]!r} have the same name")
         del self.open[name]
         return self._define(name, AvroRecord(tuple(names), tuple(parts), name), weight)
 
@@ -177,7 +177,7 @@ class _Parser:
         members = [self._guarded(schema, space, depth) for schema in schemas]
         parts = tuple(part for part, _ in members)
         if not parts or sum(isinstance(part, AvroNull) for part in parts) > 1:
-            raise SchemaError("a union has at least one type, and null once at most")
+            raise SchemaError("a union must have at least one type, and null at most once")
         if any(isinstance(part, AvroUnion) for part in parts):
             raise SchemaError("a union directly inside a union")
         return AvroUnion(parts), 1 + sum(weight for _, weight in members)
@@ -233,12 +233,12 @@ def _decimal(part: AvroBytes, precision: Any, scale: Any) -> Part:
 def _text(schema: Mapping[str, Any], key: str) -> str:
     value = schema.get(key)
     if not isinstance(value, str) or any("\ud800" <= char <= "\udfff" for char in value):
-        raise SchemaError(f"no {key}, or one that is no text")
+        raise SchemaError(f"{key!r} is missing, or is not a text")
     return value
 
 
 def _list(schema: Mapping[str, Any], key: str) -> list[Any]:
     value = schema.get(key)
     if not isinstance(value, list):
-        raise SchemaError(f"no list of {key}")
+        raise SchemaError(f"{key!r} is missing, or is not a list")
     return value

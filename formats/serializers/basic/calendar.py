@@ -1,8 +1,8 @@
 """Conversions of dates and times: Java's milliseconds, seconds and nanoseconds, and Spark's microseconds.
 
 Spark's timestamps are microseconds from year 1 to 9999. A value outside that range, or with finer digits, is an error
-unless ``DecodeOptions.timestamps`` says otherwise: ``truncate`` cuts the finer digits, ``raw`` returns the numbers
-that Flink stores.
+by default. With ``DecodeOptions.timestamps``, ``truncate`` cuts the finer digits, and ``raw`` returns the numbers that
+Flink stores.
 
 Days are counted in the proleptic Gregorian calendar, in eras of 400 years. Years begin in March, so that the leap day
 is the last day of its year.

@@ -2,7 +2,7 @@
 
     Void, table Null, Unit             00     Len 1    no value; Scala's ()
     Unit of flink-scala-api            -      Len 0
-    VoidNamespace                      00     Len 0    one byte, though its length says none
+    VoidNamespace                      00     Len 0    one byte, although its length is 0
     GlobalWindow                       00     Len 1
     NullValue                          -      Len 0
     NullValue in a ValueSerializer     00

@@ -63,7 +63,7 @@ def read_counts(whole: Part, parts: Sequence[Part], at: Cursors) -> Longs:
 
 
 def bounded_counts(whole: Part, what: str, at: Cursors, limit: Callable[[Longs], Longs]) -> Longs:
-    """Read an int per row, from 0 to the ``limit`` that the bytes behind it allow."""
+    """Read an int per row, from 0 to the ``limit`` that the bytes after it allow."""
     walker = at.at(at.position.copy(), at.end)
     counts = read_numbers(at, "read_i32", np.int32, f"the number of {what}").astype(np.int64)
     most = limit(at.end - at.position)

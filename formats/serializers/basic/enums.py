@@ -137,7 +137,7 @@ class EnumSerializer(TypeSerializer):
 )
 @dataclass(frozen=True)
 class ScalaEnumSerializer(EnumSerializer):
-    """Serializer of SCALA_ENUM<com.shop.Color>, whose constants have ids of their own."""
+    """Serializer of SCALA_ENUM<com.shop.Color>, whose constants have their own ids."""
 
     ids: tuple[int, ...] = ()
 

@@ -9,7 +9,7 @@ and BigDecimal is a string; with ``string`` both are strings; with ``p,s`` both 
 does not fit exactly is an error. Numbers of up to 38 digits are converted by Arrow, all others one by one.
 
 Strings are those of ``BigInteger.toString`` and ``BigDecimal.toString``. Python's Decimal prints by the same rule
-(plain digits if the scale is not negative and the first digit is at most six places behind the point, else with an
+(plain digits if the scale is not negative and the first digit is at most six places after the point, else with an
 exponent), and without the limit of digits that Python's int has.
 
 Flink: ``BigIntSerializer``, ``BigDecSerializer``.
@@ -151,7 +151,7 @@ class Numbers:
     @classmethod
     def read(cls, at: Cursors, scaled: bool, what: str) -> Numbers:
         """Read one number per cursor."""
-        from pyspark_savepoint.formats.kernels import bigs
+        from pyspark_savepoint.formats.kernels import big_integers
 
         rows = len(at)
         start = at.at(at.position.copy(), at.end)
@@ -159,10 +159,10 @@ class Numbers:
         kinds = np.zeros(rows, np.uint8)
         spans = np.zeros((rows, 2), np.int64)
         scales = np.zeros(rows, np.int32)
-        at.check(bigs.read_bigs(at.buffer, at.position, at.end, scaled, words, kinds, spans, scales), what)
+        at.check(big_integers.read_bigs(at.buffer, at.position, at.end, scaled, words, kinds, spans, scales), what)
         small = np.zeros(rows, np.bool_)
-        bigs.magnitudes(words, np.empty_like(words), small)
-        return cls(start, words, kinds, spans, scales, small & (kinds == bigs.NARROW))
+        big_integers.magnitudes(words, np.empty_like(words), small)
+        return cls(start, words, kinds, spans, scales, small & (kinds == big_integers.NARROW))
 
     @property
     def valid(self) -> Flags:
@@ -286,22 +286,22 @@ class BigNumberSerializer(SimpleSerializer):
         return np.diff(self._spell(column)[0])
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels import bigs, fixed
+        from pyspark_savepoint.formats.kernels import big_integers, fixed
 
         if pa.types.is_decimal(column.type):
             words, sizes = self._measure(column)
             scale = column.type.scale
-            bigs.write_bigs(at.buffer, at.position, words, sizes, valid_rows(column), self.scaled, scale)
+            big_integers.write_bigs(at.buffer, at.position, words, sizes, valid_rows(column), self.scaled, scale)
         else:
             fixed.write_bytes(at.buffer, at.position, *self._spell(column))
 
     def _measure(self, column: pa.Array) -> tuple[Words, Longs]:
-        """Return words and encoded bytes of a decimal column; for integers, zeros behind the point are dropped."""
-        from pyspark_savepoint.formats.kernels import bigs
+        """Return words and encoded bytes of a decimal column; for integers, zeros after the point are dropped."""
+        from pyspark_savepoint.formats.kernels import big_integers
 
         words = np.ascontiguousarray(words_of(self._integers(column)))
         sizes = np.zeros(len(column), np.int64)
-        bigs.big_sizes(words, sizes)
+        big_integers.big_sizes(words, sizes)
         return words, sizes
 
     def _integers(self, column: pa.Array) -> pa.Array:
@@ -349,11 +349,11 @@ class BigNumberSerializer(SimpleSerializer):
 
 def hash_words(words: Words) -> Longs:
     """Return ``BigInteger.hashCode`` of 128-bit numbers; leading zero words do not change the hash."""
-    from pyspark_savepoint.formats.kernels import bigs
+    from pyspark_savepoint.formats.kernels import big_integers
 
     plain = np.ascontiguousarray(words)
     magnitudes = np.empty_like(plain)
-    bigs.magnitudes(plain, magnitudes, np.empty(len(plain), np.bool_))
+    big_integers.magnitudes(plain, magnitudes, np.empty(len(plain), np.bool_))
     low, high = magnitudes[:, 0], magnitudes[:, 1]
     half, mask, base = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(31)
     h = high >> half

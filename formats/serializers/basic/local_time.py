@@ -213,7 +213,7 @@ class LocalDateTimeSerializer(FixedWidthSerializer):
         start = at.at(at.position.copy(), at.end)
         dates, valid = _read_dates(at, self.flink_type)
         nanos, timed = _read_times(at, self.flink_type)
-        _expect(start, valid == timed, "a date and a time, or none of both")
+        _expect(start, valid == timed, "a date and a time, or neither")
         if at.options.timestamps == "raw":
             columns = [*_date_columns(dates, valid), fixed_array(pa.int64(), nanos, valid)]
             return struct_array(DATE_TIME_PARTS, columns, len(at), valid)

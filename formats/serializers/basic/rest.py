@@ -1,7 +1,7 @@
-"""Parts of values whose ends are known: what nothing delimits reaches to the end of the value.
+"""Parts of values whose ends are known: a field without a known end reaches to the end of the value.
 
-Where only the user's code knows the end of a field, its bytes and all behind it are one BINARY (:class:`Rest`), and the
-fields behind it are null (:class:`Behind`). ``open_ended.py`` says which fields these are.
+If only the user's code can find the end of a field, all bytes from its start on are one BINARY (:class:`Rest`), and the
+fields after it are null (:class:`AfterRest`). ``open_ended.py`` determines these fields.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part
 
 @dataclass(frozen=True)
 class OpenPart(ABC):
-    """Part without a layout that is not written: of a value that is cut, fields have no bytes of their own."""
+    """Part that is only read: the fields of a value that is cut have no bytes of their own to write."""
 
     part: Part
 
@@ -54,7 +54,7 @@ class OpenPart(ABC):
 
 @dataclass(frozen=True)
 class Rest(OpenPart):
-    """What only the user's code can read, with all bytes behind it."""
+    """Field that only the user's code can read, with all bytes after it."""
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
@@ -64,8 +64,8 @@ class Rest(OpenPart):
 
 
 @dataclass(frozen=True)
-class Behind(OpenPart):
-    """Part behind one that may take all bytes that are left: null if it did."""
+class AfterRest(OpenPart):
+    """Part after one that may take all remaining bytes; null if it has taken them."""
 
     def decode(self, at: Cursors) -> pa.Array:
         there = at.position < at.end
@@ -76,9 +76,9 @@ class Behind(OpenPart):
         at.update(there, present)
         return scatter(column, np.asarray(there))
 
-    def flagged(self) -> Behind:
-        """Return the part with a flag in front of it, which is missing too if all bytes are taken."""
-        return Behind(Flagged(self.part))
+    def flagged(self) -> AfterRest:
+        """Return the part preceded by a null flag, which is also missing if all bytes are taken."""
+        return AfterRest(Flagged(self.part))
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class Shaped(TypeSerializer):
 
 @dataclass(frozen=True)
 class WrappingSerializer(Shaped):
-    """Serializer with the values of its only child, and a snapshot of its own."""
+    """Serializer with the values of its only child, but its own snapshot."""
 
     @property
     def flink_type(self) -> str:

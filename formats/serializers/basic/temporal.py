@@ -5,7 +5,7 @@
                              Flink writes these 12 bytes but reads only the first 8, so nulls are not written here
     Instant                  i64 seconds,      i32 nanoseconds of the second          null 8000000000000000 80000000
 
-A SqlTimestamp has its milliseconds twice: in the first number and in the nanoseconds. SqlDate and SqlTime depend on
+A SqlTimestamp stores its milliseconds twice: in the first number and in the nanoseconds. SqlDate and SqlTime depend on
 the time zone of the JVM that wrote them.
 Flink: ``DateSerializer``, ``SqlDateSerializer``, ``SqlTimeSerializer``, ``SqlTimestampSerializer``,
 ``InstantSerializer``.
@@ -162,7 +162,7 @@ def moments_of(column: pa.Array, flink_type: str) -> tuple[Longs, Longs, Flags]:
         (nanos < 0) | (nanos >= NANOS_PER_SECOND),
         column,
         "nanoseconds from 0 to 999999999",
-        "add whole seconds of them to the seconds",
+        "carry whole seconds over to the seconds",
     )
     return seconds, nanos, valid
 

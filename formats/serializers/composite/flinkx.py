@@ -9,18 +9,18 @@
     Coproduct 2 := i32 n  utf class[n]  Versioned[n];  3: Composite 3, outer part string array of classes
     values:
     CaseClass   := i32 n  field[n], nothing where the class has no fields; n is smaller in values that were written
-                   before fields were added behind the others
+                   before fields were added at the end
     Option      := 01 value | 00
     Either      := 01 left | 00 right
     Collection  := i32 n  element[n]; of mutable ones i32 -2^31 for null
     Map         := i32 n  (key value)[n]; of the mutable one i32 -2^31 for null
-    Mapped      := what the mapper makes of the value
+    Mapped      := the mapper's result for the value
     CaseObject  := nothing
     Coproduct   := u8 number of the subtype  its value
 
-A job with the environment variable ``DISABLE_CASE_CLASS_ARITY_USAGE``, and releases before 1.1.5, write no number in
-front of the fields; snapshots do not say it, and such values are errors. Collections and maps of version 1 have nested
-snapshots without versions; they and all else of the package stay unknown.
+A job with the environment variable ``DISABLE_CASE_CLASS_ARITY_USAGE``, and releases before 1.1.5, do not write the
+number of fields; snapshots do not record that, and such values are errors. Collections and maps of version 1 have
+nested snapshots without versions; these and all other serializers of the package are not supported.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ COLLECTIONS = {
     )
 }
 MUTABLE = f"{FLINKX}Mutable"
-#: What stands for null in place of a number of elements.
+#: The count that means a null collection.
 NULL_COUNT = -(1 << 31)
-#: Fields of a case class up to which values may have fewer of them.
+#: Case classes with at most this many fields may have values with fewer fields.
 MAX_EVOLVED = 32
 #: Subtypes that the tag of a coproduct can tell apart.
 MAX_SUBTYPES = 128
@@ -134,7 +134,7 @@ class CountedFields:
 
 @dataclass(frozen=True)
 class NullCounted:
-    """Shape of a collection that may be null: then a number that none has stands in place of its count."""
+    """Shape of a collection that may be null; the count of a null collection is ``NULL_COUNT``."""
 
     part: Part
 
@@ -146,7 +146,7 @@ class NullCounted:
         return self.part.arrow_type(options)
 
     def layout(self, layout: Layout) -> int:
-        """Return UNKNOWN: no node has such a count."""
+        """Return UNKNOWN: no layout node supports such a count."""
         return UNKNOWN
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -254,7 +254,7 @@ class _Nesting(Shaped):
             write_versioned(serializer, view)
 
     def write_names(self, view: DataOutputView) -> None:
-        """Write what stands in front of the nested serializers; nothing by default."""
+        """Write the part before the nested serializers; nothing by default."""
 
 
 @register(f"{FLINKX}CollectionSerializerSnapshot")
@@ -328,7 +328,7 @@ class FlinkxMapSerializer(_Nesting):
 @register(f"{FLINKX}MappedSerializer$MappedSerializerSnapshot")
 @dataclass(frozen=True)
 class FlinkxMappedSerializer(_Nesting):
-    """Serializer of FLINKX_MAPPED<mapper>(T): a class of the job's maps its values to T, as which they are shown."""
+    """Serializer of FLINKX_MAPPED<mapper>(T): a class of the job maps its values to T; they are shown as T."""
 
     mapper_class: str
 
@@ -458,7 +458,7 @@ class FlinkxCoproductSerializer(Shaped, CompositeSerializer):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The classes without package and outer class, unless two are equal then."""
+        """The names of the classes without package and outer class, unless that makes two of them equal."""
         short: Callable[[str], str] = lambda name: name.rstrip("$").replace("$", ".").rpartition(".")[2]  # noqa: E731
         seen = Counter(map(short, self.classes))
         return tuple(short(name) if seen[short(name)] == 1 else name for name in self.classes)

@@ -36,7 +36,7 @@ def read_optional_map(view: DataInputView) -> list[tuple[str, DataInputView | No
 
 
 def _read_name(view: DataInputView) -> str:
-    """Read a name that a column can have: Java strings may hold lone surrogates, UTF-8 may not."""
+    """Read a name that a column can have: Java strings may contain lone surrogates, UTF-8 may not."""
     at = view.position
     name = view.read_utf("a name")
     if any("\ud800" <= char <= "\udfff" for char in name):
@@ -88,7 +88,7 @@ class OpaqueFrame(TypeSerializer):
         return pa.binary()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """Raise UndecodableStateError: the bytes do not say where a value ends."""
+        """Raise UndecodableStateError: the end of a value is unknown."""
         raise self._refuse("decoded").with_facts(**at.origin.facts())
 
 

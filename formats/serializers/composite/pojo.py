@@ -33,7 +33,7 @@ from pyspark_savepoint.formats.java import decode_modified_utf8, encode_modified
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, flink_fields
 from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
-from pyspark_savepoint.formats.serializers.basic.rest import Behind, PartSerializer
+from pyspark_savepoint.formats.serializers.basic.rest import AfterRest, PartSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member, read_members, write_members
 from pyspark_savepoint.formats.serializers.composite.pojo_columns import CLASS_COLUMN, Branch, Column, Plan, simple_name
@@ -268,7 +268,7 @@ class PojoSerializer(TypeSerializer):
                 continue
             picked = column if len(rows) == len(column) else column.take(pa.array(rows))
             parts = [picked.field(place) for place in range(len(columns))]
-            self._check_strangers(branch, picked, parts)
+            self._check_foreign_fields(branch, picked, parts)
             own = [parts[place] for place in branch.columns]
             if number != OWN and _has_class_column(self.subclasses[number - 1]):
                 own.append(parts[-1])
@@ -291,8 +291,8 @@ class PojoSerializer(TypeSerializer):
             )
         return np.where(valid, chosen, ABSENT)
 
-    def _check_strangers(self, branch: Branch, picked: pa.Array, parts: list[pa.Array]) -> None:
-        """Raise ValueRangeError if a field that the class does not have holds a value, which would be lost."""
+    def _check_foreign_fields(self, branch: Branch, picked: pa.Array, parts: list[pa.Array]) -> None:
+        """Raise ValueRangeError if a value would be lost because its field is not one of the class."""
         if not self.subclasses:
             return
         for place, part in enumerate(parts[:-1]):
@@ -366,7 +366,7 @@ def _gather(kind: pa.DataType, parts: list[tuple[Any, pa.Array]], rows: int) -> 
 def _read_field(field: Member, at: Cursors) -> pa.Array:
     serializer = field.serializer
     with at.inside(field.name):
-        if isinstance(serializer, PartSerializer) and isinstance(serializer.part, Behind):
+        if isinstance(serializer, PartSerializer) and isinstance(serializer.part, AfterRest):
             return serializer.part.flagged().decode(at)
         return Flagged(serializer).decode(at)
 

@@ -7,8 +7,8 @@
     value    := mask  field unless null...
     mask     := bits, most significant first: 2 kind bits (the low one first) if supported, then one bit per field
 
-The snapshot holds no field names, so fields are called ``f0, f1...``; it does not record either whether rows were
-built by names or by positions. Flink: ``RowSerializer``.
+The snapshot has no field names, so fields are called ``f0, f1...``. Nor does it record whether rows were built by
+names or by positions. Flink: ``RowSerializer``.
 """
 
 from __future__ import annotations

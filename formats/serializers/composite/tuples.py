@@ -1,4 +1,4 @@
-"""Serializers of tuples and Scala's case classes: the fields back to back, without null flags.
+"""Serializers of tuples and Scala's case classes: the fields one after another, without null flags.
 
     snapshot := Composite 2, outer part utf class, the fields nested; Tuple0 has a simple snapshot
     value    := field...; of Tuple0 the byte 2A

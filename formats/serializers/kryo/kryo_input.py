@@ -87,7 +87,7 @@ class KryoInput:
         return self._groups(self.byte(), 0, 5)
 
     def _groups(self, byte: int, start: int, most: int) -> int:
-        """Read the groups of seven bits behind the first byte; return the number."""
+        """Read the groups of seven bits after the first byte; return the number."""
         value = byte & 0x7F
         shift = 7
         for _ in range(most - 1):

@@ -1,13 +1,13 @@
 """Readers of points in time, durations and time zones, as Kryo 2 and Kryo 5 write them.
 
-    java.util.Date, java.sql.*   long millis; Timestamp: varint nanos of the second behind it
+    java.util.Date, java.sql.*   long millis; Timestamp: followed by varint nanos of the second
     java.time, Kryo 2            fields in the order of their names: short day, short month, signed year ...
     java.time, Kryo 5            year, month, day; hour, minute, second, nanos, without trailing zeros
 
 Kryo 2 has no serializers for ``java.time`` and writes the fields of these classes; a field of a final class is an
 object without its class, or a reference to an earlier object (:class:`KryoPart`). If the column has the type of the
 value (``walker.typed``), times of day are nanoseconds and durations microseconds; else both are strings as Java prints
-them. The ZonedDateTime of Kryo 5 has no offset: it is that of the zone, where this machine knows the zone.
+them. The ZonedDateTime of Kryo 5 has no offset: it is computed if this machine's time zone data contain the zone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pyspark_savepoint.formats.variant import Date, Timestamp
 
 TIME = "java.time."
 EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
-#: Of a year that is not a leap year.
+#: Days of the months in a year that is not a leap year.
 DAYS_OF_MONTH = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -242,7 +242,7 @@ def _zones() -> frozenset[str]:
 
 
 def offset_in(zone: str, date: tuple[int, int, int], nanos: int) -> str:
-    """Return the offset of a time in a zone, which Kryo 5 does not write; of two the earlier, as Java has it.
+    """Return the offset of a time in a zone, which Kryo 5 does not write; if there are two, the earlier, as in Java.
 
     >>> offset_in("Europe/Berlin", (2020, 7, 1), 0), offset_in("Nowhere", (2020, 7, 1), 0)
     ('+02:00', '')

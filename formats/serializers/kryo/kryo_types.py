@@ -1,4 +1,4 @@
-"""Readers of the bodies of the JDK's classes, as Kryo 2 (Flink 1) and Kryo 5 (Flink 2) write them.
+"""Readers of the bodies of JDK classes, as Kryo 2 (Flink 1) and Kryo 5 (Flink 2) write them.
 
 Most bodies are equal in both. Kryo 5 adds one to the size of collections and maps, and writes the class of the
 elements once if it is the same for all. Every class was checked against both versions. ``kryo_times.py`` reads times.
@@ -92,7 +92,7 @@ def _nothing(new: Callable[[], Any]) -> Reader:
 def _unscaled(walker: KryoWalker) -> int | None:
     size = walker.size(less=1)
     if size == 0:
-        raise DamagedError("a byte of a number at least", "none")
+        raise DamagedError("at least one byte of a number", "none")
     return None if size < 0 else int.from_bytes(walker.take(size), "big", signed=True)
 
 

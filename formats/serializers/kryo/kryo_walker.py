@@ -4,7 +4,7 @@
     object := [varint 0 null | 1 new | n + 2, the n-th object of this value]  body
 
 Primitives and their wrappers have no references; with Kryo 5, enums have none either. Bodies have no lengths, so all
-bytes behind an object of an unknown class are unreadable. ``kryo_types.py`` reads the classes of the JDK.
+bytes after an object of an unknown class are unreadable. ``kryo_types.py`` reads the classes of the JDK.
 Flink: ``Kryo#readClassAndObject``, ``DefaultClassResolver``, ``MapReferenceResolver``.
 """
 
@@ -97,7 +97,7 @@ class KryoDialect:
 
 @dataclass(frozen=True)
 class KryoPart:
-    """Object that may also be a part of others: the ``raw`` value that these use, and ``finish`` for its own value."""
+    """Object that may also be a part of others, which use its ``raw`` value; ``finish`` returns its own value."""
 
     kind: Callable[[KryoWalker], KryoPart]
     raw: Any

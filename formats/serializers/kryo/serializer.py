@@ -1,4 +1,4 @@
-"""Serializer of generic types, whose values Flink hands to Kryo.
+"""Serializer of generic types, whose values Flink serializes with Kryo.
 
     snapshot := version 2: utf typeClass  OptMap registrations  OptMap defaults  OptMap defaultClasses
                 registration: utf class  i32 kind  kind 0: nothing | 1: utf serializerClass | 2: a Java object stream
@@ -137,7 +137,7 @@ BIG_DECIMALS = {"java.math.BigDecimal", "scala.math.BigDecimal"}
 BIG_NUMBERS = {"java.math.BigInteger", "scala.math.BigInt"} | BIG_DECIMALS
 THROWABLE, UUID = "java.lang.Throwable", "java.util.UUID"
 THROWN = pa.struct([("class", pa.string()), ("message", pa.string())])
-#: Classes of Scala's that Chill leaves to Kryo, so that they get the next id as classes of the job do.
+#: Scala classes that Chill does not register, so that they get the next free id, like classes of the job.
 WITHOUT_CHILL = {"scala.math.BigInt", "scala.math.BigDecimal"}
 
 
@@ -168,7 +168,7 @@ class KryoSerializer(TypeSerializer):
 
     @classmethod
     def of(cls, type_class: str) -> KryoSerializer:
-        """Return a class as in a job without registrations: those of the class and of Flink's placeholder for Avro."""
+        """Return the serializer of a class in a job without registrations, except those that Flink adds itself."""
         registrations = (_registration(type_class), _registration(AVRO_ARRAY, AVRO_PLACEHOLDERS))
         made = KryoSerializer(KRYO, 2, type_class, registrations)
         return made if made.is_known else OpaqueKryoSerializer(KRYO, 2, type_class, registrations)
@@ -184,7 +184,7 @@ class KryoSerializer(TypeSerializer):
 
     @cached_property
     def classes(self) -> KryoClasses:
-        """Return classes by id, in the order of registration; a class that has an id keeps it."""
+        """Return classes by id, in the order of registration; a class that already has an id keeps it."""
         ids = dict(BASE_IDS)
         taken = {*BASE_IDS.values(), *WRAPPERS}
         defaults = {WRAPPERS.get(name, name) for name, *_ in (*self.defaults, *self.default_classes)}
@@ -244,7 +244,7 @@ class OpaqueKryoSerializer(KryoSerializer):
     opaque: ClassVar[bool] = True
     remedy: ClassVar[str] = (
         "name the job's jar in option 'classes', or describe the class in option 'kryoTypes': "
-        "com.shop.Money(cents LONG, cur STRING); if a serializer of the job's own writes it, plug in a reader of it "
+        "com.shop.Money(cents LONG, cur STRING); if the job has its own Kryo serializer for it, plug in a reader "
         "(entry point group 'pyspark_savepoint.kryo_classes')"
     )
 
@@ -252,13 +252,13 @@ class OpaqueKryoSerializer(KryoSerializer):
         return pa.binary()
 
     def decode(self, at: Cursors, whole: bool = False) -> pa.Array:
-        """Raise UndecodableStateError: the bytes do not say where a value ends."""
+        """Raise UndecodableStateError: the end of a value is unknown."""
         raise self._refuse("decoded").with_facts(**at.origin.facts())
 
 
 @dataclass(frozen=True)
 class ThrowableSerializer(KryoSerializer):
-    """Serializer of exceptions: whatever the class is, Flink has Kryo write it as a Java object stream."""
+    """Serializer of exceptions: Flink registers JavaSerializer for them, which writes Java object streams."""
 
     @property
     def is_known(self) -> bool:
@@ -310,7 +310,7 @@ class _Rows:
             self.expected += ("java.sql.Timestamp",)
 
     def _read(self, row: int) -> Any:
-        """Read the value of a row; its cursor moves behind it."""
+        """Read the value of a row; its cursor moves past it."""
         at = self.at
         span = (int(at.position[row]), int(at.end[row]))
         dialect = DIALECTS[at.options.kryo]
@@ -332,7 +332,7 @@ class _Rows:
         try:
             at.fail(row, f"{expected} in a value of Kryo {kryo}", found)
         except CorruptStateError as error:
-            error.facts["remedy"] += f'; or another Kryo wrote it: option("kryo", "{7 - kryo}")'
+            error.facts["remedy"] += f'; or another version of Kryo wrote it: option("kryo", "{7 - kryo}")'
             raise
 
     def typed(self, row: int, kind: pa.DataType) -> Any:
@@ -362,7 +362,7 @@ class _Rows:
             self.at.out_of_range(row, f"a value of {self.serializer.flink_type} cannot be a VARIANT: {error}", RAW)
         self.left -= len(pair[0]) + len(pair[1])
         if self.left < 0:
-            self.at.out_of_range(row, "values of Kryo's that repeat shared objects are too large for VARIANT", RAW)
+            self.at.out_of_range(row, "Kryo values that repeat shared objects are too large for VARIANT", RAW)
         return pair
 
     def _refuse(self, row: int, error: ForeignError) -> NoReturn:
@@ -385,7 +385,7 @@ def _column(values: Sequence[Any], kind: pa.DataType, rows: _Rows) -> pa.Array:
 
 
 def _has_utf_8(value: Any, kind: pa.DataType) -> bool:
-    """Return whether all texts of a value can be encoded."""
+    """Return whether all texts in a value can be encoded in UTF-8."""
     try:
         pa.array([value], kind)
     except UnicodeEncodeError:
@@ -394,7 +394,7 @@ def _has_utf_8(value: Any, kind: pa.DataType) -> bool:
 
 
 def plain_value(value: Any, kind: pa.DataType, name: str) -> Any:
-    """Return a value of a class of the JDK as Arrow accepts it for the type of its column."""
+    """Return a value of a JDK class as Arrow accepts it for the type of its column."""
     if isinstance(value, Timestamp):
         return value.micros
     if isinstance(value, Date):

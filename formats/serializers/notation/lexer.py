@@ -1,4 +1,4 @@
-"""Lexer of the notation of types; tokens have the positions that errors point at."""
+"""Lexer of the notation of types; tokens have positions, which errors show."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Tokens:
         return self.tokens[self.at]
 
     def ahead(self, count: int) -> Token:
-        """Return the token ``count`` places behind the next one, or the end."""
+        """Return the token ``count`` positions after the next one, or the end."""
         return self.tokens[min(self.at + count, len(self.tokens) - 1)]
 
     def take(self) -> Token:

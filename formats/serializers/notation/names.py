@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pyspark_savepoint.formats.flink_releases import Flink as Flink
 from pyspark_savepoint.formats.flink_releases import lifetime
 from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
-from pyspark_savepoint.formats.serializers.basic import arrays, blobs, constants, strings, temporal
-from pyspark_savepoint.formats.serializers.basic import java_math as bigs
+from pyspark_savepoint.formats.serializers.basic import arrays, blobs, constants, java_math, strings, temporal
 from pyspark_savepoint.formats.serializers.basic.local_time import (
     LocalDateSerializer,
     LocalDateTimeSerializer,
@@ -49,13 +48,13 @@ SCALA_1, SCALA_2 = SCALA
 
 
 def _all() -> list[TypeSerializer]:
-    """Return a serializer of every type without arguments; of equal names that of the DataStream API is the last."""
+    """Return a serializer of every type without arguments; for equal names, that of the DataStream API comes last."""
     local = ("LocalDate", "LocalTime", "LocalDateTime")
     classes = (LocalDateSerializer, LocalTimeSerializer, LocalDateTimeSerializer)
     made: list[TypeSerializer] = [NumberSerializer.of(name) for name in BY_SNAPSHOT]
     made += [strings.StringSerializer.of(name) for name in (strings.STRING, strings.STRING_VALUE)]
     made += [strings.CharSerializer.of(name) for name in (strings.CHAR, strings.CHAR_VALUE)]
-    made += [bigs.BigNumberSerializer.of(name) for name in (bigs.BIG_INTEGER, bigs.BIG_DECIMAL)]
+    made += [java_math.BigNumberSerializer.of(name) for name in (java_math.BIG_INTEGER, java_math.BIG_DECIMAL)]
     made += [temporal.DateSerializer.of(name) for name in temporal.MILLIS]
     made += [temporal.MomentSerializer.of(name) for name in (temporal.SQL_TIMESTAMP, temporal.INSTANT)]
     made += [
@@ -78,8 +77,8 @@ def _all() -> list[TypeSerializer]:
 #: Types without arguments, and arrays of primitive types, by their ``flink_type``.
 SIMPLE: Mapping[str, TypeSerializer] = {
     **{serializer.flink_type: serializer for serializer in _all()},
-    "BIG_INT": bigs.BigNumberSerializer.of(bigs.BIG_INTEGER),
-    "BIG_DEC": bigs.BigNumberSerializer.of(bigs.BIG_DECIMAL),
+    "BIG_INT": java_math.BigNumberSerializer.of(java_math.BIG_INTEGER),
+    "BIG_DEC": java_math.BigNumberSerializer.of(java_math.BIG_DECIMAL),
 }
 
 #: Composites whose snapshot holds only their parts: class, snapshot class, outer version, number of parts.
@@ -121,7 +120,7 @@ NEEDS: Mapping[str, Flink] = {
     if (since := lifetime(snapshot_class)[0]) is not None
 }
 
-#: Types whose snapshots hold more than names and parts, with the reason.
+#: Types that text cannot describe, because their snapshots contain more than names and parts, with the reason.
 NOT_FROM_TEXT: Mapping[str, str] = {
     "KRYO": "Kryo's registrations belong to the job",
     "VALUE": "the user's own class writes its values",

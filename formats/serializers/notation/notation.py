@@ -26,7 +26,7 @@
     text     := in 'single quotes', with quotes inside doubled
 
 Names of types are case-insensitive, and white space between words is ignored. The version is that of the oldest Flink
-that must restore the savepoint: a type that it does not have is refused. Types whose snapshots hold more than a text
+that must restore the savepoint: types that it does not have are errors. Types whose snapshots contain more than a text
 can describe (Kryo's registrations, comparators, generated code) can only be taken from an existing savepoint.
 Flink: ``Types`` of the DataStream API, ``LogicalTypeParser``.
 """
@@ -39,7 +39,7 @@ from pyspark_savepoint.formats.serializers.notation.names import Flink
 from pyspark_savepoint.formats.serializers.notation.parser import OfClass, OfKryo, Parser
 
 DEFAULT_VERSION: Flink = (1, 16)
-#: For types that are only read, which no release has to restore.
+#: Version for types that are only read, so that no release has to restore them.
 NEWEST_VERSION: Flink = (2, 99)
 
 
@@ -52,8 +52,8 @@ def parse_type(
 ) -> TypeSerializer:
     """Return the serializer of a type, as Flink ``version`` and later write it; TypeNotationError points at mistakes.
 
-    ``classes`` returns the type of a Java class of which the text has only the name; ``given`` are the user's own;
-    ``kryo`` returns Kryo's serializer for a class, where registrations are known otherwise: ``KRYO<com.shop.Money>``.
+    ``classes`` returns the type of a Java class that the text only names; ``given`` are serializers of the user;
+    ``kryo`` returns Kryo's serializer for a class, for ``KRYO<com.shop.Money>``, if the registrations are known.
 
     >>> parse_type("map<string, tuple<long, list<int>>>").flink_type
     'MAP<STRING, TUPLE<LONG, LIST<INT>>>'

@@ -63,7 +63,7 @@ OfKryo = Callable[[str], TypeSerializer]
 
 
 class Parser:
-    """Parser of one text, for the oldest Flink that must have its types."""
+    """Parser of one text, for the oldest Flink release that must support its types."""
 
     def __init__(
         self,
@@ -114,15 +114,15 @@ class Parser:
             self.tokens.fail(
                 f"a type that Flink {'.'.join(map(str, self.version))} has",
                 token,
-                f"{word} came with Flink {major}.{minor}: option('flinkVersion', '{major}.{minor}') if no older one "
-                "has to restore",
+                f"{word} came with Flink {major}.{minor}: use option('flinkVersion', '{major}.{minor}') if no older "
+                "release has to restore the savepoint",
             )
 
     def refuse(self, token: Token) -> None:
         """Raise TypeNotationError for a word that is not a type, or a type that text cannot describe."""
         word = token.upper
         if word in NOT_FROM_TEXT:
-            remedy = f"{NOT_FROM_TEXT[word]}: take it from a savepoint that has it, option 'typesFrom'"
+            remedy = f"{NOT_FROM_TEXT[word]}: take the type from a savepoint that has it, with option 'typesFrom'"
             self.tokens.fail("a type that a text can describe", token, remedy)
         hint = f"did you mean {OTHER_WORDS[word]!r}?" if word in OTHER_WORDS else None
         self.tokens.fail_unknown("a type", token, [*SIMPLE, *COMPOSITES, *SPECIAL], hint)
@@ -192,7 +192,7 @@ class Parser:
             )
         found = self.classes(JavaName(class_name))
         if not found.flink_type.startswith(f"{token.upper}<"):
-            self.tokens.fail(f"a class that Flink takes for {token.upper}", token, f"it is {found.flink_type}")
+            self.tokens.fail(f"a class that Flink treats as {token.upper}", token, f"it is {found.flink_type}")
         return found
 
     def fields(self, close: str) -> dict[str, TypeSerializer]:
@@ -358,7 +358,7 @@ class Parser:
         return TimestampDataSerializer(TIMESTAMP_DATA, 1, precision_argument(self.tokens, 6))
 
     def expect_numbers(self, token: Token, stream: str, sql: str) -> None:
-        """Require parentheses behind SQL's types outside rows: the DataStream API has other types of similar names."""
+        """Require parentheses after SQL's types outside rows: the DataStream API has other types of similar names."""
         if not self.tokens.is_sign("("):
             self.tokens.fail("a type", token, f"a DataStream job has {stream}; SQL's data outside of rows are {sql}")
 
@@ -382,6 +382,6 @@ SPECIAL: Mapping[str, Callable[[Parser, Token], TypeSerializer]] = {
     "DECIMAL": Parser.decimal,
     "TIMESTAMP": Parser.timestamp,
 }
-#: Words before the subclasses of a POJO, behind its fields: registered ones (with tags), then the others.
+#: Words between the fields of a POJO and its subclasses: registered ones (with tags), then the others.
 SUBCLASSES = ("REGISTERED", "SUBCLASSES")
 VIEWS: Mapping[str, type[CompositeSerializer]] = {"LIST_VIEW": ListSerializer, "MAP_VIEW": MapSerializer}

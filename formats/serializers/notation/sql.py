@@ -46,7 +46,7 @@ TIMES: Mapping[str, tuple[str, int]] = {
 }
 COLLECTIONS = ("ARRAY", "MULTISET", "MAP")
 WORDS = (*PLAIN, *SIZED, *TIMES, "DECIMAL", "INTERVAL", *COLLECTIONS, "ROW")
-#: Types whose snapshots hold user classes.
+#: Types whose snapshots contain user classes.
 OF_CLASSES = ("RAW", "STRUCTURED")
 #: Default precision of the units of intervals.
 UNITS: Mapping[str, int] = {"YEAR": 2, "MONTH": 0, "DAY": 2, "HOUR": 0, "MINUTE": 0, "SECOND": 6}
@@ -139,7 +139,7 @@ def _without_nullability(token: Token, tokens: Tokens) -> LogicalType:
             tokens.fail("names for the fields of a ROW inside ROWDATA: ROW<name T, ...>", token)
         return LogicalType("ROW", names=names, children=kinds)
     if word in OF_CLASSES:
-        remedy = "its snapshot holds user classes: take it from a savepoint that has it, option 'typesFrom'"
+        remedy = "its snapshot contains user classes: take the type from a savepoint that has it, option 'typesFrom'"
         return tokens.fail("a type that a text can describe", token, remedy)
     other = OTHER_WORDS.get(word)
     return tokens.fail_unknown("a type of SQL", token, WORDS, f"SQL's word is {other}" if other else None)

@@ -1,1 +1,1 @@
-"""Values of which a part is not decoded."""
+"""Values that are decoded except for one part."""

@@ -1,8 +1,8 @@
 """Structs with a field that only the user's code can read: the others are columns, if the end of the value is known.
 
-In front of such a field everything is read as always. The field itself is BINARY: its bytes and, unless it is null, all
-that follow, because nothing says where it ends. The fields behind it are null then. A VARIANT of Kryo's in such a
-struct may cut it too: where it holds an object of a user's class it becomes its bytes, to the end of the value.
+Fields before it are read as usual. The field itself becomes BINARY: its bytes and, unless it is null, all bytes after
+it, because its end is unknown. The fields after it are then null. A VARIANT of a Kryo value in such a struct may have
+the same effect: if it contains an object of a user's class, it becomes BINARY up to the end of the value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.basic.rest import Behind, OpenPart, PartSerializer, Rest
+from pyspark_savepoint.formats.serializers.basic.rest import AfterRest, OpenPart, PartSerializer, Rest
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
@@ -36,7 +36,7 @@ CHOICES = (EitherSerializer, ScalaTrySerializer, UnionSerializer, ScalaOptionSer
 
 @dataclass(frozen=True)
 class WholeKryo(OpenPart):
-    """Value of Kryo's that becomes its bytes, to the end, where it holds an object of a user's class."""
+    """Kryo value that becomes BINARY up to the end of the whole value if it contains an object of a user's class."""
 
     part: KryoSerializer
 
@@ -46,7 +46,7 @@ class WholeKryo(OpenPart):
 
 @lru_cache(maxsize=1024)
 def open_ended(serializer: TypeSerializer) -> TypeSerializer | None:
-    """Return the serializer of values that fill their spans; None if it is wholly the user's code that reads them."""
+    """Return the serializer of values that end with their spans; None if only the user's code can read any of it."""
     if not serializer.opaque_parts():
         return serializer
     found = _opened(serializer)
@@ -73,12 +73,12 @@ def _opened(serializer: TypeSerializer) -> TypeSerializer:
 
 
 def _fields(serializers: Sequence[TypeSerializer]) -> tuple[TypeSerializer, ...]:
-    """Return the serializers of the fields of a struct: those behind one that may cut it may be null."""
+    """Return the serializers of the fields of a struct: those after a field that may cut it may be null."""
     found: list[TypeSerializer] = []
     cut = False
     for serializer in serializers:
         part = _opened(serializer)
-        found.append(PartSerializer.of(serializer, Behind(part)) if cut else part)
+        found.append(PartSerializer.of(serializer, AfterRest(part)) if cut else part)
         cut = cut or _cuts(part)
     return tuple(found)
 
@@ -87,13 +87,13 @@ def _cuts(serializer: TypeSerializer) -> bool:
     """Return whether a value may take all bytes that are left."""
     if isinstance(serializer, PartSerializer):
         part = serializer.part
-        return not isinstance(part, Behind) or (isinstance(part.part, TypeSerializer) and _cuts(part.part))
+        return not isinstance(part, AfterRest) or (isinstance(part.part, TypeSerializer) and _cuts(part.part))
     return any(map(_cuts, serializer.children))
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Fields that are BINARY, those behind the first of them, and VARIANTs that may be bytes as well."""
+    """Paths of fields that are BINARY, of those after the first of them, and of VARIANTs that may be bytes as well."""
 
     binary: tuple[str, ...]
     null: tuple[str, ...]
@@ -107,7 +107,7 @@ def cut_of(serializer: TypeSerializer) -> Cut:
     variants: list[str] = []
     for path, part in _paths(serializer, ""):
         inner = part.part
-        if isinstance(inner, Behind):
+        if isinstance(inner, AfterRest):
             if binary:
                 null.append(path)
             inner = inner.part.part if isinstance(inner.part, PartSerializer) else inner
@@ -122,7 +122,7 @@ def _paths(serializer: TypeSerializer, path: str) -> Iterator[tuple[str, PartSer
     """Yield the parts of an open-ended value with the paths of their fields."""
     if isinstance(serializer, PartSerializer):
         yield path, serializer
-        if isinstance(serializer.part, Behind) and not isinstance(serializer.part.part, PartSerializer):
+        if isinstance(serializer.part, AfterRest) and not isinstance(serializer.part.part, PartSerializer):
             assert isinstance(serializer.part.part, TypeSerializer)
             yield from _paths(serializer.part.part, path)
         return

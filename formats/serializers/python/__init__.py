@@ -1,1 +1,1 @@
-"""Serializers of PyFlink: its coders, the words that name them, and what bytes prove about them."""
+"""Serializers of PyFlink: its coders, and the notation of their types."""

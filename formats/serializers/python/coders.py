@@ -44,7 +44,7 @@ from pyspark_savepoint.formats.serializers.checks import refuse_nulls, refuse_wh
 from pyspark_savepoint.formats.variant import VARIANT
 
 CODERS = "pyflink.fn_execution.coders."
-#: What ``str(decimal.Decimal(...))`` gives.
+#: The output of ``str(decimal.Decimal(...))``.
 DECIMAL_TEXT = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|Infinity|s?NaN\d*)$"
 MILLIS_PER_DAY = 86_400_000
 
@@ -103,7 +103,7 @@ class DecimalCoder(StringCoder):
         try:
             return texts.cast(kind)
         except pa.ArrowInvalid as error:
-            start.out_of_range(0, f"a BIG_DEC is no {kind}: {error}", "option('decimals', 'string')")
+            start.out_of_range(0, f"a BIG_DEC value is not a {kind}: {error}", "option('decimals', 'string')")
 
     def sizes(self, column: pa.Array) -> Longs:
         return super().sizes(_texts_of(column))
@@ -199,9 +199,9 @@ class TimestampCoder(FixedWidthSerializer):
 
 @dataclass(frozen=True)
 class PickledCoder(BlockSerializer):
-    """Serializer of PICKLED: VARIANT, where the pickle is data (``formats/pickle_walker.py``), else its bytes in one.
+    """Serializer of PICKLED: a VARIANT of the pickle's data (``formats/pickle_walker.py``), or else of its bytes.
 
-    Pickles are not written: a VARIANT does not tell a tuple from a list, or which class an object has.
+    Pickles cannot be written, because a VARIANT does not distinguish a tuple from a list, or the classes of objects.
     """
 
     flink_type: ClassVar[str] = "PICKLED"
@@ -214,7 +214,7 @@ class PickledCoder(BlockSerializer):
 
     def sizes(self, column: pa.Array) -> Longs:
         raise UndecodableStateError(
-            "pickled values cannot be written from a VARIANT: it does not tell tuples from lists, or classes",
+            "pickled values cannot be written from a VARIANT: it does not distinguish tuples from lists, or classes",
             expected="BINARY: the pickles as option 'raw' reads them",
             remedy="read this state with option 'raw' and write it as it is, or leave it as it is: option 'state' "
             "names the states that are written",

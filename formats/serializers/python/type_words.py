@@ -1,4 +1,4 @@
-"""Words of option ``pyTypes``: the types that a PyFlink job gave to its states.
+"""Notation of option ``pyTypes``: the types that a PyFlink job declared for its states.
 
     pyTypes  := state (";" state)*
     state    := NAME [kind] type                 NAME without spaces, or in backquotes
@@ -7,8 +7,8 @@
               | ROW<type, ...> | ROW<name type, ...> | TUPLE<type, ...> | MAP<type, type>
               | LIST<type> | BASIC_ARRAY<type> | OBJECT_ARRAY<type> | PRIMITIVE_ARRAY<type>
 
-Behind a kind, ``type`` is that of the value, of a list's elements, or ``MAP<K, V>``. Without a kind, ``LIST<T>`` is a
-list state of T or a value that is a list, whichever the bytes are; any other type is a value, or a map state's.
+After a kind, ``type`` is that of the value, of a list's elements, or ``MAP<K, V>``. Without a kind, ``LIST<T>`` is a
+list state of T or a value that is a list, depending on the bytes; any other type is that of a value, or a map state's.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LEAVES: Mapping[str, TypeSerializer] = MappingProxyType(
 )
 COMPOSITES = ("ROW", "TUPLE", "MAP", "LIST", "BASIC_ARRAY", "OBJECT_ARRAY", "PRIMITIVE_ARRAY")
 STATE = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`;]+))\s+(.*)", re.DOTALL)
-#: Newest release: words of types are not bound to one.
+#: The newest release, because these types do not depend on the release.
 ANY_RELEASE = (99, 0)
 
 
@@ -103,7 +103,7 @@ def list_of(element: TypeSerializer) -> ListCoder:
 
 @dataclass(frozen=True)
 class DeclaredState:
-    """Type of a state as option ``pyTypes`` says it. ``kind`` is empty where it does not say it."""
+    """Type of a state as declared in option ``pyTypes``; ``kind`` is empty if it is not declared."""
 
     kind: str
     type: TypeSerializer
@@ -123,7 +123,9 @@ def parse_python_types(text: str) -> dict[str, DeclaredState]:
         match = STATE.fullmatch(part)
         if match is None:
             raise TypeNotationError(
-                "a state of PyFlink is its name and its type", expected="total LONG; tags LIST<STRING>", found=part[:80]
+                "option 'pyTypes' needs a name and a type per state",
+                expected="such as: total LONG; tags LIST<STRING>",
+                found=part[:80],
             )
         name = match[1].replace("``", "`") if match[1] else match[2]
         if name in found:
@@ -140,7 +142,7 @@ def _declared(text: str) -> DeclaredState:
         parser.tokens.take()
     kind_of = parser.type()
     if parser.tokens.next.kind != "end":
-        parser.tokens.fail("';' or the end behind a type")
+        parser.tokens.fail("';' or the end after a type")
     if kind == "MAP" and not isinstance(kind_of, MapSerializer):
         parser.tokens.fail("MAP<K, V> for a map state", first)
     return DeclaredState(kind, kind_of, text)

@@ -87,7 +87,7 @@ class GenericSerializer(TypeSerializer):
         return pa.binary()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """Raise UndecodableStateError: the bytes do not say where a value ends."""
+        """Raise UndecodableStateError: the end of a value is unknown."""
         raise self._refuse("decoded").with_facts(**at.origin.facts())
 
 

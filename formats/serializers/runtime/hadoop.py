@@ -37,7 +37,7 @@ class TextSerializer(SimpleSerializer):
         sizes = np.zeros(len(at), np.int64)
         at.check(hadoop.read_vints(at.buffer, at.position, at.end, sizes), "the length of a text")
         wrong = np.flatnonzero((sizes < 0) | (sizes > at.end - at.position))
-        at.check(int(wrong[0]) if len(wrong) else -1, "as many bytes as the length says")
+        at.check(int(wrong[0]) if len(wrong) else -1, "as many bytes as its length")
         column = read_blocks(at, sizes).view(pa.string())
         try:
             column.validate(full=True)

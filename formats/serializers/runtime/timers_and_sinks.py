@@ -94,7 +94,7 @@ class TimerSerializer(ShapedSerializer):
 
     @property
     def length(self) -> int:
-        """The sum, if key and namespace have fixed lengths, which may be 0 here; else -1."""
+        """The sum of the lengths, if key and namespace have fixed lengths, which may be 0 here; else -1."""
         lengths = [part.length for part in self.nested]
         return 8 + sum(lengths) if min(lengths) >= 0 else -1
 

@@ -5,7 +5,7 @@
     TTL_AWARE snapshot := version 1: bool isTtl, Versioned (Flink 2.0 and later, normally in memory only)
               value    := as the nested serializer writes it
 
-Decoded columns hold the value alone, or with the option ``ttl`` a struct of value and last access. Both forms can be
+Decoded columns hold only the value, or with the option ``ttl`` a struct of value and last access. Both forms can be
 written; without a last access the current time is written.
 Flink: ``TtlStateFactory.TtlSerializer``, ``TtlAwareSerializer``.
 """

@@ -1,8 +1,8 @@
 """Writer of new Java object streams of logical types, as Flink itself would write them.
 
 Used for new SQL state; a snapshot that was read keeps its own streams. Classes and serialVersionUIDs are those of
-Flink and the JDK. An object that occurs twice is written twice, which Java reads as equal values. Types that hold user
-classes (RAW, STRUCTURED, DISTINCT) are not supported. Java: ``java.io.ObjectOutputStream``.
+Flink and the JDK. An object that occurs twice is written twice, which Java reads as equal values. Types that contain
+user classes (RAW, STRUCTURED, DISTINCT) are not supported. Java: ``java.io.ObjectOutputStream``.
 """
 
 from __future__ import annotations

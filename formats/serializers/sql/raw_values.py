@@ -1,7 +1,7 @@
-"""Values of SQL's RAW types: bytes of a nested serializer, which the snapshot holds with the type.
+"""Values of SQL's RAW types: bytes of a nested serializer, whose snapshot is stored with the type.
 
-A row has the bytes of a RAW field as BINARY; its nested serializers say what they are. A RAW<NULL> takes the place of a
-view (DISTINCT, MapView, ListView) whose entries are in a state of their own: it is NULL, and written as Flink does.
+A row has the bytes of a RAW field as BINARY; its nested serializer decodes them. A RAW<NULL> is the placeholder for a
+view (DISTINCT, MapView, ListView) whose entries are in a separate state: it is NULL, and is written as Flink does.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def content_type(content: TypeSerializer, options: DecodeOptions) -> pa.DataType
 
 
 def read_content(content: TypeSerializer, column: pa.Array, at: Cursors) -> pa.Array:
-    """Return what a column of bytes holds."""
+    """Decode the values of a column of bytes."""
     valid = valid_rows(column)
     offsets, data = binary_parts(column.filter(pa.array(valid)) if column.null_count else column)
     inner = Cursors(np.array(data), offsets[:-1].copy(), offsets[1:].copy(), at.origin, at.options, at.path)
@@ -52,7 +52,7 @@ def read_content(content: TypeSerializer, column: pa.Array, at: Cursors) -> pa.A
 
 
 def content_bytes(content: TypeSerializer, column: pa.Array) -> pa.Array:
-    """Return the bytes of a column of values; bytes are taken as they are, where they are not the values."""
+    """Return the bytes of a column of values; a column that already has the bytes is returned unchanged."""
     always_null = isinstance(content, ConstantSerializer)
     is_blob = pa.types.is_binary(column.type) and not pa.types.is_binary(content.arrow_type(DecodeOptions()))
     if is_blob and not (always_null and column.null_count):

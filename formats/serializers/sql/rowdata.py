@@ -7,7 +7,7 @@
     MapDataSerializer 3         streams: key type, value type, key and value serializer   i32 size, map
 
 Sizes are big-endian; ``binary_data`` has the layout of rows, arrays and maps. Types come from the logical types; the
-nested serializers and the Java objects repeat them and are only kept. Top-level fields have no names: f0, f1, ...
+nested serializers and the Java objects repeat them and are kept unchanged. Top-level fields have no names: f0, f1, ...
 Flink: the classes of these names in ``org.apache.flink.table.runtime.typeutils``.
 """
 
@@ -77,7 +77,7 @@ class SizedSerializer(TypeSerializer):
         return layout.add(skip.BLOCK, 1)
 
     def spans(self, at: Cursors) -> Cursors:
-        """Return cursors over the bytes behind the size; ``at`` moves behind them."""
+        """Return cursors over the bytes after the size; ``at`` moves past them."""
         sizes = read_numbers(at, "read_i32", np.int32, f"the size of a {self.flink_type}").astype(np.int64)
         beyond = np.flatnonzero((sizes < 0) | (sizes > at.end - at.position))
         if len(beyond):
@@ -88,7 +88,7 @@ class SizedSerializer(TypeSerializer):
 
 
 def start_values(sizes: Longs, at: Cursors) -> Longs:
-    """Write the sizes, and zeros for the values; return the starts of the values. The cursors move behind them."""
+    """Write the sizes, and zeros for the values; return the starts of the values. The cursors move past them."""
     from pyspark_savepoint.formats.kernels import binaryrow
 
     write_numbers(sizes.astype(np.int32), at)

@@ -85,7 +85,7 @@ class StringDataSerializer(SizedSerializer, SimpleSerializer):
         return pa.string()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """Read the bytes behind the size, which must be UTF-8."""
+        """Read the bytes after the size, which must be UTF-8."""
         spans = self.spans(at)
         column = copy_spans(pa.string(), spans, np.ones(len(spans), np.bool_))
         check_utf8(column, spans)
@@ -240,7 +240,7 @@ class TimestampDataSerializer(TypeSerializer):
 @register(RAW_VALUE)
 @dataclass(frozen=True)
 class RawValueDataSerializer(SizedSerializer, CompositeSerializer):
-    """Serializer of RAW: the bytes of a nested serializer; BINARY where only the user's code reads them."""
+    """Serializer of RAW: the bytes of a nested serializer; BINARY if only the user's code can read them."""
 
     outer_versions: ClassVar[tuple[int, ...]] = (0,)
 

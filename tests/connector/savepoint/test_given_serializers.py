@@ -127,7 +127,7 @@ def test_a_text_that_is_set_as_an_option_is_not_unpickled(spark: SparkSession, t
 def test_what_cannot_be_a_serializer_is_refused(tmp_path: Path) -> None:
     shop = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
     for wrong in ([], [1], {SNAPSHOT: int}, MONEY, {1: MONEY}):
-        with pytest.raises(OptionError, match="option 'serializers' has an object that is no serializer"):
+        with pytest.raises(OptionError, match="contains an object that is not a serializer"):
             pyspark_savepoint.open(shop, serializers=wrong)  # type: ignore[arg-type]
     with pytest.raises(UserFunctionError, match="cannot be pickled"):
         pyspark_savepoint.open(shop, serializers=[MoneySerializer(SNAPSHOT, 1, threading.Lock())])  # type: ignore[arg-type]

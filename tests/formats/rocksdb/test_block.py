@@ -48,5 +48,5 @@ def test_bombs_are_refused_before_they_grow(
     """A few hundred bytes that would become some hundred megabytes."""
     packed = compress(b"\0" * 100)
 
-    with pytest.raises(CorruptStateError, match="a size of its content that can be"):
+    with pytest.raises(CorruptStateError, match="a possible size of its content"):
         read_blocks(*blocks(kind, packed, size, count), Protection(NONE))

@@ -231,7 +231,7 @@ def test_a_file_of_another_state(tmp_path: Path) -> None:
     first, second = (name for name in files if name.endswith(".sst"))
 
     assert read_all(files) == [(b"\1key", b"mine")]
-    with pytest.raises(CorruptStateError, match="holds another state"):
+    with pytest.raises(CorruptStateError, match="holds the entries of another state"):
         read_all(files | {first: files[second], second: files[first]})
 
 

@@ -293,7 +293,7 @@ def copy_all(base: Snapshot, out: Path) -> None:
 
 
 def test_raw_state_may_be_text_and_other_state_may_not(home: Path) -> None:
-    with pytest.raises(UnsafePathError, match="not state of Flink") as raised:
+    with pytest.raises(UnsafePathError, match="not Flink state") as raised:
         copy_all(naming(home, RelativeFileStateHandle("notes.txt", 17)), home)
     assert "remove_operator" in raised.value.facts["remedy"]
     copy_all(naming(home, RelativeFileStateHandle("notes.txt", 17), raw=True), home)
@@ -303,7 +303,7 @@ def test_raw_state_may_be_text_and_other_state_may_not(home: Path) -> None:
 def test_a_segment_of_what_is_no_state_is_none_either(home: Path) -> None:
     (home / "keytab").write_bytes(b"\5\2secret\0\0\0\5rest")
     segment = SegmentFileStateHandle(f"file:{home}/keytab", 8, 8, CheckpointedStateScope.EXCLUSIVE, "id")
-    with pytest.raises(UnsafePathError, match="not state of Flink"):
+    with pytest.raises(UnsafePathError, match="not Flink state"):
         copy_all(naming(home, segment), home)
 
 

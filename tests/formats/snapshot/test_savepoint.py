@@ -296,7 +296,7 @@ def test_a_segment_is_a_part_of_a_file(job: Path) -> None:
     with pytest.raises(CorruptStateError, match="shorter"):
         content(job, segment(4, 6))
     savepoint = Snapshot.open(str(job / "chk-2"))
-    with savepoint.open_state(segment(4, 3)) as source, pytest.raises(CorruptStateError, match="behind the end"):
+    with savepoint.open_state(segment(4, 3)) as source, pytest.raises(CorruptStateError, match="after the end"):
         source.read(1, 3)
 
 

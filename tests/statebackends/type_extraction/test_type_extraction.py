@@ -177,7 +177,7 @@ def test_names_of_classes_are_types(class_path: str) -> None:
         assert inference.parse(words).flink_type == expected
     with pytest.raises(OptionError, match="the fields of the type differ"):
         inference.parse("POJO<miglab.Model$Addr>(street STRING, zip LONG)")
-    with pytest.raises(TypeNotationError, match="takes for POJO"):
+    with pytest.raises(TypeNotationError, match="treats as POJO"):
         inference.parse("POJO<miglab.Model$Color>")
     with pytest.raises(UnsupportedStateError, match="not in the class files"):
         inference.parse("miglab.Model$Nobody")

@@ -33,7 +33,7 @@ def test_a_driver_that_dies_before_the_end_publishes_nothing(tmp_path: Path) -> 
     command = [sys.executable, "-c", KILLED, str(path)]
     assert subprocess.run(command, env=environment, check=False).returncode == 7
     assert path.exists()
-    with pytest.raises(SnapshotNotFoundError, match="never completed"):
+    with pytest.raises(SnapshotNotFoundError, match="not completed"):
         Snapshot.open(str(path))
     # The same write again, to its end, is not in the way of what the first has left.
     finished = KILLED.replace("module.publish_metadata", "unused")

@@ -1,4 +1,4 @@
-"""Values of columns as objects of the JDK's classes: the inverse of what ``kryo_types.py`` and ``kryo_times.py`` read.
+"""Values of columns as objects of JDK classes: the inverse of ``kryo_types.py`` and ``kryo_times.py``.
 
 Times come in either form of option ``timestamps``: as timestamps, dates and durations, or as Flink's own numbers.
 """
@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects.model import LANG, TIME,
 from pyspark_savepoint.formats.serializers.kryo.objects.time_bodies import local_date, zone_of
 
 Make = Callable[[Any], KryoObject]
-#: Objects of which Java has one for each value, so that the fields of an object may share them; by class and value.
+#: Objects that Java has only once for each value, so that several fields may share them; by class and value.
 Constants = dict[tuple[str, Any], KryoObject]
 _DATE, _CLOCK = r"([+-]?\d{4,9})-(\d\d)-(\d\d)", r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?"
 _OFFSET = r"Z|[+-]\d\d:\d\d(?::\d\d)?"
@@ -36,12 +36,12 @@ HALF = 1 << 63
 
 
 def constant(constants: Constants, name: str, ordinal: int) -> KryoObject:
-    """Return a constant of an enum, the same object every time."""
+    """Return a constant of an enum, always the same object."""
     return constants.setdefault((name, ordinal), KryoObject(name, ordinal))
 
 
 def jdk_objects(name: str, column: pa.Array, constants: Constants) -> list[KryoObject | None]:
-    """Return the objects of a class of the JDK; NULL becomes null."""
+    """Return the objects of a JDK class; NULL becomes null."""
     make = _millis(name, pa.types.is_int64(column.type)) if name in _DATES else _maker(name, constants)
     return [None if value is None else make(value) for value in _plain(column)]
 
@@ -63,7 +63,7 @@ def _refuse(name: str, value: Any, expected: str) -> ValueRangeError:
 
 
 def _object(name: str, **parts: KryoObject | int | None) -> KryoObject:
-    """Return an object of fields; numbers are of primitive types."""
+    """Return an object with these fields; numbers are of primitive types."""
     content = {
         (name, part): value if isinstance(value, KryoObject | None) else KryoObject("int", value)
         for part, value in parts.items()
@@ -105,7 +105,7 @@ def _bits(places: list[int | None]) -> KryoObject:
     number = 0
     for place in places:
         if place is None or place < 0:
-            raise _refuse(UTIL + "BitSet", place, "the places of bits")
+            raise _refuse(UTIL + "BitSet", place, "the positions of bits")
         number |= 1 << place
     return KryoObject(UTIL + "BitSet", number)
 
@@ -141,7 +141,7 @@ def _moment(value: Any) -> tuple[int, int]:
     if isinstance(value, dict):
         if value["seconds"] is None or not 0 <= (value["nanos"] if value["nanos"] is not None else -1) < 10**9:
             raise ValueRangeError(
-                "a time has no seconds, or its nanoseconds are not from 0 to 999999999", found=str(value)[:80]
+                "a time without seconds, or with nanoseconds that are not from 0 to 999999999", found=str(value)[:80]
             )
         return value["seconds"], value["nanos"]
     seconds, micros = divmod(value, 1_000_000)
@@ -193,7 +193,7 @@ def _zone(text: str, constants: Constants) -> KryoObject:
 
 
 def _dated(name: str, constants: Constants) -> Make:
-    """Return the maker of ZonedDateTime or OffsetDateTime."""
+    """Return the function that makes a ZonedDateTime or OffsetDateTime."""
 
     def make(value: str) -> KryoObject:
         match = DATE_TIME.fullmatch(value)
@@ -236,7 +236,7 @@ def _offset(constants: Constants) -> Make:
 
 
 def _numbers(name: str, form: re.Pattern[str], example: str, *parts: str) -> Make:
-    """Return the maker of a class of numbers from text."""
+    """Return the function that makes an object of numbers from its text."""
 
     def make(value: str) -> KryoObject:
         match = form.fullmatch(value)
@@ -310,5 +310,5 @@ def _maker(name: str, constants: Constants) -> Make:
 
 
 def is_written(name: str) -> bool:
-    """Return whether objects of a class of the JDK are made of the values of columns."""
+    """Return whether objects of a JDK class can be made from the values of a column."""
     return name in _MAKERS or name in _ZONED or name in ENUMS or name in _DATES

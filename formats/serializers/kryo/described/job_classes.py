@@ -1,6 +1,6 @@
-"""Generic types whose classes are described, by class files or in words: values are columns instead of bytes.
+"""Generic types whose classes are described by class files or in ``kryoTypes``: values are columns instead of bytes.
 
-:class:`JobClasses` are the options ``classes``, ``kryoTypes`` and ``serializers`` of a read. It pickles as paths and
+:class:`JobClasses` holds the options ``classes``, ``kryoTypes`` and ``serializers`` of a read. It pickles as paths and
 text; each process parses the classes that it needs once. Values are read row by row; see ``objects`` and
 ``object_columns.py``.
 """
@@ -49,7 +49,7 @@ from pyspark_savepoint.formats.variant import VARIANT
 
 @dataclass(frozen=True)
 class JobClasses:
-    """Jars and folders of class files, classes in words, and serializers of the user's own."""
+    """Jars and folders of class files, classes in the option ``kryoTypes``, and serializers that the user gave."""
 
     paths: tuple[str, ...] = ()
     words: str = ""
@@ -61,11 +61,11 @@ class JobClasses:
     def of(
         cls, paths: tuple[str, ...] = (), words: str = "", serializers: GivenSerializers | None = None
     ) -> JobClasses | None:
-        """Return what options or plug-ins describe; None if nothing does."""
+        """Return the classes that options or plug-ins describe; None if there are none."""
         return cls(paths, words, None, serializers) if paths or words or serializers or plugged_classes() else None
 
     def serializer_of(self, snapshot_class: str) -> type[TypeSerializer] | None:
-        """Return what the user gave for a snapshot class, if anything."""
+        """Return the serializer class that the user gave for a snapshot class, or None."""
         return None if self.serializers is None else self.serializers.classes.get(snapshot_class)
 
     def described(self, serializer: TypeSerializer) -> TypeSerializer:
@@ -88,7 +88,7 @@ class JobClasses:
         )
 
     def _declared(self, member: Member) -> Member:
-        """Return a field of a POJO with its declared type, which says of what a collection is."""
+        """Return a field of a POJO with its declared type, which includes the element type of a collection."""
         serializer = member.serializer
         if not isinstance(serializer, DescribedKryoSerializer) or member.key is None:
             return member
@@ -119,7 +119,7 @@ class JobClasses:
 
 @lru_cache(maxsize=16)
 def load(job: JobClasses) -> tuple[DescribedClasses, frozenset[str]]:
-    """Return the classes of a job, and those that words make VARIANT; words come first."""
+    """Return the classes of a job, and those that ``kryoTypes`` makes VARIANT; ``kryoTypes`` is looked up first."""
     words = WordClasses.parse(job.words)
     sources: list[ClassSource] = [words, ClassPath(job.paths)] if job.paths else [words]
     return DescribedClasses(sources), words.variants
@@ -127,7 +127,7 @@ def load(job: JobClasses) -> tuple[DescribedClasses, frozenset[str]]:
 
 @lru_cache(maxsize=256)
 def _column(job: JobClasses, kind: JavaType, options: DecodeOptions, others: frozenset[str]) -> ObjectColumn:
-    """Return the column of a type; ``others`` are classes with serializers of their own, whose fields are not read."""
+    """Return the column of a type; ``others`` are classes with their own serializers, whose fields are not read."""
     classes, variants = load(job)
     return ObjectColumns(classes, options, variants | others).of(kind)
 
@@ -190,7 +190,7 @@ class DescribedKryoSerializer(KryoSerializer):
             raise refusal(self.type_class, "the type of the state does not name the classes of its parts")
         form = self._form(self.job.kryo)
         try:
-            # Which columns the objects become does not depend on the options of reads; leaves tell times by type.
+            # The objects do not depend on the options of reads: the form of a time follows from its column's type.
             made = self._column(DecodeOptions()).make(ObjectMaking(form), column)
             return [write_object(each, form) for each in made]
         except ForeignError as error:
@@ -216,7 +216,7 @@ class _Rows:
     column: ObjectColumn
 
     def array(self, whole: bool) -> pa.Array:
-        """Return the column; ``whole``: values end with their bytes."""
+        """Return the column; ``whole``: each value must end where its bytes end."""
         at = self.at
         values = ObjectValues(self.form, at.options, FREE_GROWTH + MAX_GROWTH * len(at.buffer))
         self.data, self.budget = at.buffer.data.cast("B"), Budget()
@@ -250,8 +250,8 @@ class _Rows:
             at.fail(row, f"{expected} in a value of Kryo {kryo}", found)
         except CorruptStateError as error:
             error.facts["remedy"] += (
-                f'; or another Kryo wrote it: option("kryo", "{7 - kryo}"); or the classes in option \'classes\' or '
-                "'kryoTypes' are not those of the job that wrote it"
+                f'; or another version of Kryo wrote it: option("kryo", "{7 - kryo}"); '
+                "or the classes in option 'classes' or 'kryoTypes' are not those of the job that wrote it"
             )
             raise
 

@@ -1,16 +1,18 @@
-"""Columns of Kryo's objects: the types that follow from declared types, the values for Arrow, and objects of values.
+"""Columns of Kryo's objects: their Arrow types, and conversion of objects to column values and back.
 
-    primitive types, boxes, String, times, numbers ... of the JDK    as where they are states of their own
+    primitive types, boxes, String, times, numbers ... of the JDK    as in a state of that type
     enum                                                             STRING
-    a class of the user's with fields                                STRUCT of its fields, by name
+    a user's class with fields                                       STRUCT of its fields, by name
     E[], List<E>, Set<E> ...; Map<K, V>; Optional<E>                 ARRAY; MAP; the type of E
     Object, interfaces, abstract classes, raw types, a class in
-    itself, and classes for which words say so                       VARIANT
+    itself, and classes that are VARIANT in option ``kryoTypes``     VARIANT
 
-A STRUCT holds objects of its class alone: a subclass has other fields, which words can make VARIANT.
+A STRUCT only holds objects of its own class, because a subclass has other fields; option ``kryoTypes`` can make such a
+class VARIANT.
 
 Columns are written as objects of their declared classes; a List, Set or Map as Java's usual classes (:data:`MADE_AS`).
-What the column does not show is refused, on an empty column too: VARIANT, comparators, fields that no column has.
+A type whose objects have content that the column does not show (VARIANT, comparators, fields without a column) cannot
+be written, not even an empty column.
 """
 
 from __future__ import annotations
@@ -78,7 +80,8 @@ MADE_AS = {
     },
 }
 NAME_IT = (
-    "name the class in option 'kryoTypes': \"com.shop.Order(lines LinkedList<String>)\", or keep the state as it is"
+    "give the class in option 'kryoTypes', such as \"com.shop.Order(lines LinkedList<String>)\", or leave the state "
+    "unchanged"
 )
 
 Convert = Callable[[ObjectValues, KryoObject | None], Any]
@@ -87,7 +90,7 @@ Objects = list[KryoObject | None]
 
 @dataclass
 class ObjectMaking:
-    """What objects are made for: a version of Kryo with its classes; constants are shared, as in Java."""
+    """Context of making objects: the version of Kryo with its classes, and constants, which are shared as in Java."""
 
     form: ObjectFormat
     constants: Constants = field(default_factory=dict)
@@ -106,7 +109,7 @@ class ObjectColumn:
 
 
 class ObjectColumns:
-    """Columns by declared types; ``variants`` are classes that words make VARIANT."""
+    """Columns by declared types; ``variants`` are classes that option ``kryoTypes`` makes VARIANT."""
 
     def __init__(self, classes: DescribedClasses, options: DecodeOptions, variants: frozenset[str]) -> None:
         self.classes = classes
@@ -115,7 +118,7 @@ class ObjectColumns:
         self._fields = 0
 
     def of(self, kind: JavaType, around: tuple[str, ...] = ()) -> ObjectColumn:
-        """Return the column of a declared type; ``around`` are the classes in which it stands."""
+        """Return the column of a declared type; ``around`` are the classes that enclose it."""
         if isinstance(kind, ArrayType):
             return self._array(kind, around)
         name = erased(kind)
@@ -166,13 +169,13 @@ class ObjectColumns:
             return None if found is None else inner.convert(values, found.content[name, "value"])
 
         def make(making: ObjectMaking, column: pa.Array) -> Objects:
-            """Return holders; that of NULL is empty, as the column does not distinguish it from null."""
+            """Return holders; NULL becomes an empty holder, because the column does not distinguish it from null."""
             return [KryoObject(name, {(name, "value"): each}) for each in inner.make(making, column)]
 
         return ObjectColumn(inner.arrow, convert, make)
 
     def _described(self, kind: ClassType, around: tuple[str, ...]) -> ObjectColumn:
-        """Return the column of a class of the user's."""
+        """Return the column of a user's class."""
         name = kind.name
         plugged = plugged_classes().get(name)
         if plugged is not None:
@@ -223,7 +226,7 @@ class ObjectColumns:
         return ObjectColumn(arrow, convert, make)
 
 
-#: Classes whose content is the value.
+#: Classes whose objects consist of one value.
 _PLAIN = frozenset({"int", "long", "short", "byte", "boolean", "float", "double", "char", "java.lang.String", "[B"})
 
 
@@ -245,12 +248,12 @@ def _variant(values: ObjectValues, found: KryoObject | None) -> Any:
 
 
 def refusal(name: str, why: str) -> UnsupportedStateError:
-    """Return the error for a class whose objects are not made of the values of a column."""
+    """Return the error for a class whose objects cannot be made from the values of a column."""
     return UnsupportedStateError(f"objects of {name} cannot be written back: {why}", found=name, remedy=NAME_IT)
 
 
 def _variant_of(name: str, why: str) -> ObjectColumn:
-    """Return a VARIANT column; ``why`` it is not written."""
+    """Return a VARIANT column; ``why`` is the reason why it cannot be written."""
 
     def make(_: ObjectMaking, __: pa.Array) -> Objects:
         raise refusal(name, why)
@@ -295,7 +298,7 @@ def _make_fields(
     for written in making.form.classes.fields(name, making.form.version):
         primitive[written.key] = written.primitive
         if all(key != written.key for key, _ in parts.values()):
-            raise refusal(name, f"its field {written.key[1]!r}, which the compiler added, is not in the column")
+            raise refusal(name, f"its field {written.key[1]!r}, added by the compiler, is not in the column")
     columns = []
     valid = valid_rows(column) if column.null_count else np.ones(len(column), np.bool_)
     for (part, (key, each)), values in zip(parts.items(), column.flatten(), strict=True):

@@ -1,7 +1,7 @@
 """Kryo's objects as values of VARIANT: objects and maps with text keys as objects, collections as arrays.
 
-Values of the JDK's own classes are those of ``kryo_types.py``, which reads their bytes. Objects of the user's classes
-have their fields by name; of two fields of one name, the one of the superclass is called ``Base.name``.
+Values of JDK classes are those of ``kryo_types.py``, which reads their bytes. Objects of the user's classes have their
+fields by name; if two fields have the same name, that of the superclass is called ``Base.name``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pyspark_savepoint.formats.serializers.kryo.objects.bodies import url_text
 from pyspark_savepoint.formats.serializers.kryo.objects.model import STRING, TIME, UTIL
 
 RAW = 'read the state as bytes: option("raw", "<state>")'
-#: Classes whose one field is their value.
+#: Classes whose only field is their value.
 HOLDERS = frozenset({UTIL + "Optional", UTIL + "concurrent.atomic.AtomicReference"})
-#: Classes of which the walker's values are used; arrays and collections may hold objects of the user's classes.
+#: Classes whose values are those of :class:`KryoWalker`; other ones may contain objects of the user's classes.
 NUMBERS = frozenset({"int", "long", "short", "byte", "boolean", "double", "char", STRING})
 SIMPLE = frozenset({UTIL + "regex.Pattern", "java.net.URI", UTIL + "Currency", UTIL + "TimeZone"}) | {
     UTIL + "SimpleTimeZone",
@@ -36,7 +36,7 @@ class ObjectValues:
         self.options = options
         self.room = room
         self._open: set[KryoObject] = set()
-        #: Leaves are read without the job's registrations: their bytes have none.
+        #: Leaves are read without the job's registrations, because their bytes contain no class ids.
         self._plain = KryoClasses(form.registered.ids)
 
     @property
@@ -45,7 +45,7 @@ class ObjectValues:
         return self.form.classes
 
     def spend(self, size: int) -> None:
-        """Subtract from the room."""
+        """Subtract a size from the room that is left."""
         self.room -= size
         if self.room < 0:
             raise BeyondError("values that repeat shared objects are too large for a column", RAW)
@@ -58,7 +58,7 @@ class ObjectValues:
         if found.class_name in NUMBERS:
             return found.content
         if found in self._open:
-            raise BeyondError(f"an object of {found.class_name} that contains itself is no value of a column", RAW)
+            raise BeyondError(f"an object of {found.class_name} that contains itself cannot be in a column", RAW)
         self._open.add(found)
         value = self._value(found)
         self._open.discard(found)
@@ -113,7 +113,7 @@ class ObjectValues:
         return named
 
     def constant(self, name: str, ordinal: int) -> str:
-        """Return the name of a constant; its position where nothing describes the enum."""
+        """Return the name of a constant, or its position if the enum is not described."""
         constants = ENUMS.get(name) or (self.classes.constants(name) if self.classes.find(name) else ())
         if ordinal < len(constants):
             return constants[ordinal]
@@ -122,7 +122,7 @@ class ObjectValues:
         return f"{name}#{ordinal}"
 
     def leaf(self, found: KryoObject, typed: bool) -> Any:
-        """Return the value of an object of the JDK, as it is read where it stands alone."""
+        """Return the value of an object of a JDK class, as in a state of that class."""
         data = memoryview(write_object(found, self.form))
         version = self.form.version
         self.spend(len(data))
@@ -131,7 +131,7 @@ class ObjectValues:
 
 
 def column_name(taken: dict[str, Any], declaring: str, field: str) -> str:
-    """Return the column's name of a field, given those of fields before it."""
+    """Return the name of a field's column, given the names of the fields before it."""
     if field not in taken:
         return field
     return f"{declaring.rpartition('.')[2]}.{field}"

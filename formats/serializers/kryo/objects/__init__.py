@@ -1,4 +1,4 @@
-"""Kryo's values as objects that lose nothing, in both directions: Kryo 2 (Flink 1) and Kryo 5 (Flink 2).
+"""Lossless conversion of Kryo's values to objects and back, for Kryo 2 (Flink 1) and Kryo 5 (Flink 2).
 
 serializer: KryoSerializer = ...                                    # of the snapshot
 classes = DescribedClasses([ClassPath(["job.jar"])])                # class files are parsed, nothing is loaded

@@ -1,4 +1,4 @@
-"""Bodies of the JDK's classes, of arrays and enums, and of classes with fields, for both versions of Kryo.
+"""Bodies of JDK classes, of arrays and enums, and of classes with fields, for both versions of Kryo.
 
     collection 2  [comparator]  varint n  elements
     collection 5  0 elements               01 [comparator]
@@ -8,8 +8,8 @@
                   else                     flag(0, n + 1) [comparator]  elements with class
     map 2         [comparator]  varint n  keys and values;  5: varint n + 1  [comparator]  keys and values
 
-An element, key or value has its class in front, unless the type argument of the field is final: then ref or 00. Which
-classes are equal in both, and what the others look like, was compared with both versions. ``time_bodies.py`` has times.
+The class of an element, key or value precedes it, unless the type argument of the field is final: then ref or 00. All
+layouts were compared with the output of both versions. ``time_bodies.py`` has the classes of ``java.time``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ T = TypeVar("T")
 def _content(
     read: Callable[[ObjectReader], Any], write: Callable[[ObjectWriter, Any], None], plain: bool = False
 ) -> Body:
-    """Return the body of a class whose objects have content alone."""
+    """Return the body of a class whose objects have only ``content``."""
 
     def fill(reader: ObjectReader, found: KryoObject) -> None:
         found.content = read(reader)
@@ -144,7 +144,7 @@ class _Collection5:
         reader.generics5.pop()
 
     def _read_unknown(self, reader: ObjectReader, elements: list[Any], same: bool, size: int) -> None:
-        """Read elements whose class is in front of all, if ``same``, or of each."""
+        """Read elements; their class is written once before all of them if ``same``, else before each."""
         if not same:
             for _ in range(reader.bounded(size)):
                 elements.append(reader.value())
@@ -286,7 +286,7 @@ class _Map5:
 
 
 def _read_as_list_2(reader: ObjectReader, found: KryoObject) -> None:
-    """Read ``Arrays.asList``: the class of the array's elements stands behind the size."""
+    """Read ``Arrays.asList``: the class of the array's elements follows the size."""
     size = reader.varint()
     found.header = reader.class_name()
     found.content = elements = []
@@ -338,7 +338,7 @@ def _read_array(reader: ObjectReader, found: KryoObject) -> None:
 
 
 def _array_size(reader: ObjectReader) -> int:
-    """Read a size plus one; 0 would be null, which stands in front of objects."""
+    """Read a size plus one; 0 is an error, because null is already encoded before the object."""
     size = reader.size(less=1)
     if size < 0:
         raise DamagedError("a size plus one", 0)
@@ -538,7 +538,7 @@ def _stream(reader: ObjectReader) -> bytes:
 
 
 def _java_stream(reader: ObjectReader, parse: Callable[[DataInputView], T]) -> T:
-    """Parse a Java object stream, and move behind it."""
+    """Parse a Java object stream, and move past it."""
     view = DataInputView(reader.data[reader.position : reader.end])
     try:
         return parse(view)
@@ -591,7 +591,7 @@ def _write_locale_5(writer: ObjectWriter, content: tuple[str, ...]) -> None:
 
 
 def _read_class(reader: ObjectReader) -> tuple[str | None, bool]:
-    """Read a class: behind it, whether it is primitive; Kryo 5 says so only of primitive types and boxes."""
+    """Read a class and whether it is primitive; Kryo 5 writes the flag only for primitive types and boxes."""
     name = reader.class_name()
     return name, reader.boolean() if reader.order == ">" or name in PRIMITIVES else False
 
@@ -645,7 +645,7 @@ def _write_url_5(writer: ObjectWriter, found: KryoObject) -> None:
 
 
 def _read_charset_2(reader: ObjectReader) -> str:
-    """Read a Charset of the JDK's, whose fields are other names of it, and its name."""
+    """Read a Charset of the JDK, whose fields are its aliases and its name."""
     if reader.byte():
         raise DamagedError("a Charset whose set of names was not used", "another")
     aliases = reader.object("[Ljava.lang.String;", True)
@@ -653,7 +653,7 @@ def _read_charset_2(reader: ObjectReader) -> str:
     if aliases is None or name is None:
         raise DamagedError("a Charset", "null")
     if [each and each.content for each in aliases.content] != list(ALIASES.get(name.content, ())):
-        raise ForeignError("java.nio.charset.Charset", f"{name.content} has other names than in known versions of Java")
+        raise ForeignError("java.nio.charset.Charset", f"{name.content} has other aliases than in any known Java")
     return str(name.content)
 
 
@@ -666,7 +666,7 @@ def _write_charset_2(writer: ObjectWriter, name: str) -> None:
     writer.object(KryoObject(STRING, name), True)
 
 
-#: Charsets by class, and their other names, as Kryo 2 writes them.
+#: Charsets by class, and their aliases, as Kryo 2 writes them.
 CHARSETS: Mapping[str, str] = {"sun.nio.cs.UTF_8": "UTF-8"}
 ALIASES: Mapping[str, tuple[str, ...]] = {"UTF-8": ("UTF8", "unicode-1-1-utf-8")}
 
@@ -694,7 +694,7 @@ def _write_address(writer: ObjectWriter, content: tuple[str, int]) -> None:
 
 
 def _write_pattern_5(writer: ObjectWriter, found: KryoObject) -> None:
-    """Write the flags behind the text; Kryo 2 loses them."""
+    """Write the flags after the text; Kryo 2 loses them."""
     writer.text(found.content)
     writer.varint(found.header or 0)
 

@@ -1,4 +1,4 @@
-"""Values of Kryo: bytes to objects, objects to bytes, and bytes of one version to those of the other."""
+"""Conversion of Kryo's values: bytes to objects, objects to bytes, and bytes of one version to those of the other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def object_format(
 ) -> ObjectFormat:
     """Return a version of Kryo with the registrations of a snapshot (``KryoSerializer.classes``) and classes.
 
-    It remembers what it finds about classes: use one for all values of a state.
+    It caches the bodies of classes: use one for all values of a state.
     """
     return ObjectFormat(version, BODIES[version], registered, classes or DescribedClasses(), plugged_bodies())
 
@@ -35,7 +35,7 @@ def object_format(
 def read_object(
     data: bytes | memoryview, form: ObjectFormat, position: int = 0, budget: Budget | None = None
 ) -> tuple[KryoObject | None, int]:
-    """Read the value at a position; return it (None for null) and the position behind it.
+    """Read the value at a position; return it (None for null) and the position after it.
 
     Raises:
         DamagedError: The bytes are not what this version of Kryo writes.
@@ -49,7 +49,7 @@ def read_object(
 
 
 def read_whole(data: bytes | memoryview, form: ObjectFormat, budget: Budget | None = None) -> KryoObject | None:
-    """Read a value that ends with its bytes."""
+    """Read a value that takes all bytes."""
     found, end = read_object(data, form, 0, budget)
     if end != len(data):
         raise DamagedError("the end of a value", f"{len(data) - end} more bytes")
@@ -57,14 +57,14 @@ def read_whole(data: bytes | memoryview, form: ObjectFormat, budget: Budget | No
 
 
 def write_object(found: KryoObject | None, form: ObjectFormat) -> bytes:
-    """Return the bytes of an object, its class in front; raise ForeignError if this version has none for it."""
+    """Return the bytes of an object, preceded by its class; raise ForeignError if this version cannot write it."""
     writer = ObjectWriter(form)
     writer.value(found)
     return bytes(writer.data)
 
 
 def convert_kryo(data: bytes | memoryview, read: ObjectFormat, write: ObjectFormat) -> bytes:
-    """Return a value that one version of Kryo wrote as the other writes it."""
+    """Convert the bytes of a value from one version of Kryo to the other."""
     return write_object(read_whole(data, read), write)
 
 

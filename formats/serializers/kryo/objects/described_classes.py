@@ -1,7 +1,7 @@
-"""Classes of the user, as class files or words describe them: what Kryo writes of their objects, and in which order.
+"""Classes of the user, as class files or option ``kryoTypes`` describe them: the fields that Kryo writes, in order.
 
     fields     those that are neither static nor transient, of the class and its superclasses, in the order of their
-               names; of one name, that of the subclass comes first. Kryo 5 omits synthetic ones (``this$0``)
+               names; of fields with the same name, that of the subclass first. Kryo 5 omits synthetic ones (``this$0``)
     arguments  a field's type arguments: Kryo 5 follows ``extends Base<String>``, Kryo 2 does not
     records    Kryo 5 only: the components, in the order of their names
 
@@ -29,9 +29,9 @@ from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import ENUM_
 from pyspark_savepoint.formats.serializers.kryo.objects.model import FieldKey
 
 KRYO = "com.esotericsoftware.kryo."
-#: What Kryo writes of the objects of a class, besides the class in the JDK whose serializer it inherits.
+#: How Kryo writes the objects of a class, unless it inherits the serializer of a JDK class.
 FIELDS, ENUM, JAVA_STREAM, RECORD = "fields", "enum", "stream", "record"
-#: Superclasses without fields and without a serializer of their own.
+#: Superclasses without fields and without their own serializer.
 PLAIN = frozenset({"java.lang.Object", "java.lang.Number", "java.lang.Record", "org.apache.flink.api.java.tuple.Tuple"})
 COLLECTIONS = frozenset(
     [
@@ -60,7 +60,7 @@ NO_CLASS_FILE = "its class file is not known: name its jar in option 'classes', 
 
 
 class ClassSource(Protocol):
-    """Jars, folders or words that describe classes."""
+    """Jars, folders or a ``kryoTypes`` text that describe classes."""
 
     def find(self, name: str) -> JavaClass | None:
         """Return the class of a name; None if it is not described."""
@@ -68,7 +68,7 @@ class ClassSource(Protocol):
 
 @dataclass(frozen=True)
 class ObjectField:
-    """A field as one version of Kryo writes it: ``final`` is its class if objects do not repeat that, else None."""
+    """A field as one version of Kryo writes it: ``final`` is its class if values do not repeat it, else None."""
 
     key: FieldKey
     type: JavaType
@@ -89,7 +89,7 @@ class DescribedClasses:
         self._fields: dict[tuple[str, int, tuple[JavaType, ...]], tuple[ObjectField, ...]] = {}
 
     def find(self, name: str) -> JavaClass | None:
-        """Return a class; None if nothing describes it."""
+        """Return a class; None if it is not described."""
         for source in self._sources:
             found = source.find(name)
             if found is not None:
@@ -97,14 +97,14 @@ class DescribedClasses:
         return field_class(name)
 
     def describe(self, name: str) -> JavaClass:
-        """Return a class; raise ForeignError if nothing describes it."""
+        """Return a class; raise ForeignError if it is not described."""
         found = self.find(name)
         if found is None:
             raise ForeignError(name, NO_CLASS_FILE)
         return found
 
     def is_final(self, name: str) -> bool:
-        """Return whether Kryo takes a class as final; an array is final if its elements are."""
+        """Return whether Kryo treats a class as final; an array is final if its elements are."""
         if name not in self._finals:
             self._finals[name] = self._is_final(name)
         return self._finals[name]
@@ -128,7 +128,7 @@ class DescribedClasses:
         return ()
 
     def kind(self, name: str) -> str:
-        """Return how Kryo writes the objects of a class that has no serializer of its own, or a class of the JDK."""
+        """Return how Kryo writes the objects of a class: a kind, or the JDK class whose serializer it inherits."""
         if name not in self._kinds:
             self._kinds[name] = self._kind(name)
         return self._kinds[name]
@@ -142,7 +142,7 @@ class DescribedClasses:
             raise ForeignError(name, "it is KryoSerializable: its own code writes it")
         for found in self.superclasses(name):
             if any(each.name.startswith(KRYO) for each in found.annotations):
-                raise ForeignError(name, "an annotation of Kryo's names its serializer")
+                raise ForeignError(name, "a Kryo annotation names its serializer")
             above = found.superclass_name or "java.lang.Object"
             if above == "java.lang.Enum":
                 return ENUM
@@ -160,7 +160,7 @@ class DescribedClasses:
         return RECORD if self.describe(name).is_record else FIELDS
 
     def superclasses(self, name: str) -> Iterator[JavaClass]:
-        """Yield a class and its superclasses, up to one in the JDK that has no fields or a serializer of its own."""
+        """Yield a class and its superclasses, up to a JDK class that has no fields or its own serializer."""
         known = {"java.util.TreeMap", "java.util.TreeSet", "java.lang.Enum"} | PLAIN | COLLECTIONS | MAPS
         for _ in range(MAX_SUPERCLASSES):
             found = self.describe(name)
@@ -217,7 +217,7 @@ class DescribedClasses:
                 if components is not None and field.name not in components:
                     continue
                 if any(each.name.startswith(KRYO) for each in field.annotations):
-                    raise ForeignError(name, f"an annotation of Kryo's changes its field {field.name!r}")
+                    raise ForeignError(name, f"a Kryo annotation changes its field {field.name!r}")
                 rows.append(self._field((found.name, field.name), field.type, field.erased, bound))
             if place + 1 < len(classes) and kryo == 5:
                 above = found.superclass or ClassType("java.lang.Object")

@@ -1,8 +1,8 @@
-"""Kryo 2's bytes as Kryo 5 writes them, with no objects in between, for values of the shapes that most states have.
+"""Conversion of Kryo 2's bytes to Kryo 5's without objects in between, for values of the shapes in most states.
 
-Those are classes with fields and no type parameters, enums, strings, numbers, and lists and maps of them in the usual
-classes of Java. The functions of a class are composed once. A value with anything else in it, such as an object
-that several places share, is left to the caller: its bytes go through objects.
+These are classes with fields and no type parameters, enums, strings, numbers, and lists and maps of them in the usual
+classes of Java. The functions of a class are composed once. A value that contains anything else, such as an object with
+several references to it, is left to the caller, which converts it through objects.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAPS = {UTIL + name for name in ("HashMap", "LinkedHashMap", "concurrent.Concurr
 LAST = re.compile(rb"[\x80-\xff]")
 #: Widths of numbers whose bytes are in the other order.
 WIDTHS = {"short": 2, "char": 2, "float": 4, "double": 8}
-#: Bytes of the varints of numbers, and what the last of as many bytes is at most.
+#: Maximum bytes of a number's varint, and the maximum of the last byte if it has that many.
 VARINTS = {"int": (5, 0x0F), "long": (9, 0xFF)}
 MAX_DEPTH = 40
 MAX_TEXT = 63
@@ -37,7 +37,7 @@ class _OtherShapeError(Exception):
 
 
 class _Value:
-    """A value that is being converted, with the names of classes that were met in it."""
+    """A value that is being converted, with the class names read so far."""
 
     __slots__ = ("data", "depth", "names", "out", "written")
 
@@ -49,7 +49,7 @@ class _Value:
         self.depth = 0
 
 
-#: Function that appends what is at a position, and returns the position behind it.
+#: Function that converts and appends the bytes at a position, and returns the position after them.
 Step = Callable[[_Value, int], int]
 
 
@@ -66,15 +66,15 @@ def _text(value: _Value, at: int) -> int:
         raise _OtherShapeError
     end = at + 1
     for _ in range(size - 1):
-        end = _behind_unit(data, end)
+        end = _after_unit(data, end)
     if end - at == size and size > 2:
         raise _OtherShapeError  # ASCII is written without a length
     value.out += data[at:end]
     return end
 
 
-def _behind_unit(data: bytes, at: int) -> int:
-    """Return the position behind a UTF-16 unit in as few bytes as it takes."""
+def _after_unit(data: bytes, at: int) -> int:
+    """Return the position after a UTF-16 unit, which must be encoded in as few bytes as possible."""
     first = data[at]
     if first < 0x80:
         return at + 1
@@ -149,7 +149,7 @@ class DirectConversion:
         self._top = self._valued(())
 
     def append(self, data: bytes, at: int, out: bytearray) -> int:
-        """Append the value at a position; return the position behind it, or -1 if it is left to the caller."""
+        """Append the value at a position; return the position after it, or -1 if it is left to the caller."""
         start = len(out)
         try:
             end = self._top(_Value(data, out), at)
@@ -163,7 +163,7 @@ class DirectConversion:
     # -- classes and objects -------------------------------------------------------------------------------------
 
     def _read_class(self, value: _Value, at: int) -> tuple[str | None, int]:
-        """Return a class and the position behind it; None for null."""
+        """Return a class and the position after it; None for null."""
         data = value.data
         number = data[at]
         if number == 0:
@@ -203,7 +203,7 @@ class DirectConversion:
         value.out += bytes((1, place)) + _encoded(BOXES.get(name, name))
 
     def _is_plain(self, name: str) -> bool:
-        """Return whether Kryo 5 writes no reference in front of objects of a class."""
+        """Return whether Kryo 5 writes no reference before objects of a class."""
         return name in PRIMITIVES or self.new.body(name).plain
 
     def _nullable(self, name: str) -> Step:
@@ -220,7 +220,7 @@ class DirectConversion:
         return nullable
 
     def _body(self, name: str, arguments: tuple[JavaType, ...]) -> Step:
-        """Return the step of what follows the reference of an object."""
+        """Return the step of an object's bytes after its reference."""
         key = (name, arguments)
         if key not in self._bodies:
             self._bodies[key] = self._deferred(key)
@@ -234,7 +234,7 @@ class DirectConversion:
         return found
 
     def _deferred(self, key: tuple[str, tuple[JavaType, ...]]) -> Step:
-        """Return the step of a class that is met again among its own fields."""
+        """Return the step of a class that occurs again in its own fields."""
 
         def again(value: _Value, at: int) -> int:
             found = self._bodies[key]
@@ -261,7 +261,7 @@ class DirectConversion:
         return None
 
     def _fields(self, name: str) -> Step | None:
-        """Return the step of a class of fields, which both versions write in one order."""
+        """Return the step of a class with fields, which both versions write in the same order."""
         classes = self.old.classes
         if classes is not self.new.classes or classes.parameters(name) or name.startswith("java."):
             return None
@@ -345,7 +345,7 @@ class DirectConversion:
         return collection
 
     def _of_class(self, value: _Value, at: int, size: int, final: str, body: Step) -> int:
-        """Append elements of a final class: 1 or 0 for null in front of each, which Kryo 5 omits if all are there."""
+        """Append elements of a final class: each after a byte 1, or 0 for null; Kryo 5 omits it if none is null."""
         out, place = value.out, len(value.out)
         out.append(0)
         some = False
@@ -369,7 +369,7 @@ class DirectConversion:
         return at
 
     def _of_one_class(self, value: _Value, at: int, size: int) -> int:
-        """Append elements of one class, which Kryo 5 writes once in front of them."""
+        """Append elements of one class, which Kryo 5 writes once before them."""
         first, _ = self._peek(value, at)
         if first is None:
             raise _OtherShapeError
@@ -393,7 +393,7 @@ class DirectConversion:
         return at
 
     def _peek(self, value: _Value, at: int) -> tuple[str | None, int]:
-        """Return the class at a position without counting it as met."""
+        """Return the class at a position without adding it to the names read so far."""
         names = len(value.names)
         found = self._read_class(value, at)
         del value.names[names:]

@@ -1,8 +1,8 @@
-"""Type arguments of fields, as both versions of Kryo hand them to the collections and classes in the fields.
+"""Type arguments of fields, as both versions of Kryo pass them to the collections and classes in the fields.
 
 Kryo 2 sets them on the serializer of the value's class (:class:`Generics2`): the next value of that class uses them.
-Kryo 5 has a stack of types and depths (:class:`Generics5`; Flink: ``DefaultGenerics``): a serializer asks for the
-arguments of the top, which counts only if it was pushed one level above, and then pushes the last argument.
+Kryo 5 has a stack of types and depths (:class:`Generics5`; Kryo: ``DefaultGenerics``): a serializer takes the
+arguments of the top, which is valid only if it was pushed one level above, and then pushes the last argument.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def substituted(kind: JavaType, bound: Mapping[str, JavaType]) -> JavaType:
 
 
 class Generics2:
-    """Type arguments by the class whose serializer has them."""
+    """Type arguments by the class whose serializer they are set on."""
 
     def __init__(self) -> None:
         self._arguments: dict[str, tuple[JavaType, ...]] = {}
@@ -60,7 +60,7 @@ class Generics2:
         self._arguments[name] = arguments
 
     def take(self, name: str) -> tuple[JavaType, ...]:
-        """Return the arguments of a class, and forget them."""
+        """Remove and return the arguments of a class."""
         return self._arguments.pop(name, ())
 
 
@@ -82,7 +82,7 @@ class Generics5:
             self._types.pop()
 
     def next_types(self) -> tuple[JavaType, ...]:
-        """Return the arguments of the top if it is that of this object, and push the last; else nothing."""
+        """Return the arguments of the top and push the last one if the top belongs to this object; else nothing."""
         if self._types:
             kind, depth = self._types[-1]
             arguments = arguments_of(kind)
@@ -113,7 +113,7 @@ class Generics5:
         return len(bound)
 
     def unbind(self, count: int) -> None:
-        """Forget the last variables."""
+        """Remove the last variables."""
         if count:
             del self._bound[-count:]
 

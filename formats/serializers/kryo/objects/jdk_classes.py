@@ -1,7 +1,7 @@
 """Classes of the JDK and Flink that Kryo writes field by field, and which classes of the JDK are final.
 
-Jobs do not contain the class files of these. A class that is not listed here, nor in the job's class files, is not
-read: whether it is final decides what stands in front of its objects.
+Jobs do not contain the class files of these. A class that is neither listed here nor in the job's class files cannot be
+read, because it is not known whether it is final, which determines the bytes before its objects.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ FINAL_CLASSES = (
     | {TIME + "temporal.ChronoField"}
 )
 ENUM_CLASSES = ENUMS.keys() | {TIME + "temporal.ChronoUnit", TIME + "temporal.ChronoField"}
-#: Interfaces and classes that are not final, besides those that Kryo's serializers write.
+#: Interfaces and classes that are not final, in addition to those that Kryo's serializers write.
 _OPEN_CLASSES = frozenset(
     [
         *(LANG + name for name in ("Object", "Number", "CharSequence", "Comparable", "Iterable", "Runnable")),

@@ -1,4 +1,4 @@
-"""Keys of Kryo's as bytes, to look them up: of classes with one representation, whose hash their data defines.
+"""Kryo keys as bytes, for look-ups: of classes with only one representation and a hash that follows from the data.
 
 Flink: ``KryoSerializer#serialize``, ``UUID.hashCode``.
 """
@@ -20,14 +20,14 @@ UUID = "java.util.UUID"
 
 
 def kryo_keys(type_class: str, classes: KryoClasses, column: pa.Array, kryo: int) -> pa.Array | None:
-    """Return the bytes of keys as a version of Kryo writes them; None for classes that are not looked up."""
+    """Return the bytes of keys as a version of Kryo writes them; None for classes that cannot be looked up."""
     if type_class != UUID:
         return None
     for key in column.to_pylist():
         try:
             uuid.UUID(key)
         except (ValueError, AttributeError, TypeError):
-            raise OptionError("option 'keys' has a key that is no UUID", found=str(key)[:200]) from None
+            raise OptionError("option 'keys' contains a key that is not a UUID", found=str(key)[:200]) from None
     form = object_format(cast(Version, kryo), classes)
     return pa.array([write_object(KryoObject(UUID, _halves(key)), form) for key in column.to_pylist()], pa.binary())
 

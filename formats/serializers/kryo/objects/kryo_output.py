@@ -8,7 +8,7 @@ INT, LONG = (1 << 32) - 1, (1 << 64) - 1
 
 
 class KryoOutput:
-    """Buffer that grows with what is written."""
+    """Buffer that grows as bytes are written."""
 
     def __init__(self, kryo: int) -> None:
         self.data = bytearray()

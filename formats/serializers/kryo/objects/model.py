@@ -1,8 +1,9 @@
 """Objects that Kryo wrote, with all contents of the bytes of both versions.
 
-Two places that share an object in Java share a :class:`KryoObject`, and cycles are cycles. The content by class:
+If two fields refer to the same object in Java, they refer to the same :class:`KryoObject`; cycles are kept. The content
+by class:
 
-    int long short byte, float double, boolean   the number or bool; also that of fields of these types
+    int long short byte, float double, boolean   the number or bool; also in fields of these types
     char, String, StringBuilder, URI ...         str; a char may be half of a surrogate pair
     enum                                         the ordinal
     collections, arrays of objects               list of objects and None
@@ -12,7 +13,7 @@ Two places that share an object in Java share a :class:`KryoObject`, and cycles 
     Date and time of java.sql; Timestamp         milliseconds; (milliseconds, nanoseconds of the second)
     UUID; BitSet; Locale                         (high, low); int; (language, country, variant, script, extensions)
     Throwable and others by JavaSerializer       bytes: a Java object stream
-    all others: java.time, Optional, of the user dict from (declaring class, name of the field) to object or None
+    all others: java.time, Optional, user's ...  dict from (declaring class, name of the field) to object or None
 
 ``header`` is the comparator of a sorted collection or map, the class of the elements of ``Arrays.asList`` and of an
 EnumSet. Boxes have the names of their primitive types.
@@ -43,7 +44,7 @@ class KryoObject:
         return f"KryoObject({self.class_name!r}, {type(self.content).__name__})"
 
     def field(self, name: str) -> Any:
-        """Return the value of a field; that of the nearest class if superclasses have fields of this name."""
+        """Return the value of a field; if superclasses have fields of this name too, that of the nearest class."""
         for (_, each), value in self.content.items():
             if each == name:
                 return value

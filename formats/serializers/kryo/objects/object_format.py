@@ -1,6 +1,7 @@
-"""Knowledge shared by reader and writer of objects: the version of Kryo, the registrations of a snapshot, classes.
+"""Data shared by reader and writer of objects: the version of Kryo, the registrations of a snapshot, classes.
 
-The body of an object is what follows its class and reference; :class:`ObjectFormat` finds the body of a class once.
+The body of an object are the bytes after its class and reference. :class:`ObjectFormat` finds the functions that read
+and write the body of a class once.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ Version: TypeAlias = Literal[2, 5]
 ARRAY = "[]"
 #: Registrations of a job that registers nothing.
 NO_REGISTRATIONS = KryoClasses(BASE_IDS)
-#: Largest depth of a value; each level takes four of Python's frames in the reader.
+#: Maximum depth of a value; each level takes four Python stack frames in the reader.
 MAX_DEPTH = 128
 
 
 @dataclass(frozen=True)
 class Body:
-    """Functions of an ObjectReader or ObjectWriter and an object; ``plain``: no references in Kryo 5."""
+    """Functions that read and write the body of an object; ``plain``: no references in Kryo 5."""
 
     read: Callable[[Any, KryoObject], None]
     write: Callable[[Any, KryoObject], None]
@@ -74,12 +75,12 @@ class ObjectFormat:
         kind = ENUM if name in ENUM_CLASSES else self.classes.kind(name)
         if kind == RECORD:
             if self.version == 2:
-                raise ForeignError(name, "Kryo 2 writes no records")
+                raise ForeignError(name, "Kryo 2 cannot write records")
             kind = FIELDS
         return self.bodies[kind]
 
     def _is_java_serialized(self, name: str) -> bool:
-        """Return whether JavaSerializer writes a class; raise ForeignError for another serializer of the user's."""
+        """Return whether JavaSerializer writes a class; raise ForeignError if another serializer of the user does."""
         registered = self.registered
         if name in registered.java_serialized:
             return True
@@ -87,5 +88,5 @@ class ObjectFormat:
         if registered.is_custom(name) or not registered.defaults.isdisjoint(ancestors):
             if not registered.java_serialized.isdisjoint(ancestors):
                 return True
-            raise ForeignError(name, "a serializer of the job's own writes it")
+            raise ForeignError(name, "the job has its own serializer for it")
         return False

@@ -3,7 +3,8 @@
     value  := varint 0 null | 1 varint n [text class, where n is new] | id + 2, a registered class;  then an object
     object := [varint 0 null | 1 new | n + 2, the n-th object of this value]  body
 
-Primitives and boxes have no references, in Kryo 5 neither have enums; in a place that may be null they have 0 or 1.
+Primitives and boxes have no references; with Kryo 5, enums have none either. Where null is possible, a byte 0 (null) or
+1 precedes them.
 Flink: ``Kryo#readClassAndObject``, ``DefaultClassResolver``, ``MapReferenceResolver``.
 """
 

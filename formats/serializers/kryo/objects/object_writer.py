@@ -1,4 +1,4 @@
-"""Writer of objects as Kryo's bytes, for both versions; names of classes and references are assigned anew."""
+"""Writer of objects as Kryo's bytes, for both versions; class names and references are numbered again."""
 
 from __future__ import annotations
 

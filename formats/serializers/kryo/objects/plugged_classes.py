@@ -1,4 +1,4 @@
-"""Readers of classes whose values only a serializer of the job's own writes, from packages of users.
+"""Plug-ins for classes that a job writes with its own Kryo serializer, from packages of users.
 
 A package declares them in the entry point group ``pyspark_savepoint.kryo_classes``: the name of an entry is the class,
 its value a :class:`KryoClass`. Exceptions in them become errors that name them.
@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.serializers.plug_ins import PlugIn
 
 
 class KryoClass(ABC):
-    """What a serializer of the job's own writes of the objects of a class.
+    """Reader and writer of the bytes that a job's own Kryo serializer writes for a class.
 
     Example::
 
@@ -52,7 +52,7 @@ class KryoClass(ABC):
     @classmethod
     @abstractmethod
     def read(cls, reader: ObjectReader) -> Any:
-        """Read what the serializer wrote, with the methods of the reader that match those of Kryo's ``Input``.
+        """Read the bytes of an object, with the methods of the reader that correspond to those of Kryo's ``Input``.
 
         Args:
             reader: The bytes: ``signed()`` is ``readInt(false)``, ``text()`` ``readString()``, ``fixed("q")``
@@ -65,14 +65,14 @@ class KryoClass(ABC):
 
     @classmethod
     def write(cls, writer: ObjectWriter, value: Any) -> None:
-        """Write a value that :meth:`read` returned; without this method, values are read only.
+        """Write a value that :meth:`read` returned; without this method, values can only be read.
 
         Args:
-            writer: What is written to, with methods named like those of the reader.
+            writer: The output, with methods named like those of the reader.
             value: The value.
 
         """
-        raise ForeignError(cls.__name__, "its plug-in only reads")
+        raise ForeignError(cls.__name__, "its plug-in has no method 'write'")
 
 
 @cache
@@ -105,7 +105,7 @@ def _body(name: str, known: type[KryoClass]) -> Body:
 
 
 def _guarded(plug_in: str, name: str, doing: str, call: Any) -> Any:
-    """Call a plug-in; errors of the bytes stay as they are."""
+    """Call a plug-in; errors about the bytes are raised unchanged."""
     problem: DamagedError | ForeignError | None = None
     found = None
     with PlugIn(plug_in, f"{doing} of {name}"):

@@ -8,7 +8,7 @@
     LocalDateTime   date, time;  OffsetDateTime: date, time, offset;  ZonedDateTime: date, time, text of the zone
     Optional        class and object;  OptionalInt, Long, Double: boolean, number of fixed width if it is 1
 
-Kryo 5 loses the offset of a ZonedDateTime; for Kryo 2 the earlier one of that local time is written, as Java takes it.
+Kryo 5 loses the offset of a ZonedDateTime. For Kryo 2 it is computed: of two possible offsets the earlier, as in Java.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _fields(name: str, **parts: Any) -> dict[tuple[str, str], KryoObject | None]
 
 
 def part(found: KryoObject, name: str, *classes: str) -> KryoObject:
-    """Return a part of an object that must not be null, and must be of one of the classes."""
+    """Return a part of an object, which must not be null and must be of one of the classes."""
     value = found.content.get((found.class_name, name))
     if value is None or (classes and value.class_name not in classes):
         raise DamagedError(f"{found.class_name} with its {name}", "null" if value is None else value.class_name)
@@ -253,7 +253,7 @@ def _write_optional(writer: ObjectWriter, found: KryoObject) -> None:
 
 
 def _optional_number(code: str, kind: str, absent: float) -> Body:
-    """Return the body of an optional number; ``absent`` is what its field holds if there is none."""
+    """Return the body of an optional number; ``absent`` is the value of its field if there is none."""
 
     def read(reader: ObjectReader, found: KryoObject) -> None:
         present = reader.boolean()
@@ -274,7 +274,7 @@ def _optional_number(code: str, kind: str, absent: float) -> Body:
 
 
 def add_offset(found: KryoObject) -> None:
-    """Give a ZonedDateTime that Kryo 5 wrote the offset that Kryo 2 writes besides."""
+    """Add the offset to a ZonedDateTime that Kryo 5 wrote, because Kryo 2 writes it too."""
     key = (found.class_name, "offset")
     if found.content.get(key) is not None:
         return

@@ -1,11 +1,11 @@
-"""Classes in the words of option ``kryoTypes``, for jobs whose class files are not at hand.
+"""Classes described in option ``kryoTypes``, for jobs whose class files are not available.
 
     classes := class (";" class)*
     class   := ["final"] name ["extends" name] "(" [field ("," field)*] ")"     every field that Kryo writes
              | name "ENUM" "(" constant ("," constant)* ")"
              | name "VARIANT"                                                   described elsewhere; shown as VARIANT
     field   := name type
-    type    := primitive | word | name ["<" type ("," type)* ">"], and "[]" behind any
+    type    := primitive | word | name ["<" type ("," type)* ">"], each optionally followed by "[]"
 
 ``com.shop.Money(cents LONG, cur STRING); com.shop.Status ENUM(NEW, PAID)``. Kryo writes primitive types and boxes
 differently: ``LONG`` and ``long`` are the primitive type, ``Long`` and ``NULLABLE<LONG>`` the box. Classes of
@@ -35,7 +35,7 @@ TOKEN = re.compile(r"\s*(?:([\w$.]+)|([<>(),;?]|\[\]))")
 MAX_WORDS_DEPTH = 32
 _PRIMITIVES = ("boolean", "byte", "char", "double", "float", "int", "long", "short")
 _BOXES = {"int": "Integer", "char": "Character"}
-#: Words of this package's notation of types, in upper case, by Java's classes.
+#: Java classes by the words of this package's notation of types, which are in upper case.
 _WORDS: Mapping[str, str] = {
     "STRING": "java.lang.String",
     "BIG_DECIMAL": "java.math.BigDecimal",
@@ -84,16 +84,16 @@ class WordClasses:
 
     @classmethod
     def parse(cls, text: str) -> WordClasses:
-        """Parse the words; raise OptionError, which shows where they stop being understood."""
+        """Parse the text; raise OptionError that shows where it is not valid."""
         return _Parser(text).parse()
 
     def find(self, name: str) -> JavaClass | None:
-        """Return the class of a name; None if the words do not describe it."""
+        """Return the class of a name; None if the text does not describe it."""
         return self.classes.get(name)
 
 
 class _Parser:
-    """Parser of the words, from their beginning to their end."""
+    """Parser of the text of ``kryoTypes``."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -109,7 +109,7 @@ class _Parser:
 
     def refuse(self, position: int, expected: str) -> NoReturn:
         raise OptionError(
-            "option 'kryoTypes' is not understood",
+            "option 'kryoTypes' is not valid",
             expected=expected,
             found=self.text[position : position + 80] or "its end",
             remedy="describe classes as com.shop.Money(cents LONG, cur STRING); com.shop.Status ENUM(NEW, PAID)",
@@ -205,7 +205,7 @@ class _Parser:
         return kind
 
     def plain(self, word: str, depth: int) -> JavaType:
-        """Parse a type without ``[]``, behind its first word."""
+        """Parse a type without ``[]``, after its first word."""
         arguments: list[JavaType] = []
         if self.accept("<"):
             arguments.append(self.type(depth + 1))
@@ -222,7 +222,7 @@ class _Parser:
 
 
 def _boxed(kind: JavaType) -> JavaType:
-    """Return the box of a primitive type, which type arguments are."""
+    """Return the box of a primitive type, because type arguments cannot be primitive."""
     if not isinstance(kind, PrimitiveType):
         return kind
     return ClassType("java.lang." + _BOXES.get(kind.name, kind.name.capitalize()))

@@ -133,7 +133,7 @@ REFUSED = [
     ("CASE_CLASS<A>(_2 INT)", "CASE_CLASS", "_1, _2"),
     ("LIST_VIEW<MAP<INT, INT>>", "LIST_VIEW", "a LIST inside LIST_VIEW"),
     ("AVRO<com.shop.Order>", "", "the schema of com.shop.Order"),
-    ("AVRO<'{'>", "'{'", "no JSON"),
+    ("AVRO<'{'>", "'{'", "not JSON"),
     ("TIMESTAMP", "", "INSTANT or LOCAL_DATE_TIME"),
     ("DECIMAL", "", "BIG_DECIMAL"),
     ("DECIMAL(39, 0)", "39", "from 1 to 38"),
