@@ -61,7 +61,7 @@ class Instance:
     entries: PickledDict = field(default_factory=PickledDict)
 
     def parts(self) -> Any:
-        """Return the value of a subclass of a plain type, or a dict of the object's class, fields and elements."""
+        """Return the text of a UUID; for all other objects a dict of their class, fields and elements."""
         fields, rest = _fields(self.state)
         name = str(self.called) if isinstance(self.called, Global) else self.called
         if name == "uuid.UUID" and isinstance(fields.get("int"), int) and 0 <= fields["int"] < 1 << 128:
@@ -96,7 +96,7 @@ class Zone:
 
 
 def _fields(state: Any) -> tuple[dict[str, Any], Any]:
-    """Return the attributes in an object's state, and the part of the state that is not a dict of attributes."""
+    """Return the attributes in an object's state, and the state itself if it does not consist of attributes."""
     if isinstance(state, PickledDict) and all(isinstance(key, str) for key, _ in state.items):
         return dict(state.items), None
     if (

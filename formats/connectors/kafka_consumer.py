@@ -93,7 +93,7 @@ def last_offset(following: int | str) -> int:
     if isinstance(following, str):
         known = {word: offset for offset, word in SENTINELS.items()}
         if following not in known:
-            raise OptionError("there is no such position in a partition", expected=", ".join(known), found=following)
+            raise OptionError("a position in a partition is not valid", expected=", ".join(known), found=following)
         return known[following]
     return following - 1
 

@@ -1,7 +1,7 @@
 """Descriptions of bytes: one description both reads and writes the bytes of a connector's serializer.
 
-Numbers are big-endian unless their name says otherwise. Values are plain: int, bool, str, bytes, None, list, and dict
-for a record.
+Numbers are big-endian, except those whose name begins with ``LE``. Values are plain: int, bool, str, bytes, None, list,
+and dict for a record.
 """
 
 from __future__ import annotations

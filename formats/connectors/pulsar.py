@@ -83,7 +83,7 @@ ENUMERATOR: Mapping[int, Codec] = MappingProxyType(
 COMMITTABLE: Mapping[int, Codec] = MappingProxyType({1: Record(transaction_most=I64, transaction_least=I64, topic=UTF)})
 #: Fields of a message id, by number.
 LEDGER, ENTRY, PARTITION_INDEX, BATCH, BATCH_SIZE = 1, 2, 3, 4, 6
-#: Ranges of the hash of keys: all, but for Key_Shared subscriptions.
+#: Ranges of the hash of keys: the whole range, except in Key_Shared subscriptions.
 FULL_RANGE = ["0-65535"]
 
 

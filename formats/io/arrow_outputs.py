@@ -51,7 +51,7 @@ def reading(path: str) -> Iterator[None]:
 
 
 def keep_silent(filesystem: arrow_fs.FileSystem, file: Any) -> None:
-    """Keep a failed Azure stream alive for ever, so that it is not closed again, not even at the end of the process.
+    """Keep a failed Azure stream alive, so that it is not closed again, not even at the end of the process.
 
     When Arrow destroys such a stream, it writes the error to standard error, with the URL and the whole token in it.
     """

@@ -1,7 +1,7 @@
 """Bytes of one state: described on the driver, opened on the executor that reads them.
 
 A :data:`StateLocation` is frozen and pickles: inline bytes, or a range of a file and the folder that must contain it.
-Its ``open()`` returns a :class:`ByteSource`, which knows its size, checks every range against it, and reads into the
+Its ``open()`` returns a :class:`ByteSource`, which has a size, checks every range against it, and reads into the
 caller's buffer without another copy.
 """
 
@@ -126,7 +126,7 @@ class InlineLocation:
 class FileLocation:
     """State in a file: ``size`` is the size in the handle, and ``segment`` marks a part of the file.
 
-    A whole file may be longer than its handle says (a changelog file has one byte more), but never shorter.
+    A whole file may be longer than the size in its handle (a changelog file has one byte more), but never shorter.
     ``checksums`` are those of the whole file; all data that is read is verified against them.
     """
 
@@ -156,7 +156,7 @@ class FileLocation:
     def _truncated(self, file: InputFile) -> NoReturn:
         file.close()
         raise CorruptStateError(
-            "a file of the snapshot is shorter than its handle says",
+            "a file of the snapshot is shorter than the size in its handle",
             path=file.path,
             expected=f"{self.start + self.size} bytes",
             found=f"{file.size} bytes",

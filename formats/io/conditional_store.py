@@ -157,7 +157,7 @@ class ConditionalStore:
         if isinstance(error, exceptions.NotSupportedError) or (status and status[1] in NO_CONDITIONS):
             raise NotImplementedError(meaning.facts.get("found", meaning.message)) from None
         if isinstance(error, exceptions.AlreadyExistsError | exceptions.PreconditionError):
-            # 409: two concurrent requests, of which the store accepted neither or the other one.
+            # 409: two concurrent requests; the store accepted the other one, or neither.
             raise ConcurrentWriteError(
                 "another writer has published a savepoint at this path",
                 path=self.uri + path,

@@ -241,8 +241,8 @@ def _real_folder(folder: str) -> str:
 def _is_in(path: str, folder: str, anchor: Anchor) -> bool:
     """Return whether a file is in a folder of state.
 
-    Its path below the folder must have no hidden part. Without ``anchor.folder``, which stands for the exclusive folder
-    of the snapshot, the file must be directly in it.
+    Its path below the folder must have no hidden part. Without ``anchor.folder``, the folder is the exclusive folder of
+    the snapshot, and the file must be directly in it.
     """
     parts = path.removeprefix(folder.rstrip("/") + "/").split("/")
     hidden = any(part.startswith(".") for part in parts)

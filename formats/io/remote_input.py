@@ -89,8 +89,8 @@ def _read_part(file: Any, path: str, start: int, size: int) -> bytes:
 class RemoteInputFile:
     """A file that ``open_file`` opens with pyarrow; not thread-safe.
 
-    Its ranges are fetched by separate requests. To ensure that all of them are of one version, :meth:`close` asks the
-    store for the version again and raises FileReplacedError if the version has changed since the file was opened.
+    Its ranges are fetched by separate requests. To ensure that all of them are of one version, :meth:`close` requests
+    the version again and raises FileReplacedError if it has changed since the file was opened.
     """
 
     def __init__(self, open_file: Callable[[], Any], path: str) -> None:
@@ -159,7 +159,7 @@ class RemoteInputFile:
             self._check()
 
     def _check(self) -> None:
-        """Raise FileReplacedError if the store has another version now; a file deleted since then is no error."""
+        """Raise FileReplacedError if the store now has another version; a file deleted since then is not an error."""
         try:
             again = self._open_file()
         except FileNotFoundError:

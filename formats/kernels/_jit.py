@@ -36,7 +36,7 @@ def _cache_folder() -> str | None:
     for candidate in candidates:
         try:
             folder = candidate.expanduser()
-        except RuntimeError:  # there is no home
+        except RuntimeError:  # the user has no home folder
             continue
         # A folder of another user could contain malicious code.
         if _can_be_written(folder) and (not hasattr(os, "getuid") or folder.stat().st_uid == user):

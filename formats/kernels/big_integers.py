@@ -72,7 +72,7 @@ def magnitudes(words: Any, out: Any, small: Any) -> None:
 
 @kernel
 def big_sizes(words: Any, sizes: Any) -> None:
-    """Compute the bytes of the shortest two's complement; 0 for 0, 1 and 10, which are encoded in ``k`` alone."""
+    """Compute the bytes of the shortest two's complement; 0 for 0, 1 and 10, which only need ``k``."""
     for i in range(words.shape[0]):
         low, high = words[i, 0], words[i, 1]
         if high == 0 and (low < 2 or low == 10):

@@ -23,7 +23,7 @@ MAX_KEY_GROUPS = 1 << 15
 
 # Effects of a unit of change on a value.
 PUT, ADD, DELETE, CLEAR, MERGE_TARGET, MERGE_SOURCE = 0, 1, 2, 3, 4, 5
-#: Bytes in front of an identity: the state and two lengths.
+#: Bytes at the start of an identity: the state and two lengths.
 HEAD = 12
 COMMA = 0x2C
 

@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.kernels.skip import FIXED, FLAGGED, MAX_DEPTH, PO
 from pyspark_savepoint.formats.kernels.skip import STRING as TEXT
 from pyspark_savepoint.formats.kernels.strings import HIGH_BITS, varint
 
-#: Operation of a marked node: a, b = what the items are; b is -1 in a list or set.
+#: Operation of a marked node: a, b = kinds of the items (keys and values of a map); b is -1 in a list or set.
 COLLECTION = 1000
 #: Kinds of items: the classes that Kryo registers first, by their ids plus two.
 INT, STRING, FLOAT, BOOLEAN, BYTE, SHORT, LONG, DOUBLE = 2, 3, 4, 5, 6, 8, 9, 10

@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.kernels.frames import compare_spans
 from pyspark_savepoint.formats.kernels.hashing import hash_span
 from pyspark_savepoint.formats.kernels.load import be_u64
 
-#: Columns of ``runs``: bounds of a run in the first input and in the second, and whether its values are those of maps.
+#: Columns of ``runs``: bounds of a run in the first and in the second input, and whether it belongs to a map state.
 LOW_A, HIGH_A, LOW_B, HIGH_B, IS_MAP = 0, 1, 2, 3, 4
 
 

@@ -1,4 +1,4 @@
-"""Partition of the entries of the canonical format by the hash of their keys, as they are in the file."""
+"""Partition of entries of the canonical format by the hash of their keys; their bytes are not changed."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def merge_runs(
 
     ``at`` and ``stop`` bound the runs; the values of run r go to ``value_start[column[r], row]`` (-1: none). Keys are
     compared without their last ``tail`` bytes; key spans exclude the prefix. The merge stops at the end of a run that
-    is not ``finished``, for its next key is not known; ``at`` is moved to the entries that are left.
+    is not ``finished``, because its next key is not known; ``at`` is moved to the entries that are left.
     """
     runs = at.shape[0]
     if runs == 0:  # a key group without the chosen states

@@ -394,7 +394,7 @@ class CanonicalKeyedStream:
         raise CorruptStateError(
             f"key group {key_group} does not match the format",
             expected="entries of known states, each with its key group, up to an end mark at the key group's end",
-            found=found.get(why, "a length, state id or key group that cannot be"),
+            found=found.get(why, "an impossible length, state id or key group"),
             remedy=UNREADABLE,
             **origin.facts(position),
         )

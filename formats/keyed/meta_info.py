@@ -165,7 +165,7 @@ class KeyedBackendHeader:
 
     @classmethod
     def read(cls, view: DataInputView, unknown: UnknownPayloads | None = None) -> KeyedBackendHeader:
-        """Read the header at the start of a stream, and leave the view behind it."""
+        """Read the header at the start of a stream, and move the view past it."""
         start = view.position
         _version(view, (KEYED_VERSION,), "a keyed state stream")
         compressed = view.read_bool("the compression flag")
@@ -198,7 +198,7 @@ class OperatorBackendHeader:
 
     @classmethod
     def read(cls, view: DataInputView, unknown: UnknownPayloads | None = None) -> OperatorBackendHeader:
-        """Read the header at the start of a stream, and leave the view behind it."""
+        """Read the header at the start of a stream, and move the view past it."""
         start = view.position
         version = _version(view, OPERATOR_VERSIONS, "an operator state stream")
         compressed = view.read_bool("the compression flag") if version >= 6 else False

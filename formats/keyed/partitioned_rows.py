@@ -193,4 +193,4 @@ class PartitionedStates:
         with spilling():
             self.file.seek(offset)
             if self.file.readinto(target.data) != len(target):
-                raise OSError("a temporary file is shorter than what was written")
+                raise OSError("a temporary file is shorter than the data written to it")

@@ -14,7 +14,7 @@
     Properties    := a Java object stream, up to the end of the file
 
 =======  ==============  ====================================================================================
-version  written by      what it changes
+version  written by      changes
 =======  ==============  ====================================================================================
 2        1.3 to 1.10     chain length, and two dead fields before each subtask's state
 3        1.11 to 1.15    these dropped; coordinator and channel state; finished operators and subtasks (1.14)
@@ -262,7 +262,7 @@ def _require_no_newer_state(operator: OperatorState) -> None:
     channels = any(state.input_channel_state or state.result_subpartition_state for state in states)
     if finished or channels or operator.coordinator_state is not None:
         raise UnsupportedVersionError(
-            "version 2 of the metadata format has no coordinator state, channel state or finished subtasks",
+            "version 2 of the metadata format cannot hold coordinator state, channel state or finished subtasks",
             operator=operator.label,
             remedy="write version 3 or later",
         )

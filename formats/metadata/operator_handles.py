@@ -52,7 +52,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
 class Mode(IntEnum):
     """Redistribution of an operator state to the subtasks on restore. Flink: ``OperatorStateHandle.Mode``.
 
-    The numbers are those of handles; headers of streams have the names.
+    Handles store the numbers, headers of streams the names.
     """
 
     SPLIT_DISTRIBUTE = 0

@@ -8,7 +8,8 @@
     SavepointType        { enum formatType CANONICAL | NATIVE; String name; enum postCheckpointAction }
     CheckpointType       { String name; enum sharingFilesStrategy }
 
-It is parsed into plain records without loading classes, and kept as bytes. It alone determines the kind of a snapshot.
+It is parsed into plain records without loading classes, and kept as bytes. Nothing else in ``_metadata`` records the
+kind of a snapshot.
 """
 
 from __future__ import annotations

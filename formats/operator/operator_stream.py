@@ -44,7 +44,7 @@ class OperatorStream:
         for offset in boundaries:
             if not header.size <= offset <= source.size:
                 raise CorruptStateError(
-                    "an element of operator state cannot begin where its handle says",
+                    "the offset of an element of operator state is not valid",
                     path=source.path,
                     expected=f"an offset from {header.size} to {source.size}",
                     found=offset,

@@ -48,7 +48,7 @@ def _each(checksum: Callable[[Any], int]) -> Callable[[Bytes, Longs, Longs], Che
     return all_of_them
 
 
-#: By checksum type, as in footers.
+#: Functions by checksum type, as numbered in footers.
 CHECKSUMS: Mapping[int, Callable[[Bytes, Longs, Longs], Checksums]] = MappingProxyType(
     {
         1: masked_crc32c,

@@ -40,7 +40,7 @@ class PlugIn:
         return
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        # sys.exit() in a plug-in would end Spark's Python worker, with no error that names the plug-in.
+        # sys.exit() in a plug-in would end Spark's Python worker without an error that names the plug-in.
         if not isinstance(error, Exception | SystemExit):
             return
         if isinstance(error, SavepointError):

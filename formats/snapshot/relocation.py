@@ -228,7 +228,7 @@ def has_path(handle: StreamStateHandle, prefix: str) -> TypeGuard[FileStateHandl
 
 
 def absolute(filesystem: SnapshotFileSystem, path: str, given: str) -> str:
-    """Return a path in the form of Flink's handles, with the user's scheme if it means the same file system.
+    """Return a path in the form of Flink's handles, with the user's scheme if it refers to the same file system.
 
     >>> absolute(LocalFileSystem(), "/savepoints/a/b", "/savepoints/a")
     'file:/savepoints/a/b'

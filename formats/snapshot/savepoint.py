@@ -50,7 +50,7 @@ IGNORE, VERIFY, REQUIRE = CHECKSUMS = ("ignore", "verify", "require")
 MAX_METADATA_BYTES = (1 << 31) - 1
 #: Size in bytes up to which parsed metadata is kept for the next opening; its objects take about four times as much.
 MAX_KEPT_METADATA = 1 << 24
-#: Number of attempts to read a metadata file that other writers replace meanwhile.
+#: Number of attempts to read a metadata file that other writers replace at the same time.
 READINGS = 3
 # A folder of checkpoints contains folders of jobs, which contain chk-N: two levels, and two more for parents of these.
 SEARCH_DEPTH = 4
@@ -296,7 +296,7 @@ def _directory(filesystem: SnapshotFileSystem, metadata_path: str) -> str:
 
 
 def _load(filesystem: SnapshotFileSystem, metadata_path: str) -> tuple[CheckpointMetadata, bytes]:
-    """Read the metadata and its digest in one consistent version: if it is replaced meanwhile, it is read again."""
+    """Read one consistent version of the metadata and its digest; read again if it is replaced during the read."""
     for _ in range(READINGS):
         with contextlib.suppress(FileReplacedError):
             return _read(filesystem, metadata_path)

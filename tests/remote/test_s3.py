@@ -292,7 +292,7 @@ def test_a_file_that_was_not_uploaded_whole(proxy: FaultyProxy, store: int) -> N
     for file in SHOP.iterdir():
         whole = file.read_bytes()
         put(store, f"/bucket/partial/{file.name}", whole if file.name == "_metadata" else whole[:-10])
-    with pytest.raises(CorruptStateError, match="shorter than its handle says") as raised:
+    with pytest.raises(CorruptStateError, match="shorter than the size in its handle") as raised:
         rows(of(proxy, "/partial"), uid="accounts")
     assert "accounts" in raised.value.facts["operator"]
 

@@ -93,7 +93,7 @@ class OpaqueAvroSerializer(AvroSerializer):
 
     @property
     def reason(self) -> str:
-        """The reason why there is no struct."""
+        """The reason why the values cannot be a struct."""
         return recursion(self.part)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:

@@ -29,8 +29,8 @@ MICROS_PER_DAY = 86_400 * MICROS_PER_SECOND
 NANOS_PER_SECOND = 1_000_000_000
 NANOS_PER_DAY = 86_400 * NANOS_PER_SECOND
 
-RAW = 'option("timestamps", "raw") gives what Flink stores'
-TRUNCATE = 'option("timestamps", "truncate") cuts the finer digits, option("timestamps", "raw") gives what Flink stores'
+RAW = 'use option("timestamps", "raw") to read the numbers that Flink stores'
+TRUNCATE = 'use option("timestamps", "truncate") to cut finer digits, or "raw" to read the numbers that Flink stores'
 
 
 def refuse_beyond(at: Cursors, bad: Flags, what: str, values: Any) -> None:

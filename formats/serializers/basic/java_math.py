@@ -114,7 +114,7 @@ def rescaled(unscaled: int, scale: int, to: int) -> int | None:
 
 
 def to_bytes(number: int) -> bytes:
-    """Encode a BigInteger; 0, 1 and 10 are codes alone, because Java caches these constants."""
+    """Encode a BigInteger; 0, 1 and 10 are only a code, because Java has constants for them."""
     if number in (0, 1, 10):
         return (3 if number == 10 else number + 1).to_bytes(4, "big")
     size = (number if number >= 0 else ~number).bit_length() // 8 + 1
@@ -139,7 +139,7 @@ Words = npt.NDArray[np.uint64]
 
 @dataclass
 class Numbers:
-    """Numbers read from a buffer: words of those of up to 128 bits, spans of the wider ones, and all scales."""
+    """Numbers read from a buffer: words of numbers up to 128 bits, spans of wider ones, and all scales."""
 
     at: Cursors
     words: Words

@@ -62,7 +62,7 @@ BOOLEAN, INT, LONG = (
 
 @dataclass(frozen=True)
 class Shaped(TypeSerializer):
-    """Serializer whose values are described by a shape alone."""
+    """Serializer whose values are fully described by a shape."""
 
     @property
     @abstractmethod

@@ -258,7 +258,7 @@ class OpaqueKryoSerializer(KryoSerializer):
 
 @dataclass(frozen=True)
 class ThrowableSerializer(KryoSerializer):
-    """Serializer of exceptions: Flink registers JavaSerializer for them, which writes Java object streams."""
+    """Serializer of exceptions: Flink makes JavaSerializer their default, which writes Java object streams."""
 
     @property
     def is_known(self) -> bool:

@@ -4,8 +4,8 @@
     value    := the output of Value.write, or of Hadoop's Writable.write
     JavaSerializer: one Java object stream, AC ED 00 05 ..., no length
 
-Flink's and Hadoop's own classes are decoded; all others are BINARY, because only the user's code knows where a value
-ends. Flink: ``ValueSerializer``, ``CopyableValueSerializer``, ``WritableSerializer``, ``JavaSerializer``.
+Flink's and Hadoop's own classes are decoded; all others are BINARY, because only the user's code can find the end of a
+value. Flink: ``ValueSerializer``, ``CopyableValueSerializer``, ``WritableSerializer``, ``JavaSerializer``.
 """
 
 from __future__ import annotations

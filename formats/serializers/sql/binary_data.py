@@ -304,7 +304,7 @@ class MapCodec(Container):
 
 
 class DistinctCodec:
-    """Codec of distinct types: a user's name for another type, whose codec is used."""
+    """Codec of distinct types, which are another type under a user's name; delegates to the codec of that type."""
 
     def width(self, kind: LogicalType) -> int:
         return self._source(kind).width(kind.children[0])

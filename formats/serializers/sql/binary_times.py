@@ -19,8 +19,8 @@ from pyspark_savepoint.formats.serializers.sql.slots import InSlot, RowWriter, S
 #: Spark's timestamps: 0001-01-01 to 9999-12-31, in milliseconds.
 FIRST_MILLI, LAST_MILLI = -62_135_596_800_000, 253_402_300_799_999
 MAX_INTERVAL_MILLI = (2**63 - 1) // 1000
-TRUNCATE = 'cut finer digits: option("timestamps", "truncate"); or read what Flink stores: option("timestamps", "raw")'
-RAW = 'read what Flink stores: option("timestamps", "raw")'
+TRUNCATE = 'use option("timestamps", "truncate") to cut finer digits, or "raw" to read the numbers that Flink stores'
+RAW = 'use option("timestamps", "raw") to read the numbers that Flink stores'
 
 
 class DayTimeIntervalCodec(Wide, InSlot):

@@ -77,7 +77,7 @@ def test_one_offset_for_all_elements_of_a_state(window: int) -> None:
 
 @pytest.mark.parametrize("offset", [0, len(HEAD) - 1, 1000])
 def test_an_offset_outside_of_the_data_is_refused(offset: int) -> None:
-    with pytest.raises(CorruptStateError, match="cannot begin where its handle says"):
+    with pytest.raises(CorruptStateError, match="the offset of an element of operator state is not valid"):
         stream_of(b"data", [offset], compressed=False)
 
 

@@ -199,7 +199,7 @@ def test_every_bit_counts(files: dict[str, bytes]) -> None:
 def test_truncated_files(files: dict[str, bytes]) -> None:
     name = table_file(files)
     for size in range(0, len(files[name]), 97):
-        with pytest.raises(CorruptStateError, match="another size") as raised:
+        with pytest.raises(CorruptStateError, match="size of table file") as raised:
             read_all(files | {name: files[name][:size]})
         assert raised.value.facts["path"] == name
 
@@ -215,7 +215,7 @@ def test_another_file_of_the_same_size(tmp_path: Path) -> None:
     name = table_file(low)
     assert (table_file(high), len(high[name])) == (name, len(low[name]))
     for given in (low | {name: high[name]}, high | {name: low[name]}):
-        with pytest.raises(CorruptStateError, match="not the one that its manifest records") as raised:
+        with pytest.raises(CorruptStateError, match="not the one in its manifest") as raised:
             read_all(given)
         assert raised.value.facts["path"] == name
 

@@ -144,7 +144,7 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path) -> None:
     (copy,) = relocation.copies.values()
     out = tmp_path / "out"
     out.mkdir()
-    with pytest.raises(ValueError, match="shorter than its handle says"):
+    with pytest.raises(ValueError, match="shorter than the size in its handle"):
         copy.run(lambda name: LocalFileSystem().open_output(str(out / name)))
     assert os.listdir(out) == []
 

@@ -281,7 +281,7 @@ def test_a_missing_file_is_named_with_its_operator(job: Path) -> None:
 
 def test_a_file_shorter_than_recorded_is_truncated(job: Path) -> None:
     assert content(job, RelativeFileStateHandle("x", 4)) == b"chk-2"
-    with pytest.raises(CorruptStateError, match="shorter than its handle says") as raised:
+    with pytest.raises(CorruptStateError, match="shorter than the size in its handle") as raised:
         content(job, RelativeFileStateHandle("x", 6))
     assert raised.value.facts["expected"] == "6 bytes"
     assert raised.value.facts["found"] == "5 bytes"

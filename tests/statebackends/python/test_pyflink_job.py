@@ -249,7 +249,7 @@ def test_raw_shows_what_flink_stores(table: Callable[..., Any]) -> None:
         ("v_lnog LONG", StateNotFoundError, "did you mean 'v_long'"),
         ("map LONG", SavepointError, "a type that is no map"),
         ("v_long LNG", OptionError, "LNG"),
-        ("v_long", OptionError, "its name and its type"),
+        ("v_long", OptionError, "a name and a type per state"),
         ("v_long LONG; v_long INT", OptionError, "has two types"),
         ("v_long TUPLE<>", OptionError, "TUPLE"),
     ],

@@ -188,7 +188,7 @@ def test_files_that_are_missing_short_or_long(shop: Path) -> None:
     first.write_bytes(first.read_bytes()[:-2])
     second.unlink()
     notes = [row["note"] for row in bad(verify(shop)) if row["table"] == "files"]
-    assert any("shorter than its handle says" in note for note in notes)
+    assert any("shorter than the size in its handle" in note for note in notes)
     assert any("no such file" in note or "missing" in note for note in notes)
 
 

@@ -82,7 +82,7 @@ class JobClasses:
             return serializer
         names = serializer.snapshot_class, serializer.snapshot_version, serializer.type_class
         parts = serializer.registrations, serializer.defaults, serializer.default_classes
-        # A snapshot has no type arguments, and values of the JDK's classes may be of any class.
+        # A snapshot has no type arguments, so elements of JDK collections may be of any class.
         return DescribedKryoSerializer(
             *names, *parts, job=self, declared=None if opaque or typed else OBJECT, typed=typed
         )

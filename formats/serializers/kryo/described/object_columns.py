@@ -65,7 +65,7 @@ MAPPINGS = MAPS | {
 MAX_DEPTH = 32
 MAX_FIELDS = 4096
 
-#: Classes of the objects that are written, by declared classes; columns do not say which other class a value had.
+#: Classes of the objects that are written, by declared classes; columns do not record the class that a value had.
 MADE_AS = {
     UTIL + "List": UTIL + "ArrayList",
     UTIL + "Set": UTIL + "HashSet",

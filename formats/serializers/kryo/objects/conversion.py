@@ -39,7 +39,7 @@ def read_object(
 
     Raises:
         DamagedError: The bytes are not what this version of Kryo writes.
-        ForeignError: A class is not described, or only the job's own code reads it: the class, and the reason.
+        ForeignError: A class is not described, or only the job's own code can read it: the class, and the reason.
 
     """
     view = memoryview(data)

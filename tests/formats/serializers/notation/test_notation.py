@@ -170,7 +170,7 @@ def test_what_a_flink_does_not_have() -> None:
     for word, since in NEEDS.items():
         text = f"{word}<INT>" if word in COMPOSITES else word
         assert parse_type(text, since).flink_type == text
-        with pytest.raises(TypeNotationError, match=f"Flink {since[0]}.{since[1]}: option..flinkVersion"):
+        with pytest.raises(TypeNotationError, match=f"Flink {since[0]}.{since[1]}: use option..flinkVersion"):
             parse_type(text, (1, 20))
     assert ".scala." in parse_type("OPTION<INT>", (1, 16)).snapshot_class
     assert ".table.api." in parse_type("OPTION<INT>", (2, 0)).snapshot_class
