@@ -179,7 +179,7 @@ class ArrowOutputs:
         """Write a file that appears as a whole, if the current version is still ``over``.
 
         Raises ConcurrentWriteError if the current version is another, and UncertainOutcomeError if the file may have
-        been written despite an error. A store without conditional writes is compared with ``over`` just before writing.
+        been written despite an error. Without conditional writes, the current version is read and compared just before.
         """
         try:
             self.conditional().put(path, data, over)

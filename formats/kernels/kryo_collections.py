@@ -33,7 +33,7 @@ NO_SUBCLASS, NULL = 2, 1
 #: Result for a node with collections in it.
 INSIDE = 1
 LOW7, HIGH, LOW32 = np.uint64(0x7F), np.uint64(0x80), np.uint64(0xFFFFFFFF)
-#: More characters than Kryo writes without a length.
+#: Limit on the characters of a text without a length. Kryo writes at most 63.
 MAX_ASCII = 96
 #: Largest growth of a value: an item of two bytes becomes nine.
 GROWTH = 6
@@ -58,11 +58,11 @@ def rewrite_rows(
         ends[i] = -1
         p = np.int64(start[i])
         if flat and p < end[i] and buf[p] == NO_SUBCLASS:
-            behind = _flat(nodes, children, names, classes, node, buf, p, end[i], out, q)
+            after = _flat(nodes, children, names, classes, node, buf, p, end[i], out, q)
         else:
-            behind = _nested(nodes, children, names, touched, classes, node, buf, p, end[i], out, q, state)
-        if behind >= 0:
-            q = behind
+            after = _nested(nodes, children, names, touched, classes, node, buf, p, end[i], out, q, state)
+        if after >= 0:
+            q = after
             ends[i] = q
     return q
 

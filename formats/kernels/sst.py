@@ -396,8 +396,10 @@ def resolve(
     while i < order.shape[0]:
         newest = order[i]
         while bound + 1 < below.shape[0]:
-            behind = compare_spans(buf, bound_start[bound + 1], bound_end[bound + 1], start[newest], end[newest])
-            if behind > 0:
+            order_of_bound = compare_spans(
+                buf, bound_start[bound + 1], bound_end[bound + 1], start[newest], end[newest]
+            )
+            if order_of_bound > 0:
                 break
             bound += 1
         least = np.int64(below[bound]) if bound >= 0 else np.int64(0)

@@ -58,12 +58,12 @@ class FrameSpans:
 
 #: Number of windows up to which a key group is read whole and joined in one pass.
 WHOLE = 16
-#: Bytes of the spans of a key or a value in a row, and the most that rows may take for each byte of a large key group.
+#: Bytes of the span of a key or value in a row, and the maximum bytes of all spans per byte of a large key group.
 ROW_BYTES = 16
 SPANS_PER_BYTE = 6
 #: Size of the smallest entry in bytes: two lengths and one byte of key.
 MIN_FRAME = 9
-#: Number of entries whose spans are computed at a time where only their sizes are wanted.
+#: Number of entries whose spans are computed at a time when only their sizes are needed.
 SOME_FRAMES = 1 << 12
 
 

@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.serializers.layout import program, skip_rows
 
 
 def constant_width(serializer: TypeSerializer) -> int:
-    """Return the actual bytes of every value, or -1 if it varies (``getLength`` is 0 for a namespace of one byte)."""
+    """Return the bytes of every value, or -1 if that varies; ``getLength`` may be 0 for a namespace of one byte."""
     return program(serializer).widths[0]
 
 

@@ -47,7 +47,7 @@ class _Run:
 
 @dataclass(slots=True)
 class PartitionedStates:
-    """What to join of a key group: ``columns`` are ids of states, whose keys are compared without ``tail`` bytes.
+    """States of a key group to join: ``columns`` are their ids; keys are compared without their last ``tail`` bytes.
 
     Rows come in pieces of about ``piece`` bytes; up to ``held`` bytes of entries stay in memory.
     """

@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent
 
-#: Content offsets between which the entries of a state are.
+#: Content offsets of the start and of the end of a state's entries.
 Range = tuple[int, int]
 
 
@@ -42,7 +42,7 @@ class RowSpans:
 
 @dataclass(frozen=True, slots=True)
 class SortedStates:
-    """What to merge of a key group: ``columns`` are ids of states, whose keys are compared without ``tail`` bytes."""
+    """States of a key group to merge: ``columns`` are their ids; keys are compared without the last ``tail`` bytes."""
 
     columns: Sequence[int]
     states: int
@@ -148,7 +148,7 @@ class _Run:
         return len(self.rest) >= self.left
 
     def fill(self) -> None:
-        """Read until there is a window, or all that is left."""
+        """Read until a whole window is in memory, or all that is left."""
         wanted = min(self.share, self.left)
         while len(self.rest) < wanted and not self.content.exhausted:
             self.rest = self.content.window(self.rest, wanted - len(self.rest))

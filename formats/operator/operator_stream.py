@@ -79,8 +79,8 @@ class OperatorStream:
 
     def _end_of(self, start: int) -> int:
         # An element at the end of the stream has no bytes.
-        behind = bisect_right(self.boundaries, start)
-        return self.boundaries[behind] if behind < len(self.boundaries) else start
+        following = bisect_right(self.boundaries, start)
+        return self.boundaries[following] if following < len(self.boundaries) else start
 
     def _decompressed(
         self, data: Bytes, base: int, starts: list[int], ends: list[int], counts: list[int]

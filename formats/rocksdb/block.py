@@ -261,8 +261,8 @@ SNAPPY = 1
 DECOMPRESSORS: Mapping[int, Callable[[memoryview, memoryview], bool]] = MappingProxyType(
     {SNAPPY: _snappy, 2: _zlib, 3: _bzip2, 4: _lz4, 5: _lz4, 7: _zstd, 64: _zstd}
 )
-#: Ratio of content to compressed bytes that is accepted of bzip2 and ZSTD, which have no useful bound, and the content
-#: of a block, and of all blocks that are read together, that is accepted at any ratio.
+#: Maximum ratio of content to compressed bytes for bzip2 and ZSTD, which have no useful bound of their own; maximum
+#: content of a block, and of all blocks that are read together, for which any ratio is accepted.
 UNBOUNDED, FREE_CONTENT, FREE_TOTAL = 4096, 64 << 20, 256 << 20
 #: Largest ratio of content to compressed bytes, by compression type.
 RATIOS = np.full(256, UNBOUNDED, np.int64)

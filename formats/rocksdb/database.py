@@ -146,9 +146,9 @@ class _Run:
 
     def steps(self, low: int, high: int, step: int | None, arena: Arena | None = None) -> Iterator[DatabaseEntries]:
         """Yield the entries of :meth:`read` in parts of about ``step`` bytes; parts may be empty."""
-        first, behind = _bounds(low, high, self.database.prefix)
+        first, stop = _bounds(low, high, self.database.prefix)
         for info in self.files:
-            if info.largest.user_key < first or b"\0" + info.smallest.user_key >= behind:
+            if info.largest.user_key < first or b"\0" + info.smallest.user_key >= stop:
                 continue
             file = self.database.table(info, *self.bounds)
             chosen = file.index.blocks_of(low, high)
@@ -183,8 +183,8 @@ def _bounds(low: int, high: int, prefix: int) -> tuple[bytes, bytes]:
 
 def _meets(info: FileMetaData, bounds: KeyRange) -> bool:
     """Return whether a file may contain keys of a range."""
-    low, behind = bounds
-    return info.largest.user_key >= low and (behind is None or info.smallest.user_key < behind)
+    low, stop = bounds
+    return info.largest.user_key >= low and (stop is None or info.smallest.user_key < stop)
 
 
 def _cut(file: SstFile, chosen: slice, step: int | None) -> Iterator[slice]:
@@ -251,12 +251,10 @@ class FamilyReader:
         self, database: Database, family: ColumnFamily, low: int, high: int, ranges: Sequence[KeyRange] | None = None
     ) -> None:
         self.path = database.path
-        first, behind = _bounds(low, high, database.prefix)
+        first, stop = _bounds(low, high, database.prefix)
         runs = []
         for infos in family.runs():
-            near = [
-                info for info in infos if info.largest.user_key >= first and b"\0" + info.smallest.user_key < behind
-            ]
+            near = [info for info in infos if info.largest.user_key >= first and b"\0" + info.smallest.user_key < stop]
             if ranges is not None:
                 near = [info for info in near if any(_meets(info, bounds) for bounds in ranges)]
             runs.append(_Run(database, near, (low, high, ranges is not None)))

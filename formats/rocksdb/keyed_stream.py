@@ -123,10 +123,10 @@ class RocksDBKeyedStream:
         """Return key groups and ranges of some key prefixes, in order; a prefix of another one includes its range."""
         found: list[tuple[int, KeyRange]] = []
         for group, key in sorted({place for place in keys if place[0] in self.key_groups}):
-            low, behind = self._range(group, key)
+            low, stop = self._range(group, key)
             last = found[-1][1][1] if found else b""
             if last is not None and low >= last:
-                found.append((group, (low, behind)))
+                found.append((group, (low, stop)))
         return found
 
     def _range(self, key_group: int, key: bytes) -> KeyRange:

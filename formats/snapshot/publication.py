@@ -2,7 +2,7 @@
 
 ::
 
-    <savepoint>/.pending-<token>/             intermediate files of one write; deleted when it ends, however it ends
+    <savepoint>/.pending-<token>/             intermediate files of one write; deleted at its end, even if it fails
     <savepoint>/.pending-<token>/*.checksums  checksums of a file of state, until they are in ``_metadata``
     <savepoint>/.pending-<token>/publishing   in object stores: a request to write ``_metadata`` may be in progress
     <savepoint>/<token>-<name>                a file of state, moved here when all of them are complete
@@ -220,7 +220,7 @@ def relative_files(metadata: CheckpointMetadata) -> set[str]:
 
 
 def published_names(staging: Staging, published: bytes | None) -> set[str]:
-    """Return the files of a write that a ``_metadata`` references; if there are any, it is derived from the write."""
+    """Return the files of a write that ``_metadata`` references; if there are any, it was derived from the write."""
     if published is None:
         return set()
     metadata = read_metadata(published, staging.filesystem.uri(staging.directory))

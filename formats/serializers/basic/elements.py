@@ -131,6 +131,6 @@ def hash_in_order(hashes: Ints, counts: Longs) -> Ints:
     powers = np.ones(int(counts.max(initial=0)) + 1, np.uint32)
     powers[1:] = np.cumprod(np.full(len(powers) - 1, 31, np.uint32), dtype=np.uint32)
     ends = np.cumsum(counts)
-    behind = np.repeat(ends, counts) - 1 - np.arange(len(hashes))
-    sums = sum_per_row(hashes.astype(np.int32).view(np.uint32) * powers[behind], counts)
+    exponents = np.repeat(ends, counts) - 1 - np.arange(len(hashes))
+    sums = sum_per_row(hashes.astype(np.int32).view(np.uint32) * powers[exponents], counts)
     return np.asarray(sums + powers[counts], np.uint32).view(np.int32)

@@ -8,7 +8,7 @@ A snapshot contains only the erased class. For classes with one representation (
 java.time, arrays) the column has a type; a List, Map or Object becomes VARIANT, because only the data shows the types
 of the content. User classes are opaque. A user class inside a VARIANT makes the whole value a VARIANT of its bytes if
 the end of the value is known (``whole``), and is an error otherwise. Values have no lengths, so they are read row by
-row. They are not written: Kryo's state is copied as bytes. Flink: ``KryoSerializer``, ``KryoSerializerSnapshot``.
+row. They cannot be encoded: Kryo's state is copied as bytes. Flink: ``KryoSerializer``, ``KryoSerializerSnapshot``.
 """
 
 from __future__ import annotations
