@@ -191,7 +191,7 @@ class ConsumerElement:
 def with_sequence_number(value: Mapping[str, Any], number: str) -> Row:
     """Return a shard of the older consumer that continues after the record of this number, or at a marker.
 
-    The sub-sequence number is -1: reading does not start within a record that aggregates several ones.
+    The sub-sequence number is -1: reading does not start within an aggregated record.
     """
     kryo = KryoInput(memoryview(value["kryo"]), 0, len(value["kryo"]), 2)
     out = DataOutputView()
