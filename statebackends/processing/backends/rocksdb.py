@@ -1,5 +1,8 @@
 """State backend for unsorted input that is larger than memory: RocksDB in a local folder, removed with the task.
 
+Values, and results of reducing and aggregating, are in the tables of :mod:`rocksdb_tables`; lists and maps have one
+entry per element:
+
     entry   := u16 state  u8[] place  u8[] namespace  u8[] userKey  u32 (bytes of place)  u32 (bytes of namespace)
     list    := the number of its elements, and one entry per element whose user key is its number
 
@@ -21,11 +24,17 @@ from pyspark_savepoint.formats.io.local_disk import local_directory
 from pyspark_savepoint.statebackends.processing.api.state import State
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState, StateOutput
 from pyspark_savepoint.statebackends.processing.backends.rocksdb_buffer import Ahead, BufferedDatabase
-from pyspark_savepoint.statebackends.processing.backends.rocksdb_states import ROCKS, RocksState, tail_of
-from pyspark_savepoint.statebackends.processing.backends.tables import merged
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_states import (
+    ROCKS,
+    ListLengths,
+    RocksListState,
+    RocksState,
+)
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_tables import KEPT, TableState
+from pyspark_savepoint.statebackends.processing.backends.tables import Place, merged
 
 #: Size of a task's block cache in bytes.
-BLOCK_CACHE = 128 << 20
+BLOCK_CACHE = 64 << 20
 
 
 class RocksDBStateBackend(KeyedStateBackend):
@@ -40,61 +49,74 @@ class RocksDBStateBackend(KeyedStateBackend):
             leaving.callback(shutil.rmtree, folder, ignore_errors=True)
             self._db = buffered(open_database(folder))
             self._leave = leaving.pop_all()
-        self._states: list[tuple[RocksState, StateOutput]] = []
-        self._ahead = Ahead(self._db)
-        self._prefixes: list[bytes] = []
+        self._here = Place()
+        self._outputs: list[tuple[RocksState | TableState, StateOutput]] = []
+        self._stored: dict[State, RocksState | TableState] = {}
+        self._ahead = Ahead([])
         #: Keys until the next ones are read ahead; negative if none are.
         self._left = -1
 
     def create(self, state: RegisteredState, output: StateOutput) -> State:
         """Create a state with a new number."""
-        created = ROCKS[state.kind](self._db, len(self._states), state)
-        self._states.append((created, output))
+        prefix = len(self._outputs).to_bytes(2, "big")
+        stored: RocksState | TableState
+        created: State
+        if state.kind in ROCKS:
+            created = stored = ROCKS[state.kind](self._db, prefix, state, self._here)
+        else:
+            stored = TableState(self._db, prefix, state, self._here)
+            created = stored.shown
+        self._outputs.append((stored, output))
+        self._stored[created] = stored
+        self._share()
         return created
+
+    def _share(self) -> None:
+        """Share the memory among the tables, and read ahead what a key has one entry of in each state."""
+        states = [state for state, _ in self._outputs]
+        tables = [state for state in states if isinstance(state, TableState)]
+        for state in tables:
+            state.table.most = KEPT // 2 // len(tables)
+        keyed = [state.table for state in tables if not state.state.namespaced]
+        lists = [state for state in states if isinstance(state, RocksListState) and not state.state.namespaced]
+        lengths = [ListLengths(self._db, lists)] if lists else []
+        self._ahead = Ahead([*keyed, *lengths])
 
     def expect(self, places: Sequence[bytes]) -> None:
         """Read ahead for the keys of the next records, some thousands at a time."""
-        self._prefixes = [state.prefix for state, _ in self._states if state.is_read_ahead]
-        self._left = 0 if self._prefixes and self._ahead.expect(places) else -1
-
-    def _keys_of(self, places: Sequence[bytes]) -> list[bytes]:
-        tails = {size: tail_of(size) for size in set(map(len, places))}
-        return [prefix + place + tails[len(place)] for prefix in self._prefixes for place in places]
+        self._left = 0 if self._ahead.expect(places) else -1
 
     def set_current_key(self, key: Any, place: bytes) -> None:
         if self._left == 0:
-            self._left = self._ahead.read(self._keys_of)
+            self._left = self._ahead.read()
         self._left -= 1
-        if place != self.place:
-            for state, _ in self._states:
-                state.go(place, b"")
-            self.place = place
         self.key = key
+        self.place = self._here.now = place
 
     def set_current_namespace(self, state: State, namespace: Any) -> None:
-        assert isinstance(state, RocksState)
-        state.go(self.place, namespace.to_bytes())
-        state.windows = type(namespace)
+        stored = self._stored[state]
+        stored.go(self.place, namespace.to_bytes())
+        stored.windows = type(namespace)
 
     def merge_namespaces(self, state: State, target: Any, sources: Iterator[Any]) -> None:
         """Read and merge the contents, and store them in the target."""
-        assert isinstance(state, RocksState)
+        stored = self._stored[state]
         contents = []
         for namespace in sources:
             self.set_current_namespace(state, namespace)
-            content = state.content()
+            content = stored.content()
             if content is not None:
                 contents.append(content)
-                state.clear()
-        added = merged(state.state, contents)
+                stored.clear()
+        added = merged(stored.state, contents)
         if added is not None:
             self.set_current_namespace(state, target)
-            old = state.content()
-            state.put_content(added if old is None else merged(state.state, [old, added]))
+            old = stored.content()
+            stored.put_content(added if old is None else merged(stored.state, [old, added]))
 
     def finish(self) -> Iterator[None]:
         """Output all keys, in order."""
-        for state, output in self._states:
+        for state, output in self._outputs:
             for place, namespace, content in state.everything():
                 output.add(place, namespace, content)
                 yield
@@ -123,7 +145,7 @@ def open_database(folder: str) -> Any:
         ) from None
     options = Options(raw_mode=True)
     options.create_if_missing(True)
-    options.set_write_buffer_size(64 << 20)
+    options.set_write_buffer_size(32 << 20)
     # With millions of keys, most lookups read files: filters and a cache save a third of the time.
     tables = BlockBasedOptions()
     tables.set_bloom_filter(10, False)

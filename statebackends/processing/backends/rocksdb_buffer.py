@@ -6,8 +6,8 @@ batch. Nobody else reads the database, so that what waits is found here first. I
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 #: Bytes that wait to be written, counted with what Python needs for them.
 MOST_BEHIND = 16 << 20
@@ -25,20 +25,22 @@ class BufferedDatabase:
 
     def __init__(self, database: Any, new_batch: Callable[[], Any]) -> None:
         self._db = database
-        self._read: Callable[[bytes], bytes | None] = database.get
+        #: Reads an entry that is neither written behind nor read ahead here.
+        self.read: Callable[[bytes], bytes | None] = database.get
         self._new_batch = new_batch
         self._behind: dict[bytes, bytes | None] = {}
         self._bytes = 0
         self._ahead: dict[bytes, bytes | None] = {}
-        self._used = 0
+        #: How often a value was used that was read ahead.
+        self.used = 0
 
     def get(self, key: bytes) -> bytes | None:
         found = self._behind.get(key, _UNKNOWN)
         if found is _UNKNOWN:
             found = self._ahead.get(key, _UNKNOWN)
             if found is _UNKNOWN:
-                return self._read(key)
-            self._used += 1
+                return self.read(key)
+            self.used += 1
         return found  # type: ignore[no-any-return]
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -53,49 +55,75 @@ class BufferedDatabase:
         if self._bytes > MOST_BEHIND:
             self.write()
 
-    def iter(self, options: Any) -> Any:
-        """Return a cursor over all entries."""
+    def entries(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the entries whose keys begin with some bytes, in order."""
+        from rocksdict import ReadOptions
+
         self.write()
-        return self._db.iter(options)
+        cursor = self._db.iter(ReadOptions())
+        cursor.seek(prefix)
+        while cursor.valid():
+            key = cursor.key()
+            if not key.startswith(prefix):
+                break
+            yield key, cursor.value()
+            cursor.next()
+        cursor.status()
 
     def write(self) -> None:
         """Write what waits, in the order of the keys."""
         if self._behind:
-            batch = self._new_batch()
-            for key, value in sorted(self._behind.items()):
-                if value is None:
-                    batch.delete(key)
-                else:
-                    batch.put(key, value)
-            self._db.write(batch)
+            behind = self._behind
+            self.write_all((key, behind[key]) for key in sorted(behind))
             # What was read before is older.
             self._behind, self._ahead, self._bytes = {}, {}, 0
+
+    def write_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Write entries at once; None deletes."""
+        batch = self._new_batch()
+        put, delete = batch.put, batch.delete
+        for key, value in entries:
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+        self._db.write(batch)
+
+    def read_all(self, keys: list[bytes]) -> list[bytes | None]:
+        """Read entries at once."""
+        return self._db.get(keys) if keys else []
 
     def read_ahead(self, keys: Sequence[bytes]) -> tuple[int, int]:
         """Read some keys at once; return how many there were to read, and the bytes of their values."""
         if self._bytes > MOST_BEHIND // 2:
             self.write()
         wanted = sorted({key for key in keys if key not in self._behind})
-        values: list[bytes | None] = self._db.get(wanted) if wanted else []
+        values = self.read_all(wanted)
         self._ahead = dict(zip(wanted, values, strict=True))
-        self._used = 0
+        self.used = 0
         return len(wanted), sum(len(value) for value in values if value is not None)
-
-    @property
-    def used(self) -> int:
-        """Return how often a value was used that was read ahead."""
-        return self._used
 
     def close(self) -> None:
         """Close the database; what waits belongs to a task that is over."""
         self._db.close()
 
 
-class Ahead:
-    """Which keys of a chunk of records are read next: fewer if values are large, none if few are used."""
+class Source(Protocol):
+    """What reads ahead by places."""
 
-    def __init__(self, database: BufferedDatabase) -> None:
-        self._database = database
+    @property
+    def used(self) -> int:
+        """Return how often a value was used that was read ahead."""
+
+    def read_ahead(self, places: Sequence[bytes]) -> tuple[int, int]:
+        """Read the values of some places at once; return how many there were to read, and their bytes."""
+
+
+class Ahead:
+    """Which places of a chunk of records are read next: fewer if values are large, none if few are used."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
         self._places: Sequence[bytes] = ()
         self._at = 0
         self._size = 64
@@ -103,21 +131,21 @@ class Ahead:
         self._pause = 0
 
     def expect(self, places: Sequence[bytes]) -> bool:
-        """Begin with the keys of a chunk; return whether to read them ahead."""
+        """Begin with the places of a chunk; return whether to read them ahead."""
         self._places, self._at = places, 0
         if self._pause:
             self._pause -= 1
-        elif 4 * self._database.used < self._asked:
+        elif 4 * sum(source.used for source in self._sources) < self._asked:
             self._pause, self._asked = PAUSE, 0
         return not self._pause
 
-    def read(self, keys_of: Callable[[Sequence[bytes]], Sequence[bytes]]) -> int:
-        """Read the states of the next keys; return how many keys, 0 at the end."""
+    def read(self) -> int:
+        """Read the states of the next places; return how many places, 0 at the end."""
         places = self._places[self._at : self._at + self._size]
         self._at += len(places)
         if places:
-            keys = keys_of(places)
-            self._asked, size = self._database.read_ahead(keys)
-            each = size // max(1, self._asked) * len(keys) // len(places) + 1
+            read = [source.read_ahead(places) for source in self._sources]
+            self._asked = sum(asked for asked, _ in read)
+            each = sum(size for _, size in read) // max(1, self._asked) * len(self._sources) + 1
             self._size = max(1, min(8 * self._size, MOST_KEYS, MOST_AHEAD // each))
         return len(places)

@@ -1,38 +1,30 @@
-"""States whose entries are in RocksDB, in the layout of :mod:`rocksdb`."""
+"""Lists and maps whose elements are entries in RocksDB, in the layout of :mod:`rocksdb`."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
-from pyspark_savepoint.statebackends.processing.api.state import (
-    AggregatingState,
-    ListState,
-    ReducingState,
-    State,
-    ValueState,
-)
+from pyspark_savepoint.statebackends.processing.api.state import ListState, State
 from pyspark_savepoint.statebackends.processing.backends.backend import RegisteredState, needs_element
 from pyspark_savepoint.statebackends.processing.backends.codec import Codec, codec, key_codec
 from pyspark_savepoint.statebackends.processing.backends.map_views import MapViews
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_buffer import BufferedDatabase
+from pyspark_savepoint.statebackends.processing.backends.tables import Place
 
-_STATE, _COUNT, _LENGTHS = struct.Struct(">H"), struct.Struct(">Q"), struct.Struct(">II")
+_COUNT, _LENGTHS = struct.Struct(">Q"), struct.Struct(">II")
 _PRESENT, _ABSENT = b"\1", b"\0"
-
-
-def tail_of(place: int, namespace: int = 0) -> bytes:
-    """Return the end of an entry's key: the numbers of bytes of its place and namespace."""
-    return _LENGTHS.pack(place, namespace)
 
 
 class RocksState(State):
     """Base of all kinds of state: the position of their entries."""
 
-    def __init__(self, database: Any, number: int, state: RegisteredState) -> None:
+    def __init__(self, database: BufferedDatabase, prefix: bytes, state: RegisteredState, here: Place) -> None:
         self.state = state
-        self.prefix = _STATE.pack(number)
+        self.prefix = prefix
         #: The class of the namespaces, set with the first one.
         self.windows: Any = None
         self._db = database
@@ -42,7 +34,17 @@ class RocksState(State):
         *keys, value = state.units
         self.codecs: list[Codec] = [*map(key_codec, keys), codec(value)]
         self.encode, self.decode = self.codecs[-1]
-        self.go(b"", b"")
+        #: Where a state without namespaces is, and where it was when it was last used.
+        self._place = Place() if state.namespaced else here
+        self._settled: bytes | None = None
+        self._head = self._tail = self._here = b""
+
+    def settle(self) -> None:
+        """Follow the current key; most records use few of the states."""
+        place = self._place.now
+        if place is not self._settled:
+            self._settled = place
+            self.go(place, b"")
 
     def go(self, place: bytes, namespace: bytes) -> None:
         """Set the place and namespace of the entries."""
@@ -50,68 +52,35 @@ class RocksState(State):
         self._tail = _LENGTHS.pack(len(place), len(namespace))
         self._here = self._head + self._tail
 
-    @property
-    def is_read_ahead(self) -> bool:
-        """Return whether a key has one entry that most functions read first: a value, or the length of a list."""
-        return self.state.kind is not StateKind.MAP and not self.state.namespaced
-
-    def clear(self) -> None:
-        self._delete(self._here)
-
+    @abstractmethod
     def content(self) -> Any:
         """Return the content for outputs; None if there is none."""
-        data = self._get(self._here)
-        return None if data is None else self.decode(data)
 
+    @abstractmethod
     def put_content(self, content: Any) -> None:
         """Store the content."""
-        self._put(self._here, self.encode(content))
-
-    def stored_entries(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield entries that begin with some bytes, in order."""
-        from rocksdict import ReadOptions
-
-        cursor = self._db.iter(ReadOptions())
-        cursor.seek(prefix)
-        while cursor.valid():
-            key = cursor.key()
-            if not key.startswith(prefix):
-                break
-            yield key, cursor.value()
-            cursor.next()
-        cursor.status()
 
     def everything(self) -> Iterator[tuple[bytes, Any, Any]]:
         """Yield place, namespace and content of every key, in order."""
         where: tuple[bytes, bytes] | None = None
-        for key, _ in self.stored_entries(self.prefix):
+        for key, _ in self._db.entries(self.prefix):
             place_bytes, namespace_bytes = _LENGTHS.unpack_from(key, len(key) - _LENGTHS.size)
             start = len(self.prefix)
             here = key[start : start + place_bytes], key[start + place_bytes : start + place_bytes + namespace_bytes]
             if here != where:
                 where = here
+                self._place.now = self._settled = None
                 self.go(*here)
                 content = self.content()
                 if content is not None:
                     yield here[0], self.windows.from_bytes(here[1]) if here[1] else None, content
 
 
-class RocksValueState(RocksState, ValueState[Any]):
-    def value(self) -> Any:
-        data = self._get(self._here)
-        return None if data is None else self.decode(data)
-
-    def update(self, value: Any) -> None:
-        if value is None:
-            self._delete(self._here)
-        else:
-            self._put(self._here, self.encode(value))
-
-
 class RocksListState(RocksState, ListState[Any]):
     """List with one entry per element: the cost of adding one does not depend on the length."""
 
     def _count(self) -> int:
+        self.settle()
         data = self._get(self._here)
         return 0 if data is None else int(_COUNT.unpack(data)[0])
 
@@ -163,14 +132,16 @@ class RocksMapState(RocksState, MapViews[Any, Any]):
     """Map with one entry per user key."""
 
     def _at(self, key: Any) -> bytes:
+        self.settle()
         encode, _ = self.codecs[0]
         return self._head + (_ABSENT if key is None else _PRESENT + encode(key)) + self._tail
 
     def _map(self) -> dict[Any, Any]:
+        self.settle()
         _, decode = self.codecs[0]
         start, end = len(self._head), len(self._tail)
         found = {}
-        for entry, data in self.stored_entries(self._head):
+        for entry, data in self._db.entries(self._head):
             key = entry[start : len(entry) - end]
             found[None if key == _ABSENT else decode(key[1:])] = self._value(data)
         return found
@@ -196,10 +167,12 @@ class RocksMapState(RocksState, MapViews[Any, Any]):
         return self._get(self._at(key)) is not None
 
     def is_empty(self) -> bool:
-        return next(self.stored_entries(self._head), None) is None
+        self.settle()
+        return next(self._db.entries(self._head), None) is None
 
     def clear(self) -> None:
-        for key, _ in list(self.stored_entries(self._head)):
+        self.settle()
+        for key, _ in list(self._db.entries(self._head)):
             self._delete(key)
 
     def content(self) -> Any:
@@ -209,43 +182,25 @@ class RocksMapState(RocksState, MapViews[Any, Any]):
         self.put_all(content)
 
 
-class RocksReducingState(RocksState, ReducingState[Any]):
-    """Value into which elements are reduced."""
+class ListLengths:
+    """Reads ahead the lengths of all lists."""
 
-    def get(self) -> Any:
-        return self.content()
+    def __init__(self, database: BufferedDatabase, lists: Sequence[RocksState]) -> None:
+        self._database = database
+        self._prefixes = [state.prefix for state in lists]
 
-    def add(self, value: Any) -> None:
-        assert self.state.reduce is not None
-        old = self.content()
-        new = value if old is None else self.state.reduce(old, value)
-        if new is None:
-            self.clear()
-        else:
-            self.put_content(new)
+    @property
+    def used(self) -> int:
+        """Return how often a length was used that was read ahead."""
+        return self._database.used
 
-
-class RocksAggregatingState(RocksState, AggregatingState[Any, Any]):
-    def get(self) -> Any:
-        assert self.state.aggregate is not None
-        accumulator = self.content()
-        return None if accumulator is None else self.state.aggregate.get_result(accumulator)
-
-    def add(self, value: Any) -> None:
-        aggregate = self.state.aggregate
-        assert aggregate is not None
-        old = self.content()
-        new = aggregate.add(value, aggregate.create_accumulator() if old is None else old)
-        if new is None:
-            self.clear()
-        else:
-            self.put_content(new)
+    def read_ahead(self, places: Sequence[bytes]) -> tuple[int, int]:
+        """Read the lengths at some places at once; return how many there were to read, and their bytes."""
+        ends = [place + _LENGTHS.pack(len(place), 0) for place in set(places)]
+        return self._database.read_ahead([prefix + end for prefix in self._prefixes for end in ends])
 
 
-ROCKS: Mapping[StateKind, Callable[[Any, int, RegisteredState], RocksState]] = {
-    StateKind.VALUE: RocksValueState,
+ROCKS: Mapping[StateKind, Callable[[BufferedDatabase, bytes, RegisteredState, Place], RocksState]] = {
     StateKind.LIST: RocksListState,
     StateKind.MAP: RocksMapState,
-    StateKind.REDUCING: RocksReducingState,
-    StateKind.AGGREGATING: RocksAggregatingState,
 }

@@ -1,25 +1,29 @@
-"""What is read ahead and written behind is what the database would have said."""
+"""What is read ahead and written behind is what the database would return."""
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
-from rocksdict import ReadOptions
 
+from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.statebackends.processing.backends import rocksdb_buffer
 from pyspark_savepoint.statebackends.processing.backends.rocksdb import buffered, open_database
 from pyspark_savepoint.statebackends.processing.backends.rocksdb_buffer import Ahead
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_tables import BytesTable, NumberTable, StoredTable
 
 KEYS = [b"key %d" % number for number in range(40)]
+PREFIX = b"\0\1"
 
 
 @pytest.mark.parametrize("most", [1, 3000, 1 << 20])
 def test_answers_are_those_of_a_dictionary(most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rocksdb_buffer, "MOST_BEHIND", most)
     database, model, chosen = buffered(open_database(str(tmp_path))), dict[bytes, bytes](), random.Random(most)
-    ahead = Ahead(database)
+    ahead = Ahead([database])
     for number in range(3000):
         key = chosen.choice(KEYS)
         match chosen.randrange(8):
@@ -31,16 +35,10 @@ def test_answers_are_those_of_a_dictionary(most: int, tmp_path: Path, monkeypatc
                 model[key] = b"%d" % number
             case 3 if number % 10 == 0:
                 if ahead.expect(chosen.sample(KEYS, 20)):
-                    while ahead.read(lambda places: places):
+                    while ahead.read():
                         pass
             case 4 if number % 50 == 0:
-                cursor = database.iter(ReadOptions())
-                cursor.seek(b"")
-                found = {}
-                while cursor.valid():
-                    found[cursor.key()] = cursor.value()
-                    cursor.next()
-                assert found == model
+                assert dict(database.entries(b"")) == model
             case _:
                 assert database.get(key) == model.get(key)
     assert {key: database.get(key) for key in KEYS} == {key: model.get(key) for key in KEYS}
@@ -53,10 +51,89 @@ def test_large_values_are_read_ahead_one_by_one(tmp_path: Path, monkeypatch: pyt
     for key in KEYS * 10:
         database.put(key, bytes(2000))
     database.write()
-    ahead = Ahead(database)
+    ahead = Ahead([database])
     assert ahead.expect(KEYS * 10)
-    assert ahead.read(lambda places: places) == 64
-    assert ahead.read(lambda places: places) == 1
+    assert ahead.read() == 64
+    assert ahead.read() == 1
     # None of them is used: the next records are read one by one.
     assert not ahead.expect(KEYS)
     database.close()
+
+
+def table_of(kind: pa.DataType, folder: Path, most: int) -> StoredTable:
+    """Return an empty table whose generations have at most some bytes."""
+    created = (NumberTable if pa.types.is_integer(kind) else BytesTable)(
+        buffered(open_database(str(folder))), PREFIX, kind
+    )
+    created.most = most
+    return created
+
+
+@pytest.mark.parametrize("most", [1, 2000, 1 << 20])
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.list_(pa.int64())], ids=str)
+def test_tables_are_dictionaries(kind: pa.DataType, most: int, tmp_path: Path) -> None:
+    table, model, chosen = table_of(kind, tmp_path, most), dict[bytes, Any](), random.Random(most)
+    ahead = Ahead([table])
+    for number in range(4000):
+        key = chosen.choice(KEYS)
+        match chosen.randrange(8):
+            case 0:
+                table.pop(key, None)
+                model.pop(key, None)
+            case 1 | 2:
+                value = number if kind == pa.int64() else str(number) if kind == pa.string() else [number, None]
+                table[key] = value
+                model[key] = value
+            case 3 if number % 10 == 0:
+                if ahead.expect(chosen.sample(KEYS, 20)):
+                    while ahead.read():
+                        pass
+            case 4 if number % 50 == 0:
+                assert list(table.entries()) == sorted(model.items())
+            case _:
+                assert table.get(key) == model.get(key)
+    assert list(table.entries()) == sorted(model.items())
+
+
+def test_a_table_that_fits_into_memory_is_not_written(tmp_path: Path) -> None:
+    database = buffered(open_database(str(tmp_path)))
+    table = NumberTable(database, PREFIX, pa.int64())
+    for number, key in enumerate(KEYS):
+        table[key] = number
+    assert list(table.entries()) == sorted(zip(KEYS, range(40), strict=True))
+    assert not list(database.entries(b""))
+
+
+def test_what_was_read_ahead_is_forgotten_once_its_change_is_written(tmp_path: Path) -> None:
+    table = table_of(pa.int64(), tmp_path, most=1)
+    for key in KEYS:
+        table[key] = 1
+    assert table.read_ahead(KEYS) == (39, 39 * 8)
+    # Each of these ends a generation, so that the first change is in RocksDB, and no longer in memory.
+    for number, key in enumerate(KEYS[:4], 2):
+        table[key] = number
+    assert [table.get(key) for key in KEYS[:6]] == [2, 3, 4, 5, 1, 1]
+
+
+def test_a_value_changes_by_update_only(tmp_path: Path) -> None:
+    table = table_of(pa.list_(pa.int64()), tmp_path, 1 << 20)
+    value = [1]
+    table[b"key"] = value
+    value.append(2)
+    table.get(b"key").append(3)
+    assert table.get(b"key") == [1]
+
+
+@pytest.mark.parametrize("value", [1 << 63, -(1 << 63) - 1, "1", 1.5])
+def test_a_number_that_does_not_fit_is_refused_when_it_is_set(value: Any, tmp_path: Path) -> None:
+    table = table_of(pa.int64(), tmp_path, 1 << 20)
+    with pytest.raises(ValueRangeError):
+        table[b"key"] = value
+    assert table.get(b"key") is None
+
+
+def test_numbers_of_other_types_are_those_of_a_column(tmp_path: Path) -> None:
+    np = pytest.importorskip("numpy")
+    table = table_of(pa.int64(), tmp_path, 1 << 20)
+    table[b"key"] = np.int64(5)
+    assert type(table.get(b"key")) is int
