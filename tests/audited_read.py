@@ -1,4 +1,4 @@
-"""A process of its own, for an audit hook cannot be taken away: reads snapshots twice and reports the second time.
+"""Separate process, as an audit hook cannot be removed: reads snapshots twice and reports the second read.
 
 What is read is a path, of which all tables are, or a request in JSON. ``bytes`` is what the system says was read.
 """

@@ -46,7 +46,7 @@ def run(name: str, scratch: Path) -> nbformat.NotebookNode:
         resources={"metadata": {"path": str(place)}},
         record_timing=False,
     ).execute(env=environment(scratch))
-    # Spark's JVM tells where it runs, and so on.
+    # Spark's JVM prints where it runs, among other lines.
     (setup, *_) = (cell for cell in notebook.cells if cell.cell_type == "code")
     setup.outputs = [output for output in setup.outputs if output.get("name") != "stderr"]
     return relative(notebook, place)

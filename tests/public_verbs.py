@@ -1,4 +1,4 @@
-"""Every public verb once, in an environment that has nothing but what README installs: no pandas, no test tools.
+"""Every public method once, in an environment with only what README installs: no pandas, no test tools.
 
     python tests/public_verbs.py
 
@@ -183,7 +183,7 @@ class Verbs:
         nameless = sp.change_operator_identifier(RATES, uid_hash)
         self.run("assign_uid", lambda: nameless.assign_uid(uid_hash, "nameless"))
         self.run("assign_uids", lambda: nameless.assign_uids({uid_hash: "nameless"}))
-        # The shop commits nothing, asks no function and has no source of the old kind.
+        # The shop has no committables, no asynchronous function and no source of the old kind.
         for verb in (sp.remove_committables, sp.mark_committables, sp.clear_in_flight, sp.migrate_source):
             self.run(verb.__name__, lambda verb=verb: refused(verb))
 
@@ -232,7 +232,7 @@ class Verbs:
             self.run("diff of an operator", lambda: pyspark_savepoint.diff(sp, written, "totals"))
 
     def relocate(self, sp: Savepoint) -> None:
-        """Small state lies in the metadata and has no path: then that is said."""
+        """Small state is in the metadata and has no path: then an error is expected."""
         try:
             sp.relocate(self.folder / "changed", "/moved")
         except pyspark_savepoint.SavepointError as error:

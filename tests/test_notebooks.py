@@ -27,7 +27,7 @@ def needs_flink(name: str) -> bool:
 
 
 def texts(output: Mapping[str, Any]) -> list[str]:
-    """What an output says as text."""
+    """Return an output as text."""
     data = output.get("data", {"text/plain": output.get("text", "")})
     return [text for kind, text in data.items() if kind.startswith("text/")]
 

@@ -47,7 +47,7 @@ def serializer_list() -> str:
     )
 
 
-#: What stands between the comments of a generated section, and in which file.
+#: The content between the comments of a generated section, and its file.
 GENERATED: dict[str, tuple[Path, Callable[[], str]]] = {
     "options": (CONNECTOR, options_table),
     "write options": (CONNECTOR, write_options_table),
@@ -65,7 +65,7 @@ def test_tables_are_those_of_the_code(name: str) -> None:
 
 
 def test_python_examples_run(spark: Any, tmp_path: Path) -> None:
-    """One after the other, as a reader would: each knows the names of those before it."""
+    """Run one after the other, as a reader would: each can use the names of those before it."""
     names: dict[str, Any] = {"spark": spark, "path": str(SHOP)}
     for readme in (README, CONNECTOR, STATEBACKENDS):
         folder = tmp_path / (readme.parent.name if readme != README else "first")

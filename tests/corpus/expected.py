@@ -1,4 +1,4 @@
-"""Whether the tables of a snapshot hold exactly what its `expected.json` tells."""
+"""Compare the tables of a snapshot with its `expected.json`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RecordedSnapshot:
         return str(self.folder / self.expected["meta"]["savepoint"])
 
     def operators(self, kind: str) -> list[Json]:
-        """What is told of operators of a kind: `keyed` or `operator`."""
+        """Return the expected operators of a kind: `keyed` or `operator`."""
         return [operator for operator in self.expected["operators"] if operator["kind"] == kind]
 
     def name(self, operator: Json) -> dict[str, str]:
@@ -99,7 +99,7 @@ def differences(snapshot: RecordedSnapshot) -> list[str]:
 
 @dataclass
 class Keyed:
-    """What tables told of the keyed state of an operator."""
+    """The keyed state of an operator as its tables have it."""
 
     entries: dict[str, list[Json]] = field(default_factory=dict)
     kinds: dict[str, tuple[str, Kind]] = field(default_factory=dict)

@@ -85,13 +85,13 @@ CONTENTS: dict[str, dict[tuple[str, str], Rows]] = {
         ],
     },
 }
-#: A checkpoint with nothing but a changelog, in memory.
+#: A checkpoint that consists of a changelog only, in memory.
 CHANGES_ONLY = f"{UDF}-flink1.17-hashmap-checkpoint"
 NUMBER = {UDF: 24, BROADCAST: 24, COMPLEX: 6, NON_KEYED: 6, CUSTOM: 3, SINK: 1}
 
 
 def snapshots(corpus: Path, job: str) -> list[Path]:
-    """The snapshots of a job; as many as there are said to be."""
+    """Return the snapshots of a job, after a check of their number."""
     found = sorted(path for path in (corpus / "datastream").iterdir() if path.name.startswith(job))
     assert len(found) == NUMBER[job]
     return found
@@ -138,7 +138,7 @@ def test_timers(corpus: Path, job: str) -> None:
             for place, listed in states(path)
             if listed["table"] == "timers"
         }
-        # The changelog of a job that registered no timer is empty: no handle says that there could be some.
+        # The changelog of a job without timers is empty: no handle mentions a timer service.
         assert timers or path.name == f"{BROADCAST}-flink1.17-hashmap-checkpoint"
         for rows in timers.values():
             if job != UDF:

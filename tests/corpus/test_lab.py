@@ -380,7 +380,7 @@ def test_its_states_are_listed_with_their_types(database: RecordedSnapshot, corp
     # What a database wrote has read subclasses too.
     assert {row[:3] for row in listed} == {row[:3] for row in expected}
     assert len(listed & expected) >= len(expected) - 1
-    # Values of Kryo's own classes are BINARY, which the note says; databases delimit them, so no other state is hidden.
+    # Values that Kryo wrote are BINARY, with a note; databases delimit them, so other states can be read.
     assert all(row["note"] is None or "KRYO<" in row["note"] for row in rows_of[0] if row["table"] == "keyed_state")
 
 

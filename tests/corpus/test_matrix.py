@@ -1,4 +1,4 @@
-"""The tables do not know which backend wrote: the same job gives the same rows, however it was written and is read."""
+"""The same job gives the same rows, whatever backend and format wrote them and however they are read."""
 
 from __future__ import annotations
 

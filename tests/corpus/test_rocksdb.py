@@ -1,4 +1,4 @@
-"""Files of RocksDB and ForSt of real Flink: what is in them, and what is said when one is damaged or missing."""
+"""Files of RocksDB and ForSt of real Flink: their content, and the errors if one is damaged or missing."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_database_has_a_column_family_per_state(case: RecordedSnapshot) -> Non
 
 @pytest.fixture
 def unpacked(corpus: Path, tmp_path: Path) -> RecordedSnapshot:
-    """A native savepoint, every table file of one operator in a file of its own: ``SUBTASK-NAME``."""
+    """Return a native savepoint with every table file of one operator in a separate file: ``SUBTASK-NAME``."""
     source = RecordedSnapshot(corpus / "lab" / "2.2.1-rocksdb-native")
     folder = tmp_path / "savepoint"
     folder.mkdir()
@@ -319,7 +319,7 @@ def rewrite(snapshot: RecordedSnapshot, changed: OperatorState) -> None:
 
 
 def failures(snapshot: RecordedSnapshot, kind: type[SavepointError]) -> list[str]:
-    """What is said by those tables of the operator that cannot be read, which are not all."""
+    """Return the errors of the operator's tables that cannot be read; some tables can be."""
     operator = operator_of(snapshot, DAMAGED)
     states = operator["states"]
     assert isinstance(states, list)

@@ -16,7 +16,7 @@ from tests.faults.runner import VICTIMS, attack
 
 
 def main() -> int:
-    """Run, and say what was found."""
+    """Run, and print the findings."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=None, help="of the order and the moments; default: by chance")

@@ -84,7 +84,7 @@ class Driver:
                 self.answers.append(json.loads(line))
 
     def ask(self, **request: Any) -> None:
-        """Have a write begin."""
+        """Start a write."""
         self.answers.clear()
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(request) + "\n")
@@ -92,7 +92,7 @@ class Driver:
         self.wait_for("began")
 
     def wait_for(self, name: str, seconds: float = PATIENCE) -> Any:
-        """Return what the driver says under a name; None where it ended, or went on for too long."""
+        """Return what the driver printed under a name; None if it ended or took too long."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for answer in list(self.answers):

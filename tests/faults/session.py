@@ -21,7 +21,7 @@ from pyspark_savepoint import Savepoint
 ROWS, TASKS = 20_000, 4
 #: The daemon that workers are forked from, the package loaded: sessions begin and begin again all the time here.
 DAEMON = "pyspark_savepoint.daemon"
-#: What a version adds to every value, so that the sum of an operator's values says which version it is.
+#: What a version adds to every value, so that the sum of an operator's values shows its version.
 STEP = 1_000_000
 
 
@@ -70,14 +70,14 @@ def main() -> None:
         say({"began": True})
         try:
             write(spark, **request)
-        except Exception as error:  # whatever it is, the caller judges it by what is on the disk
+        except Exception as error:  # any error: the caller checks the files on the disk
             say({"ended": "failed", "error": f"{type(error).__name__}: {error}"[:2000]})
         else:
             say({"ended": "written"})
 
 
 def say(answer: dict[str, Any]) -> None:
-    """One line for the caller."""
+    """Print one line for the caller."""
     print(json.dumps(answer), flush=True)
 
 

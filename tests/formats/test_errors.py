@@ -1,4 +1,4 @@
-"""Errors say what is wrong in bounded texts, and tell no secret: not as text, not as a pickle, not by their cause."""
+"""Errors have bounded texts and contain no secrets: not as text, not as a pickle, not in their cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of `formats/README.md` that says where a NULL can be written; real Flink read it (`tests.oracle.nulls`)."""
+"""The table of `formats/README.md` of where a NULL can be written; real Flink read all (`tests.oracle.nulls`)."""
 
 from __future__ import annotations
 

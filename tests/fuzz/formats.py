@@ -1,4 +1,4 @@
-"""Run workers over damaged inputs of a format: one that dies is a finding, and the next goes on behind that input."""
+"""Run workers over damaged inputs of a format: one that dies is a finding, and the next continues after it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _run(target: str, seed: int, first: int, count: int, keep: Path, replay: Seq
                     report.problems.append(said)
                     _keep(keep, said["name"], (Path(folder) / said["name"]).read_bytes(), said)
         if not finished:
-            # The next worker goes on behind the last report and what would have been in the next one.
+            # The next worker continues after the last report and the inputs of the report that is missing.
             name = f"{target}-{seed}-died-{first + inputs}"
             said = {"name": name, "problem": f"Died: {process.returncode}", "trace": errors.read_text()[-6000:]}
             report.problems.append(said)

@@ -1,4 +1,4 @@
-"""Runs workers over cases: one that dies is a finding, and the next goes on behind the case that killed it."""
+"""Runs workers over cases: one that dies is a finding, and the next one continues after the case that killed it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def run_worker(arguments: Sequence[str], keep: Path | None) -> tuple[Findings, s
 
 
 def _follow(process: subprocess.Popen[bytes], findings: Findings) -> str | None:
-    """Count what the worker says; the last case that it started."""
+    """Count the worker's reports; return the last case that it started."""
     started = None
     assert process.stdout is not None
     for line in process.stdout:

@@ -91,7 +91,7 @@ MAX_TYPE = 4096
 
 @dataclass(frozen=True)
 class Target:
-    """A format: a damaged input, and its reader, which may raise nothing but errors of this package."""
+    """A format: a damaged input, and its reader, which may raise only errors of this package."""
 
     make: Callable[[random.Random], bytes]
     read: Callable[[bytes], object]

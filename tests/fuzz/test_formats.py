@@ -17,7 +17,7 @@ def test_damaged_inputs_are_read_or_refused(target: str, corpus: Path, tmp_path:
     report = fuzz(target, 20, 0, 300, tmp_path)
     assert not report.problems, report.problems
     assert report.inputs == 300
-    # Damage that nothing notices, or that nothing gets by, would show nothing.
+    # Damage that is never detected, or always, would test nothing.
     assert 0 < report.read < 300
 
 

@@ -1,4 +1,4 @@
-"""A flipped bit behind the head of a stream is noticed, or it changes one value: never a row beside it."""
+"""A flipped bit after the header of a stream is detected, or changes one value: never another row."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_flipped_bit_changes_one_row_at_most(form: str, tmp_path: Path) -> Non
             refused += 1
             continue
         changed += found != sound
-        # A key that became another one leaves its row poorer, and has a row of its own.
+        # The value of a changed key is missing from the old row, and has a new row.
         assert (sound - found).total() <= 1
         assert (found - sound).total() <= 2
     if form == "snappy":

@@ -28,7 +28,7 @@ MEMORY = 1536 << 20
 
 
 def say(**facts: Any) -> None:
-    """One line to the parent."""
+    """Print one line for the parent."""
     print(json.dumps(facts), flush=True)
 
 

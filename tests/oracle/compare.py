@@ -29,7 +29,7 @@ def comparable(value: JsonValue) -> object:
 
 
 def expected_entries(expected: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[JsonValue]]]:
-    """Uid, state and entries of all that an `expected.json` tells, timers too."""
+    """Return uid, state and entries of everything in an `expected.json`, also timers."""
     for operator in expected["operators"]:
         for state in operator["states"]:
             yield operator["uid"], state["name"], state["entries"]

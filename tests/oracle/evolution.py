@@ -40,7 +40,7 @@ JAVA_TYPES = {
     "STRING": "String",
     "INSTANT": "java.time.Instant",
 }
-#: What only Flink's side of a job is told.
+#: Settings that are passed only to Flink's side of a job.
 HARNESS_FIELDS = ("name", "restore", "savepoint", "format", "allowNonRestoredState", "chaining", "inlined", "sources")
 
 

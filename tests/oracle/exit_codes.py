@@ -59,7 +59,7 @@ KEYED: Job = {
     "operatorStates": {"seen": {"kind": "LIST", "type": "LONG"}},
 }
 BASE: Job = {"parallelism": 2, "operators": [KEYED, PLAIN]}
-#: Operators that have nothing but keys of other types.
+#: Operators that only have keys of other types.
 KEYS: Job = {
     "operators": [
         {"uid": name, "key": key, "states": {"n": "LONG"}}
@@ -117,7 +117,7 @@ def changed(which: str, base: Job = BASE, **changes: Any) -> Job:
 
 
 def everywhere(old: str, new: str, base: Job = BASE) -> Job:
-    """The job with a part of types replaced wherever it stands."""
+    """Return the job with a part of types replaced in all places."""
     return json.loads(json.dumps(base).replace(old, new))
 
 
@@ -307,7 +307,7 @@ def _of_inferred() -> dict[str, Job]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What Flink made of a changed job, and what the command said of it."""
+    """Flink's result for a changed job, and the command's verdict."""
 
     change: Change
     answer: Mapping[str, Any]

@@ -73,7 +73,7 @@ CHANGELOG = {
         ("enabled", "true"),
         ("storage", "filesystem"),
         ("periodic-materialize.enabled", "false"),
-        ("periodic-materialize.interval", "1 d"),  # 1.16 knows no other way to leave it
+        ("periodic-materialize.interval", "1 d"),  # the only way to leave it in 1.16
     )
 }
 MATERIALIZED = {
@@ -173,7 +173,7 @@ def _download(version: str, folders: Mapping[str, Path]) -> None:
 
 
 def _package(version: str) -> list[str]:
-    """What pip is told to download for a version."""
+    """Return pip's arguments to download a version."""
     if _numbers(version) >= FIRST_OF_LIBRARIES:
         return [f"{PACKAGE}=={version}"]
     if _numbers(version) < (1, 11, 0):
@@ -306,7 +306,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """A folder name that tells one case from another."""
+        """A folder name that is different for every case."""
         parts = [self.version, self.job, self.backend, self.format]
         parts += ["compressed"] * self.compressed + [f"p{self.parallelism}of{self.max_parallelism}"]
         return "-".join(parts + [f"{key}={value}" for key, value in sorted(self.configuration.items())])

@@ -1,4 +1,4 @@
-"""A real KafkaSource goes on where changed savepoints say: exactly the expected records, and keyed state untouched.
+"""A real KafkaSource continues where changed savepoints set it: exactly the expected records, keyed state untouched.
 
     python -m tests.oracle.kafka 2.3.0 --connector 5.0.0 --classpath flink-connector-kafka.jar:kafka-clients.jar
 

@@ -1,8 +1,8 @@
 """Where a NULL can be written: every type in every container, written by us and read by Flink's own serializers.
 
-    python -m tests.oracle.nulls 2.3.0        # asks real Flink about all that is written; prints the table
+    python -m tests.oracle.nulls 2.3.0        # real Flink reads all NULLs that are written; prints the table
 
-The table stands in `formats/README.md`, where a fast test compares it with what is written and refused.
+The table is in `formats/README.md`; a fast test compares it with what is written and refused.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def compare_read(path: Path) -> None:
     assert counts == {text: count + 1 for text, count in COUNTS.items()}, counts
     listed = sorted(row["value"] for row in read.operator_state("listed", "list").rows())
     assert listed == sorted([*LISTED, "CHF 20.00", "CHF 20.01", "CHF 20.02"]), listed
-    # A key is found by its hashCode, which the serializer knows.
+    # A key is found by its hashCode, which the serializer computes.
     (one,) = read.keyed_state("by-money", keys=["CHF 0.50"]).rows()
     assert one["count"] == 6, one
 

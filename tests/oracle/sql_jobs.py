@@ -107,7 +107,7 @@ def joined() -> Iterator[str]:
 
 
 def outer_joined() -> Iterator[str]:
-    """The right side is emptied: whatever is on the left has no partner, until a new one comes."""
+    """The right side is emptied: rows on the left have no partner until a new one arrives."""
     left = [(n + 2000, k) for n, k, _, _ in numbers(BEFORE) if n % 2 == 0]
     new_left, new_right = [(n, k) for n, k, _, _ in numbers() if n % 2 == 0], list(few())
     yield from (f"-D[{n}, null]" for n, _ in left)
@@ -237,7 +237,7 @@ def differences(name: str, answer: Mapping[str, Any]) -> str | None:
 def mistakes(
     spark: SparkSession, release: str, folder: Path, names: Iterable[str] = JOBS, backends: Iterable[str] = ("hashmap",)
 ) -> tuple[list[str], int]:
-    """What a release emitted otherwise than the corrections say, by job; and how many rows were compared."""
+    """Return the rows of a release that differ from the corrections, by job, and the number of compared rows."""
     names, backends = list(names), list(backends)
     folder.mkdir(parents=True)
     jobs = [{"name": name, "query": JOBS[name].query, "count": BEFORE} for name in names]

@@ -55,7 +55,7 @@ def bootstrapped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
     """A savepoint of timers and of every kind of window."""
     df = spark.createDataFrame(RECORDS, "key long, amount long, ts long").repartition(3)
     keyed = OperatorTransformation.bootstrap_with(df).assign_timestamps("ts").key_by("key")
-    # What windows keep has no timestamp of its own: it is what the job's records are.
+    # Elements in windows have no separate timestamp: they are the job's records.
     pairs = OperatorTransformation.bootstrap_with(df).assign_timestamps("ts").select("key", "amount")
     windows = pairs.key_by("key")
     tumbling, session = TumblingEventTimeWindows.of(10_000), EventTimeSessionWindows.with_gap(GAP)
@@ -130,7 +130,7 @@ def _sessions(records: list[tuple[int, int, int]]) -> Iterator[list[tuple[int, i
 
 
 def expected() -> dict[str, list[Any]]:
-    """What a job over the same records would say at the end of time."""
+    """Return the results of a job over the same records after the final watermark."""
     tumbling = in_windows(lambda time: [(time // 10_000 * 10_000, time // 10_000 * 10_000 + 10_000)])
     sliding = in_windows(
         lambda time: [(at, at + 10_000) for at in (time // 5_000 * 5_000, time // 5_000 * 5_000 - 5_000)]

@@ -27,7 +27,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
 }
 
-#: Only changes, no timers, and values that end where only Kryo knows: nothing tells of what type the keys are.
+#: Only changes, no timers, and values whose end only Kryo finds: nothing shows the type of the keys.
 WITHOUT_KEYS = {"inferred/pojo"}
 
 

@@ -1,4 +1,4 @@
-"""Flink stops behind the metadata, and disposes of a savepoint with checksums; of one with a file beside it cannot.
+"""Flink ignores bytes after the metadata; it disposes of a savepoint with checksums, but not of one with an extra file.
 
 That it restores them is shown wherever Flink restores what this package wrote: all of that has checksums.
 """

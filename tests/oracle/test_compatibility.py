@@ -147,7 +147,7 @@ def test_flink_decides_the_same(flink_oracle: Oracle, family: str) -> None:
             flinks = flink_oracle.compatibility(snapshot(old), snapshot(new))
         except FlinkError as error:
             flinks = f"error: {error}"
-        # What is misread Flink takes for compatible.
+        # Flink reports state that it misreads as compatible.
         same = flinks != "incompatible" if ours is Compatibility.MISREAD else ours.value == flinks
         if not same:
             differences.append(f"{old.flink_type} -> {new.flink_type}: {ours}, Flink says {flinks}")

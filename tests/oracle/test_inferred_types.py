@@ -1,4 +1,4 @@
-"""Types that Flink infers from classes, byte for byte; and what it says of a snapshot that has others."""
+"""Types that Flink infers from classes, byte for byte, and its verdict about a snapshot that has others."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ ADDRESS, LINES_CLASS = "oracle.Inferred$Address", "oracle.Inferred$Lines"
 
 @pytest.mark.spark
 def test_flink_restores_a_job_whose_types_it_infers(flink_version: str, spark: SparkSession, tmp_path: Path) -> None:
-    """Class files tell the types of the write, and the job gives Flink the classes alone."""
+    """The types of the write come from class files; the job passes only the classes to Flink."""
     if "FLINK_VERSIONS" not in os.environ and not flink_version.startswith("2"):
         pytest.skip("releases of Flink 1 are asked where FLINK_VERSIONS names them")
     release, folder = ExtractionRelease.parse(flink_version), str(compile_harness(flink_version))

@@ -1,4 +1,4 @@
-"""The table of the matrix: every cell says something, and the one in README is of all changes that there are."""
+"""The table of the matrix: no cell is empty, and the table in README covers all changes."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ CASES: list[tuple[str, pa.Array, list[Any]]] = [
     ("VOID_NAMESPACE", pa.nulls(1), [None]),
     ("LONG_VALUE", pa.array([5]), [None]),
 ]
-#: What Flink prints of its own objects that the harness has no words for.
+#: What Flink prints for its own objects that the harness does not format.
 AS_TEXT = {"LONG_VALUE": ["5"]}
 SINCE_2 = [("SET<STRING>", pa.array([["a"]]), [{"set": ["a"]}])]
 
@@ -174,7 +174,7 @@ def test_enums_that_flink_would_not_read(flink_oracle: Oracle) -> None:
         flink_oracle.serializer(snapshot_of(serializer), [])
 
 
-#: Types that no text can describe, and those whose text does not say all: a class of 2.0's async state.
+#: Types that no text describes, and those whose text is incomplete: a class of 2.0's async state.
 WITHOUT_TEXT = ("KRYO", "VALUE", "JAVA", "WRITABLE", "UNKNOWN")
 
 

@@ -44,11 +44,11 @@ TYPES: dict[str, dict[str, Any]] = {
 }
 KEYS: dict[str, Any] = {"job": "keys", "compressed": True, "max_parallelism": 1000, "parallelism": 3}
 
-#: A registered subclass has a field of a class for Kryo, so that nobody but the user's code can tell where it ends.
+#: A registered subclass has a field of a class for Kryo, so only the user's code can find its end.
 OF_ANIMALS = {"pojos/subclasses", "pojos/animals", "operator-states/animals"}
 #: Their entries have no lengths, so that the rest of what holds them is lost too.
 WITHOUT_LENGTHS = {"operator-states/rules"}
-#: Of keys of these types only the user's code knows the hash code.
+#: Types of keys whose hash code only the user's code computes.
 WITHOUT_LAW = {"pojo", "record"}
 #: Kryo's values of the job's own classes.
 OF_USER = {"enum-set", "object-enum", "registered-class", "other-class", "other-class-in-list"}
@@ -100,7 +100,7 @@ def types(request: pytest.FixtureRequest, flink_version: str, savepoint_of: Save
 def test_all_types_read_to_what_went_in(types: RecordedSnapshot) -> None:
     least, most = WITHOUT_LENGTHS, WITHOUT_LENGTHS
     if types.expected["meta"]["format"] == "native":
-        # The order of states in a file is another with every run: what stands behind the animals is lost with them.
+        # The order of states in a file differs between runs: states after the animals are lost with them.
         pojos = {f"pojos/{state['name']}" for state in operator_of(types, "pojos")["states"]}
         least, most = least | (pojos & OF_ANIMALS), most | pojos
 

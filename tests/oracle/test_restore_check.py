@@ -68,7 +68,7 @@ def changed(which: str = "", base: Job = BASE, **changes: Any) -> Job:
 
 
 def everywhere(old: str, new: str, base: Job = BASE) -> Job:
-    """The job with a type replaced wherever it stands."""
+    """Return the job with a type replaced in all places."""
     job = copy.deepcopy(base)
     for operator in job["operators"]:
         operator["key"] = new if operator.get("key") == old else operator.get("key")
@@ -187,7 +187,7 @@ def graph_of(job: Job) -> StreamGraph:
 
 
 def with_remedy(job: Job) -> Job:
-    """Without chaining, and with the id of before as uid hash: the remedy in the code of the job."""
+    """Return the job without chaining, with the old id as uid hash: the remedy in the code of the job."""
     graph = graph_of(job)
     before = operator_ids(graph)[graph.node("count").id]
     return {**job, "chaining": False, "operators": [{**job["operators"][0], "uidHash": str(before)}]}
@@ -263,7 +263,7 @@ def test_verdicts_are_those_of_real_restores(cases: list[Case], flink_version: s
     differences = []
     for case in cases:
         check = verdict_of(case, flink_version)
-        # Whether a class is still there is nothing that a description of types tells.
+        # A description of types does not show whether a class still exists.
         known = check.verdict is not Verdict.UNKNOWN or case.name.startswith("states and their class removed")
         fails = check.verdict in (Verdict.FAILS, Verdict.UNKNOWN)
         if fails != case.failed or not known:

@@ -58,7 +58,7 @@ def parts_of(path: Path) -> Iterator[dict[str, Any]]:
         if not writable or (part := (table, tuple(options.items()))) in seen:
             continue
         seen.add(part)
-        # Of these only the user's code knows the hash: their key groups are read, and written.
+        # Only the user's code computes the hash of these keys: their key groups are read, and written.
         own_hash = "POJO" in (row["key_type"] or "") and table in KEYED
         yield {**options, "table": table, "key_group": "key_group" if own_hash else None, "key_type": row["key_type"]}
 
@@ -108,7 +108,7 @@ def check_job(job: str, flink_version: str, savepoint_of: SavepointOf, folder: P
         except SavepointError as error:
             refused.append(f"{part}: {error}")
 
-    # Behind what Flink reads of the metadata stand checksums, which it passes over.
+    # Checksums follow the metadata; Flink ignores them.
     assert Snapshot.open(str(new), checksums="require").metadata.checksums
     backend = "rocksdb" if job == "keys" else "hashmap"
     found = restore(flink_version, job, new, folder / "restored", backend=backend)

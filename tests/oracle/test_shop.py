@@ -1,4 +1,4 @@
-"""The savepoint that ships with the project is whole, small, and says nothing of the machine that made it."""
+"""The savepoint that ships with the project is complete, small, and contains nothing about the machine that made it."""
 
 from __future__ import annotations
 

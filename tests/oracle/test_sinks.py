@@ -1,4 +1,4 @@
-"""Real Flink commits what is left of a sink's committables, and asks again what is left of an asynchronous queue."""
+"""Real Flink commits the committables that remain, and repeats the requests that remain in an asynchronous queue."""
 
 from __future__ import annotations
 

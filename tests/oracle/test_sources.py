@@ -1,4 +1,4 @@
-"""Real Flink goes on where a changed source says: a number sequence 0 to 399 that was stopped on the way.
+"""Real Flink continues at the positions of a changed source: a number sequence 0 to 399 that was stopped half way.
 
 ``python -m tests.oracle.flink run VERSION oracle.Numbers`` runs it by hand. The Kafka and file sources are not among
 the jars of Flink that the tests download.

@@ -24,7 +24,7 @@ Job = dict[str, Any]
 
 
 def ask(version: str, jobs: Iterable[Job]) -> list[dict[str, Any]]:
-    """What Flink makes of each job."""
+    """Return Flink's result for each job."""
     given = "".join(json.dumps(job) + "\n" for job in jobs)
     answers = [json.loads(line) for line in run(version, "oracle.Topologies", given=given, heap="512m").splitlines()]
     for answer in answers:
@@ -88,7 +88,7 @@ def _input(port: list[list[str]], streams: dict[str, Stream]) -> Stream:
 
 
 def rebuilt(answer: dict[str, Any], job: Job) -> StreamGraph:
-    """The graph as Flink says that it is, node by node and edge by edge."""
+    """Return the graph that Flink prints, node by node and edge by edge."""
     options = job.get("configuration", {})
     different = options.get("pipeline.operator-chaining.chain-operators-with-different-max-parallelism", "true")
     graph = StreamGraph(chaining=job.get("chaining", True), chain_different_max_parallelism=different == "true")
@@ -126,7 +126,7 @@ PARTITIONERS = ("", "", "", "HASH", "REBALANCE", "BROADCAST", "GLOBAL", "SHUFFLE
 
 
 def random_job(seed: int, with_settings: bool = True) -> Job:
-    """A job of some sources, some operators and sinks; ``with_settings`` with all that a plan does not tell."""
+    """A job of some sources, some operators and sinks; ``with_settings`` adds all that a plan does not contain."""
     chance = random.Random(seed)
     steps: list[Step] = [
         {"op": chance.choice(("source", "source", "legacy")), "name": f"source {i}"}

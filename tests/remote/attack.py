@@ -105,7 +105,7 @@ class Attack:
         raise AssertionError("the S3 server of the tests does not answer")
 
     def _told(self, plan: object, value: int, ready: Callable[[], object] = lambda: None, faulty: bool = True) -> str:
-        """Write and commit: what the writer is told; as Spark does, call off what raises."""
+        """Write and commit, and return the outcome; as Spark does, abort if it raises."""
         if faulty:
             self.proxy.fault = self.fault
         try:
@@ -130,7 +130,7 @@ class Attack:
         return told
 
     def _check(self, writers: Sequence[tuple[int, str]]) -> None:
-        """What is there is old or new, whole, and as it was told."""
+        """Check that the savepoint is the old or the new one, complete, as the writer reported."""
         self.proxy.fault = lambda method, path: None
         before, new = self.value, dict(writers)
         for moment in ("at once", "when late requests have come"):
@@ -155,7 +155,7 @@ class Attack:
         self.value = found
 
     def _found(self) -> int:
-        """The number that the savepoint was written with, of which every row is there."""
+        """Return the number that the savepoint was written with, after a check that all of its rows exist."""
         found = read(self.through)
         value = int(found[0]["n"])
         wanted = read_rows(value)
@@ -202,7 +202,7 @@ def attack(through: StoragePath, proxy: FaultyProxy, seed: int, overwrites: int,
 
 
 def main() -> int:
-    """Run, and say what was seen: 1 where anything was lost."""
+    """Run, and print what was found; return 1 if anything was lost."""
     parser = argparse.ArgumentParser(prog="python -m tests.remote.attack", description=__doc__)
     parser.add_argument("--overwrites", type=int, default=2000)
     parser.add_argument("--pairs", type=int, default=200)

@@ -1,4 +1,4 @@
-"""Everything that errors of stores, and what crosses processes, say: printed, for a test that has planted secrets.
+"""Print all texts of stores' errors and of objects that are passed between processes, for a test that plants secrets.
 
 python -m tests.remote.secrets_told PORT FAULT...    each store at that port, which answers by the name of the bucket
 """
@@ -35,7 +35,7 @@ OPTIONS = ('{"secret": "mArKeR"}', '{"endpoint": "http://u:mArKeR@host"}', '{"ro
 
 
 def told(what: str, action: Callable[..., Any], *arguments: Any) -> None:
-    """Print all that an error says, or that a result does."""
+    """Print all texts of an error or a result."""
     try:
         print(what, "gave", type(action(*arguments)).__name__)
     except SavepointError as error:
@@ -51,7 +51,7 @@ def told(what: str, action: Callable[..., Any], *arguments: Any) -> None:
 
 
 def ask(fault: str, path: str) -> None:
-    """Ask a store for everything."""
+    """Run the operations of a store, and print all texts of results and errors."""
     what = f"{path.partition(':')[0]} {fault}"
     filesystem, directory = locate(path)
     staging = Staging.at(path)
@@ -76,7 +76,7 @@ def write(filesystem: SnapshotFileSystem, directory: str) -> None:
 
 
 def main(port: int, faults: list[str]) -> None:
-    """Ask every store for everything."""
+    """Run the operations of every store."""
     logging.basicConfig(level=logging.DEBUG)
     for fault in faults:
         endpoint = f"http://127.0.0.1:{9 if fault == 'nobody' else port}"

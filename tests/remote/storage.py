@@ -22,14 +22,14 @@ from typing import Any
 from urllib.parse import urlencode
 
 HOST = "127.0.0.1"
-#: Never sent anywhere: the store is on this machine, and the SDK is told not to ask the cloud's metadata service.
+#: Never sent anywhere: the store is on this machine, and the SDK is configured not to use the cloud's metadata service.
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
     "AWS_EC2_METADATA_DISABLED": "true",
     "AWS_REGION": "us-east-1",
 }
-#: Azure's emulator, its account, and the key of it that everybody knows.
+#: Azure's emulator, its account, and its public key.
 AZURITE = shutil.which("azurite-blob")
 ACCOUNT, AZURE_VERSION = "devstoreaccount1", "2021-08-06"
 ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -279,7 +279,7 @@ def delete(store: int, path: str) -> None:
 
 
 def _send(store: int, method: str, path: str, data: bytes = b"") -> None:
-    # The server wants to know who asks, and takes everybody's word.
+    # The server requires credentials and accepts any.
     scope = f"{CREDENTIALS['AWS_ACCESS_KEY_ID']}/20200101/{CREDENTIALS['AWS_REGION']}/s3/aws4_request"
     signed = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0"
     connection = http.client.HTTPConnection(HOST, store)

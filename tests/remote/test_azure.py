@@ -64,7 +64,7 @@ def rows(value: int) -> pa.Table:
 
 
 def test_it_is_written_overwritten_and_vacuumed(path: StoragePath) -> None:
-    """Two writers are told apart by a condition, and what a dead one left is removed."""
+    """A condition decides between two writers, and the leftovers of a dead one are removed."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # such as: is published without a conditional write
         write(path, [rows(1)])

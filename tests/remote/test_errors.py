@@ -1,4 +1,4 @@
-"""What the clients of stores say, and what it means; the texts are theirs, from stores that failed."""
+"""Errors of the stores' clients and their meaning; the texts are from real stores that failed."""
 
 from __future__ import annotations
 

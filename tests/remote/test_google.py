@@ -1,7 +1,7 @@
 """Google's preconditions: what a publication asks for, at a server that keeps one object as Google documents it.
 
 No emulator that PyPI or npm has refuses a request because of its generation (``gcp-storage-emulator`` ignores the
-header), so the server here knows ``x-goog-if-generation-match`` of the XML API and nothing else.
+header), so the server here supports only ``x-goog-if-generation-match`` of the XML API.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is published in an object store is never lost: whatever fails, and whoever writes at the same time."""
+"""A savepoint published in an object store is never lost, whatever fails and whatever else writes at the same time."""
 
 from __future__ import annotations
 

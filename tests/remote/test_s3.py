@@ -1,4 +1,4 @@
-"""Snapshots in an object store: read as local ones are, and what goes wrong is said within bounds."""
+"""Snapshots in an object store: read like local ones, with bounded error messages."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_an_endpoint_where_nobody_listens(proxy: FaultyProxy) -> None:
 
 
 def test_an_endpoint_without_tls_or_address(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command line says which of both it is, whatever the credentials."""
+    """The command line reports which of the two it is, whatever the credentials."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "never-shown-to-anybody")
     for endpoint, message in (
         (proxy.endpoint.replace("http:", "https:"), "the TLS connection to the storage fails"),
@@ -309,7 +309,7 @@ def test_a_missing_file_of_a_snapshot_names_the_operator(proxy: FaultyProxy, sto
     assert operators
 
 
-# -- what a path cannot say ----------------------------------------------------------------------------------
+# -- what a path cannot contain ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -348,5 +348,5 @@ def test_a_bucket_that_cannot_be_asked_is_where_the_environment_says(monkeypatch
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    with contextlib.suppress(OSError):  # a machine that reaches the cloud is told that there is no such bucket
+    with contextlib.suppress(OSError):  # on a machine that reaches the cloud the error is that there is no such bucket
         assert region_of("bucket-of-nobody-at-all-1234567", StorageOptions()) == "eu-west-1"

@@ -1,4 +1,4 @@
-"""Savepoints written to an object store: whole, or not at all, and nothing beside them."""
+"""Savepoints written to an object store: complete or not at all, and no other objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No secret is told: each is planted, each kind of error is provoked at each kind of store, and all output is searched.
+"""No secret is shown: each is planted, each kind of error is provoked at each kind of store, and all output searched.
 
 The stores here are worse than real ones: they repeat everything that they were sent in what they answer.
 """

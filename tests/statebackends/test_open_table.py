@@ -50,7 +50,7 @@ def text_of(error: type[SavepointError], path: str, **options: Any) -> str:
 def test_a_path_alone_lists_states_and_a_folder_of_snapshots_lists_those(lab: str, corpus: Path) -> None:
     assert "value_type" in names(lab)
     assert "checkpoint_id" in names(str(corpus / "lab"))
-    # One snapshot is a list too: a folder is not read in another way when the second one is there.
+    # One snapshot is a list too: a second one does not change how a folder is read.
     assert "checkpoint_id" in names(str(Path(lab).parent))
     text = text_of(SnapshotNotFoundError, str(Path(lab).parent), uid="kv-pojo")
     assert f"found: {lab}" in text

@@ -370,7 +370,7 @@ def test_errors_are_one_block_that_says_what_to_do(
 
 
 def test_a_fault_of_the_program_is_no_finding(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 1 would say that something was found; a stream that cannot print a name stands for any fault."""
+    """Exit code 1 would mean findings; a stream that cannot print a name is the example of a fault."""
     with redirect_stdout(io.TextIOWrapper(io.BytesIO(), "ascii")):
         code = main(["show", str(shop), "accounts", "--limit", "2"])
     assert code == 2

@@ -95,7 +95,7 @@ def test_kryo_and_flink_2(corpus: Path) -> None:
     assert set(first) == {"kryo", "misread-by-flink-2"}
     assert "KRYO<java.util.ArrayList>" in first["misread-by-flink-2"].evidence
     assert "pyspark-savepoint migrate" in first["misread-by-flink-2"].remedy
-    # Kryo 5 reads the same bytes; and a class of the job's, of which nothing is known.
+    # Kryo 5 reads the same bytes; and an unknown class of the job.
     assert set(found(next((cases / "kryo-atomic-long" / "1.20.5-hashmap").rglob("_metadata")).parent)) == {"kryo"}
     hint = next((cases / "broadcast-hint-list" / "1.20.5-hashmap").rglob("_metadata")).parent
     assert set(found(hint)) == {"kryo", "unclear-for-flink-2"}

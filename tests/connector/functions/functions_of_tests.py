@@ -145,7 +145,7 @@ class CurrencyBootstrapFunction(BroadcastStateBootstrapFunction):
 
 
 class CountAndFire(KeyedProcessFunction):
-    """Counts; when timers fire they tell the count, the time, the domain and the watermark."""
+    """Function that counts; its timers yield the count, the time, the domain and the watermark."""
 
     def open(self, ctx: Any) -> None:
         self.count = ctx.get_state(ValueStateDescriptor("count", "LONG"))

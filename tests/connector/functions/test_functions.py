@@ -95,7 +95,7 @@ def test_flip_43_reads_keyed_state_with_timers(spark: SparkSession, records: Dat
     found = savepoint.read_keyed_state("uid", ReaderFunction(), "key int, value int, timers array<bigint>")
     expected = [(key, 31 + key, [key, key + 10, key + 20, key + 30]) for key in range(10)]
     assert [(key, value, sorted(timers)) for key, value, timers in rows(found)] == expected
-    # The same by the tables, which know nothing of functions.
+    # The same from the tables, which are read without functions.
     assert rows(savepoint.keyed_state("uid")) == [(key, value) for key, value, _ in expected]
     timers = [(key, time, "event", "user-timers") for key, _, times in expected for time in times]
     assert rows(savepoint.timers("uid")) == sorted(timers)
@@ -384,7 +384,7 @@ def test_what_cannot_be_pickled_is_said_before_the_job(spark: SparkSession, reco
 
 
 def test_functions_are_pickled_by_cloudpickle_itself() -> None:
-    """Spark's copy of cloudpickle sees bytes: it does not know of modules that users register with cloudpickle."""
+    """Spark's copy of cloudpickle gets bytes: modules that users register with cloudpickle are unknown to it."""
     task = RecordTask(cast("BootstrapPlan", AccountBootstrapper()))
     sent = CloudPickleSerializer().dumps(task)
     assert b"functions_of_tests" in sent

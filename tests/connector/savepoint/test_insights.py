@@ -1,4 +1,4 @@
-"""What a snapshot tells of itself through Spark: sizes, ages, differences, history, a database, and how it looks."""
+"""Information about a snapshot through Spark: sizes, ages, differences, history, a database, and its display."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the README's section about changes says of evolving jobs: new types, operators that are split and merged."""
+"""The README's section about changes, for evolving jobs: new types, operators that are split and merged."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def registered(written: Savepoint, operator: str) -> dict[str, tuple[str, str, s
 
 
 def test_types_change_the_value_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
-    """Kind, time to live and namespace stay unless the user says otherwise."""
+    """Kind, time to live and namespace stay unless options change them."""
     rows = spark.sql("SELECT id AS key, id AS a, id AS b, array(id) AS l, map(id, id) AS m FROM range(4)")
     windows = spark.sql("SELECT id AS key, CAST(NULL AS VOID) AS window, id AS w FROM range(4)")
     new = Savepoint.create(spark).with_operator(
@@ -164,7 +164,7 @@ def test_types_change_the_value_and_nothing_else(spark: SparkSession, tmp_path: 
     assert registered(first, "win") == {"w": ("REDUCING", "STRING", "GLOBAL_WINDOW")}
     assert first.keyed_state("op").where("key = 1").first()[1:] == ("1", "1", ["x"], {1: "y"})
 
-    # What the user says counts; and what was put in before in the same plan is changed like what is in files.
+    # The user's options take precedence; state added earlier in the same plan is changed like state in files.
     again = base.rename_state("op", "a", "total").with_state(
         "op", "total", texts.selectExpr("key", "a AS total"), types={"total": "STRING"}, states={"total": "value"}
     )

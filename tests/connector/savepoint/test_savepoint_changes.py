@@ -183,7 +183,7 @@ def test_swap_uid(base: Savepoint, tmp_path: Path) -> None:
     """Flink: ``SavepointWriterUidModificationITCase#testSwapUid``: all changes apply together."""
     a, b = "accounts", "orders-per-minute"
     half = base.change_operator_identifier(a, b)
-    # A name is that of before: the other operator's, until it gets another.
+    # b still means the operator that has this uid in the base, until that gets another uid.
     swapped = half.rename_state(b, "window-contents", "contents").change_operator_identifier(b, a)
     written = swapped.write(str(tmp_path / "swapped"))
     assert same(written.keyed_state(b), base.keyed_state(a))

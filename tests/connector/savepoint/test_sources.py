@@ -93,7 +93,7 @@ def test_splits_come_and_go_and_a_coordinator_is_replaced(spark: SparkSession, c
             over.with_coordinator_state("source", None).plan.operator("source").base.operator.coordinator_state is None
         )  # type: ignore[union-attr]
 
-    # A state that was replaced as a table is not changed beside it.
+    # A state that was replaced as a table cannot also be changed as splits.
     state = savepoint.list_state("source", "SourceReaderState")
     replaced = savepoint.with_state("source", "SourceReaderState", state)
     with pytest.raises(OptionError, match="cannot be changed in the same write"):

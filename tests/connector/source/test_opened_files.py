@@ -40,7 +40,7 @@ def test_a_table_opens_each_file_once(tmp_path: Path, corpus: Path) -> None:
     assert opened.pop("_metadata") == 1
     assert state_files(opened) == [1] * 8
     assert size < 8_000
-    # The process that plans partitions has what the other one opened, and asks only whether it still is the same.
+    # The process that plans partitions gets the opened operator, and only checks that the file is unchanged.
     assert found["show"][0] == {}
     assert found["show"][1] < 1_000
 

@@ -210,7 +210,7 @@ def test_spark_finds_what_is_installed(session: Session, shop_states: dict[str, 
         "totals": sum(value for _, _, value in shop_states["total"]),
         "imported": False,
     }
-    # Once for one load, however often it is queried; Connect may analyse each query anew (PySpark 4.0 does).
+    # Once for one load, however often it is queried; Connect may analyse each query again (PySpark 4.0 does).
     assert 1 <= session.messages.count("WARNING savepoint: ") <= (2 if session.connect else 1)
 
 

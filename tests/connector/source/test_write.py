@@ -145,7 +145,7 @@ def expected_key_group(key: Any, max_parallelism: int) -> int:
 
 
 class _Hashes(dict[int, int]):
-    """Hashes of negative keys: of longs, unless a test says otherwise."""
+    """Hashes of negative keys: of longs by default."""
 
     narrow = False
 

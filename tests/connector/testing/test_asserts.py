@@ -1,4 +1,4 @@
-"""Asserts about savepoints: they pass where they hold, and say what differs where they do not."""
+"""Assertions about savepoints: they pass if they hold, else fail with the differences."""
 
 from __future__ import annotations
 

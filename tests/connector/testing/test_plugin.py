@@ -1,4 +1,4 @@
-"""The plug-in in a session of pytest of its own: it gives the savepoint, and costs nothing where nobody asks."""
+"""The plug-in in a separate session of pytest: it provides the savepoint, and imports nothing if no test uses it."""
 
 from __future__ import annotations
 

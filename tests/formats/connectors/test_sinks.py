@@ -188,7 +188,7 @@ def test_the_exactly_once_producer_before_the_kafka_sink() -> None:
     ]  # fmt: skip
     assert rows(KAFKA_PRODUCER_HINT, i64(5) + i32(2), None) == [{"next_free_id": 5, "last_parallelism": 2}]
     assert recognise_elements(COMMITTABLES, "state", [data]).kind is KAFKA_PRODUCER
-    # Before a sink could be without an open transaction, there was no flag that says whether it is.
+    # Versions in which a sink always has an open transaction have no flag for it.
     for older in (data[1:], txn + i32(1) + txn + b"\0", none + i32(0) + b"\0"):
         assert recognise_elements(COMMITTABLES, "state", [older]).kind is KAFKA_PRODUCER
         assert rows(KAFKA_PRODUCER, older, None)[0]["role"] == "OPEN"
@@ -228,7 +228,7 @@ def test_jdbc_keeps_the_garbage_behind_its_buffers() -> None:
     writer = i32(1) + bytes([len(transaction)]) + transaction + i32(0) + b"garbage"
     (found,) = rows(JDBC_WRITERS, writer)
     assert (found["role"], found["transaction_subtask"], found["checkpoint_id"]) == ("HANGING", 1, 8)
-    # Its bytes alone do not tell: only option connector does.
+    # Its bytes alone do not identify the connector: option connector is needed.
     assert recognise_elements(COMMITTABLES, WRITER_STATE, [write_element(Payload(2, writer))]).kind is None
     named = recognise_elements(COMMITTABLES, WRITER_STATE, [write_element(Payload(2, writer))], "jdbc")
     assert named.kind is JDBC_WRITERS

@@ -1,4 +1,4 @@
-"""Checksums of files: the same however a file is written, and whatever is read of it is held against them."""
+"""Checksums of files: equal however a file is written, and compared with every part that is read."""
 
 from __future__ import annotations
 

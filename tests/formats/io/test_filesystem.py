@@ -179,7 +179,7 @@ def test_a_folder_of_an_anchor_may_not_be_a_link(tmp_path: Path) -> None:
 
 
 def test_pyarrow_file_systems_read_list_and_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real pyarrow file system over local files stands behind the description, so that no network is needed."""
+    """The description is of a real pyarrow file system over local files, so no network is needed."""
     (tmp_path / "dir").mkdir()
     (tmp_path / "dir" / "x").write_bytes(bytes(range(50)))
     monkeypatch.setattr(filesystem, "connect", lambda *_: (arrow_fs.LocalFileSystem(), str(tmp_path)))

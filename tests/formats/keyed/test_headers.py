@@ -35,7 +35,7 @@ def basic(stem: str) -> TypeSerializer:
 
 
 def of_user(payload: bytes, version: int = 1) -> TypeSerializer:
-    """A serializer that nobody knows, whose snapshot has a payload without length."""
+    """Return an unknown serializer, whose snapshot has a payload without length."""
     return OpaqueSerializer("com.example.OwnSerializer$Snapshot", version, payload)
 
 

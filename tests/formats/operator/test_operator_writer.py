@@ -1,4 +1,4 @@
-"""Operator state, written: elements where the handle says, plain and compressed, and read back."""
+"""Written operator state: elements at the offsets of the handle, plain and compressed, and read back."""
 
 from __future__ import annotations
 

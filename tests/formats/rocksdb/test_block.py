@@ -22,7 +22,7 @@ COMPRESSORS = [
 
 
 def blocks(kind: int, packed: bytes, size: int, count: int) -> tuple[InlineByteSource, np.ndarray, np.ndarray]:
-    """Some equal blocks of a file whose content has some size, or claims to."""
+    """Return equal blocks of a file whose content has the given size, or only declares it."""
     block = varint(size) + packed
     data = (block + bytes([kind, 0, 0, 0, 0])) * count
     offset = np.arange(count, dtype=np.int64) * (len(block) + 5)

@@ -30,7 +30,7 @@ def values_of(name: str) -> tuple[TypeSerializer, list[bytes]]:
 
 
 def check_zoo(name: str, flink_type: str, expected: list[Any], **options: Any) -> TypeSerializer:
-    """Everything that Flink says about a serializer and its values is what we say; bytes are written as Flink's."""
+    """Check that a serializer and its values are read as Flink reads them, and written to Flink's bytes."""
     animal = _zoo()[name]
     serializer, values = values_of(name)
     view = DataOutputView()

@@ -18,7 +18,7 @@ def versioned(name: bytes, payload: bytes = b"") -> bytes:
 
 
 def composite(outer: bytes, *nested: bytes) -> bytes:
-    """A snapshot of a class that nobody knows, in the shape of Flink's composites."""
+    """Return a snapshot of an unknown class, with the layout of Flink's composite serializers."""
     head = COMPOSITE_MAGIC.to_bytes(4, "big") + (1).to_bytes(4, "big") + outer
     return versioned(b"com.example.MySnapshot", head + NESTED + len(nested).to_bytes(4, "big") + b"".join(nested))
 

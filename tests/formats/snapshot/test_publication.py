@@ -1,4 +1,4 @@
-"""Files appear whole or not at all; of two writers one wins; full disks are said to be full."""
+"""Files appear whole or not at all; of two writers one wins; a full disk is reported as such."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ OF_FLINK = "0e0a4e0c-33a7-4f3a-8d3e-0d6f8f1f2a3b"
 
 
 def test_files_that_nothing_names_any_more_are_deleted_if_they_are_state(tmp_path: Path) -> None:
-    """A savepoint from elsewhere may name whatever lies beside it: that stays, and is named."""
+    """A savepoint from elsewhere may refer to any file beside it: such files stay, and are listed."""
     outside = tmp_path / "outside"
     outside.write_bytes(b"")
     folder = tmp_path / "sp"
@@ -395,7 +395,7 @@ def test_deletions_that_fail_are_a_warning(tmp_path: Path, monkeypatch: pytest.M
 def test_a_publication_that_fails_late_is_found_by_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    """The link is made, or is not, and an error says nothing of it."""
+    """The link may exist or not: the error does not show which."""
     link = os.link
 
     def failing(source: str, target: str) -> None:

@@ -174,7 +174,7 @@ def test_an_ambiguous_name_is_refused_with_the_operators_that_have_it(corpus: Pa
 
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
-    """A job's folder of checkpoints with one checkpoint, and a file beside it that is nobody's business."""
+    """Return a job's folder of checkpoints with one checkpoint, and an unrelated file beside it."""
     job = tmp_path / "checkpoints" / "65a294ca136017d8ec4399f050e1b402"
     for folder in ("chk-2", "shared", "taskowned"):
         (job / folder).mkdir(parents=True)

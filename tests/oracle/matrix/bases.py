@@ -11,7 +11,7 @@ from tests.oracle.evolution import Job, evolve
 from tests.oracle.flink import BACKENDS, CHANGELOG, PATIENCE
 from tests.oracle.matrix.changes import KEYS, Operators, job_of
 
-#: What all jobs of a cluster share: where changes are logged is nothing that a job can say.
+#: Settings that all jobs of a cluster share: a job cannot set where changes are logged.
 CLUSTER = {**PATIENCE, **{name: value for name, value in CHANGELOG.items() if not name.endswith(".enabled")}}
 HASHMAP, ROCKSDB = "hashmap", "rocksdb"
 
@@ -32,7 +32,7 @@ class Base:
         return ROCKSDB if self.own == HASHMAP else HASHMAP
 
     def settings(self, backend: str) -> dict[str, Any]:
-        """The configuration of a job that restores it, or what was made of it, on a backend."""
+        """Return the configuration of a job that restores it, or a changed copy of it, on a backend."""
         conf: Mapping[str, str] = BACKENDS[self.backend if backend == self.own else backend]
         return {"stateBackend": backend, "conf": dict(conf)}
 

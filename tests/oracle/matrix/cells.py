@@ -24,7 +24,7 @@ from tests.oracle.matrix.changes import CHANGES, Change, Operators, change_of, j
 from tests.oracle.matrix.rows import Rows
 
 Found = dict[str, dict[str, list[Any]]]
-#: What concerns a savepoint as a whole, and has one of its own.
+#: Changes of a savepoint as a whole, each made in a separate savepoint.
 WIDE, FOR_RELEASE, REFERENCED, PORTABLE = (
     "with_max_parallelism",
     "write(flink_version=...), base of the newest release",
@@ -38,7 +38,7 @@ UNTOUCHED = [CHANGES["nothing"], CHANGES["nothing, operator state"]]
 
 
 def unchanged(sp: Savepoint) -> Savepoint:
-    """Nothing is told to the savepoint before it is written."""
+    """Return the savepoint without changes."""
     return sp
 
 
@@ -47,7 +47,7 @@ def widened(sp: Savepoint) -> Savepoint:
     return sp.with_max_parallelism(MAX_PARALLELISM)
 
 
-#: The plan, what ``write`` is told, and the settings of the job.
+#: The plan, the arguments of ``write``, and the settings of the job.
 WAYS: dict[str, tuple[Callable[[Savepoint], Savepoint], dict[str, Any], dict[str, Any]]] = {
     WIDE: (widened, {"portable": True}, {"maxParallelism": MAX_PARALLELISM}),
     REFERENCED: (unchanged, {"files": "reference"}, {}),
@@ -80,7 +80,7 @@ class Written:
     path: Path
     operators: Operators
     backends: tuple[str, ...]
-    #: The cells that it shows beside those of the changes, by backend.
+    #: The cells that it shows in addition to those of the changes, by backend.
     shows: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -89,7 +89,7 @@ class Written:
         return [Cell(self.release, self.base.name, backend, name) for name in (*self.changes, *self.shows)]
 
     def job(self, backend: str, number: int) -> Job:
-        """The job that restores it and says what it finds."""
+        """Return the job that restores it and prints what it finds."""
         told = {"name": f"restore {number}", "held": "read", "restore": str(self.path), **self.settings}
         return job_of(self.operators, **told, **self.base.settings(backend))
 
@@ -148,7 +148,7 @@ class Bench:
         return {uid: each for change in chosen.values() for uid, each in change.base().items()}
 
     def run(self, bases: list[Base], releases: list[str]) -> Iterator[Results]:
-        """Write the bases, change them, have each release restore what was made of them; its results by cell."""
+        """Write the bases, change them, and restore the results with each release; return the results by cell."""
         shutil.rmtree(self.folder, ignore_errors=True)
         paths = generate(self.writer, self.folder, bases, self.operators)
         self.found = read(self.writer, self.folder, bases, paths, self.operators)
@@ -218,7 +218,7 @@ class Bench:
 
     def changed(self, base: Base, path: Path, changes: list[Change], backends: tuple[str, ...]) -> Iterator[Written]:
         """The changes in one savepoint; in one each where that is not written."""
-        # One is there besides, that the job has an operator where the change removes its own.
+        # One more, so that the job has an operator when the change removes its own.
         operators, rows = self.before(base, [UNTOUCHED[0], *changes], self.found), self.rows(path)
 
         def plan() -> Savepoint:
@@ -320,7 +320,7 @@ class Bench:
         return None
 
     def one_by_one(self, failed: Written, paths: dict[str, Path]) -> Iterator[Written]:
-        """Each change of a savepoint that was not restored in one of its own."""
+        """Try each change of a savepoint that was not restored in a separate savepoint."""
         for name in failed.changes:
             yield from self.changed(failed.base, paths[failed.base.name], [CHANGES[name]], failed.backends)
 

@@ -1,4 +1,4 @@
-"""The changes of the matrix: what the fluent API is told to do with an operator, and what Flink must find after it.
+"""The changes of the matrix: calls of the fluent API for an operator, and what Flink must find after them.
 
 All operators of a base hold the same state. Each change has an operator of its own, named after it, so that one
 savepoint holds many changes and one restore shows them all.
@@ -38,7 +38,7 @@ TIMERS = {"user-timers": "VOID", "window-timers": "TIME_WINDOW"}
 
 @dataclass
 class Operator:
-    """States as the harness is told them, and what is in them by state; timers by service and domain."""
+    """States as they are described to the harness, and their content by state; timers by service and domain."""
 
     key: str | None
     states: dict[str, Any]

@@ -33,7 +33,7 @@ def short(releases: Iterable[str], known: list[str]) -> str:
 
 
 def reason(error: str) -> str:
-    """The line of an error that says most: that of this package, or of Flink's last cause."""
+    """Return the most useful line of an error: that of this package, or of Flink's last cause."""
     lines = [line.strip() for line in error.splitlines() if line.strip()]
     own = [line for line in lines if line.startswith("pyspark_savepoint.")]
     return (own or [lines[0] if "Traceback" not in lines[0] else lines[-1]])[-1][:300]

@@ -1,4 +1,4 @@
-"""Records in flight of unaligned checkpoints: counted and told, and never taken for state."""
+"""Records in flight of unaligned checkpoints: counted and reported, and never read as state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listings say why an operator has no uid, and what gives it one."""
+"""Listings show why an operator has no uid, and how to give it one."""
 
 from __future__ import annotations
 

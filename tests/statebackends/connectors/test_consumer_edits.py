@@ -1,4 +1,4 @@
-"""FlinkKafkaConsumer goes on elsewhere: its union state alone says where."""
+"""FlinkKafkaConsumer continues at other positions: only its union state determines them."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_a_field_that_moves_to_a_superclass_is_another_field() -> None:
     inherited = declared_by(own, "a.Base")
     assert resolve(own, inherited).verdict is Compatibility.AFTER_MIGRATION
     assert resolve(inherited, inherited) == AS_IS
-    # A type in notation does not say who declares a field.
+    # The notation of a type does not show which class declares a field.
     assert resolve(inherited, own) == AS_IS
 
 

@@ -1,4 +1,4 @@
-"""Ids of operators: what Flink's documents say, and what holds for any graph. `tests/oracle` asks Flink itself."""
+"""Ids of operators: those of Flink's documentation, and what holds for any graph. `tests/oracle` asks real Flink."""
 
 from __future__ import annotations
 

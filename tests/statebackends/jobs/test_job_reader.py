@@ -1,4 +1,4 @@
-"""Descriptions of jobs: everything that a job can be given as, and what is said of those that are wrong."""
+"""Descriptions of jobs: all forms in which a job can be given, and errors about wrong ones."""
 
 from __future__ import annotations
 

@@ -125,5 +125,5 @@ def test_what_flink_refuses_is_refused() -> None:
         graph.connect(StreamEdge(1, 9, Partitioner.FORWARD))
     with pytest.raises(OptionError, match="two nodes 1"):
         graph.add(graph.nodes[1])
-    # Whatever was refused, the graph is as it was.
+    # Refused calls leave the graph unchanged.
     assert list(graph.nodes) == [1]

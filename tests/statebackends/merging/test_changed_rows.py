@@ -124,7 +124,7 @@ def test_one_entry_of_a_map_suffices(changed: int) -> None:
     both = entries(SHOP, states, uid="accounts")
     maps = both.filter(pc.equal(both["state"], states.index("spent_by_currency")))
     name = maps.schema.get_field_index("key")
-    # Another currency, which comes behind the one that is there.
+    # Another currency, sorted after the existing one.
     other = [key[:-1] + bytes([key[-1] + 1]) for key in maps["key"].to_pylist()]
     entry = [maps, maps.set_column(name, "key", pa.array(other, both.schema.field("key").type))]
     before = pa.concat_tables([both, entry[1]])

@@ -1,4 +1,4 @@
-"""What the check foretells against what real Flink 2.2.1 made of 194 savepoints that 1.20.5 wrote."""
+"""Predictions of the check, compared with how real Flink 2.2.1 restored 194 savepoints that 1.20.5 wrote."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def foretold(check: MigrationCheck) -> Outcome:
 
 
 def test_the_check_foretells_what_flink_does() -> None:
-    """No state is said to restore that Flink fails on, or restores with other values."""
+    """The check never predicts a restore for state on which Flink fails, or that it restores with other values."""
     found = Counter(
         (foretold(checked(case)), REAL[real["asIs"]["2.2.1 hashmap"]["outcome"]]) for case, real in CASES.items()
     )
@@ -81,7 +81,7 @@ def test_without_class_files_the_check_says_what_it_needs() -> None:
 
 
 def test_a_serializer_that_only_the_new_job_registers_is_an_obstacle() -> None:
-    """2.3 wrote the objects by their fields; the job that restores them has a Kryo serializer of its own for them."""
+    """2.3 wrote the objects by their fields; the job that restores them has its own Kryo serializer for them."""
     case = MIGRATION / "cases" / "kryo-default-serializer-dropped"
     told = Snapshot.open(str(case / "1.20.5-hashmap"))
     check = migration_of(
@@ -101,7 +101,7 @@ def test_a_class_that_was_moved_is_rewritten(tmp_path: Path) -> None:
 
 
 def test_kryo_in_raw_types_of_sql_is_no_silent_as_is() -> None:
-    """Rows hold it as bytes, which nothing rewrites: so it is named, in a row and beside one."""
+    """Rows contain it as bytes, which nothing rewrites: so it is listed, inside a row and as the value itself."""
     raw = RawValueDataSerializer(RAW_VALUE, 2, 0, (KryoSerializer.of("java.util.ArrayList"),))
     row = parse_type("ROWDATA<n INT, m INT>")
     targets = Knowledge(ExtractionRelease.parse("2.3")).targets

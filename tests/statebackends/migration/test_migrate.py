@@ -23,14 +23,14 @@ MIGRATION = CORPUS / "migration"
 CLASSES = MIGRATION / "classes"
 SOURCE_STATE = "SourceReaderState"
 UID_HASH = "0dccc6d845eac8e1b962e0ff56612b4e"
-#: What class files tell.
+#: Arguments that class files supply.
 FROM_CLASSES = (
     "pojo-all", "pojo-list-pojo", "pojo-map-null-key", "pojo-list-list", "pojo-uuid", "pojo-list-array", "record-list",
     "liststate-pojo-list", "liststate-uuid", "mapstate-uuid-key", "oplist-pojo-list", "union-uuid", "key-kryo-uuid",
     "kryo-u-generics", "kryo-u-cycle", "kryo-tree-map", "kryo-zoned-date-time", "pojo-set-long",
 )  # fmt: skip
 OF_ROCKSDB = ("pojo-all", "liststate-pojo-list", "mapstate-uuid-key", "oplist-pojo-list", "key-kryo-uuid")
-#: What only a savepoint of the new job, or words, tell.
+#: Arguments that only a savepoint of the new job, or type notation, supplies.
 TOLD = (
     "hint-list-string",
     "hint-tuple-list",

@@ -57,7 +57,7 @@ def test_values_that_are_silently_wrong_are_misread() -> None:
 
 
 def test_values_that_restore_are_no_question() -> None:
-    """What Kryo wrote is not unknown any more where the values say that they restore."""
+    """Kryo's state is not reported as unknown if its values show that it restores."""
     old = Snapshot.open(str(MIGRATION / "cases" / "kryo-big-integer" / "1.20.5-hashmap"))
     new = Snapshot.open(str(MIGRATION / "cases" / "kryo-big-integer" / "2.3.0-hashmap"))
     verdicts = {row["verdict"] for row in check_snapshot(old, new, flink_version="2.3").to_arrow().to_pylist()}

@@ -1,4 +1,4 @@
-"""A scan reads all values: what comes late hinders a migration before it writes, and all that hinders is listed."""
+"""A scan reads all values: an obstacle in the last value also stops a migration before it writes; all are listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every option with every table: it shows an effect, or is refused with a message that says where it applies."""
+"""Every option with every table: it has an effect, or is refused with a message that names where it applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of keyed tables: whatever the order of the entries, the format and the memory, they are a dictionary's."""
+"""Rows of keyed tables equal those of a dictionary, whatever the order of entries, the format and the memory."""
 
 from __future__ import annotations
 

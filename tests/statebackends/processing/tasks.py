@@ -1,4 +1,4 @@
-"""Bootstrap tasks without Spark: records in, what their entries say out."""
+"""Bootstrap tasks without Spark: records in, decoded entries out."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ def test_values_are_let_go_as_soon_as_they_are_a_batch(backend: str, monkeypatch
 
 
 class Opened(KeyedStateBootstrapFunction):
-    """Registers what it is told to, when it is told to."""
+    """Function that registers the given states in open(), or if ``late`` for each element."""
 
     def __init__(self, register: Any, late: bool = False) -> None:
         self.register, self.late = register, late
@@ -318,7 +318,7 @@ def test_a_timer_is_a_long() -> None:
 
 
 class Firing(KeyedProcessFunction):
-    """Tells when which timer fires; a timer deletes the next one, and none is registered any more."""
+    """Function that yields the timers that fire; a timer deletes the next one, and no new timer of it fires."""
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         ctx.timer_service().register_event_time_timer(value.amount)

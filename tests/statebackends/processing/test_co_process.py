@@ -31,7 +31,7 @@ TWO = [(1, 17, 17, 12), (2, 18, 18, 13), (2, 17, 27, 14), (1, 18, 28, 11)]
 
 
 def said(function: Any, records: Any, inputs: Any) -> dict[int, list[str]]:
-    """What a function says, by key, in order."""
+    """Return the rows of a function, by key, in order."""
     found: dict[int, list[str]] = {}
     for (text,) in processed(function, records, inputs, SAID):
         key, _, rest = text.partition(" ")
@@ -56,7 +56,7 @@ def test_timestamp_and_watermark_querying(timed: tuple[int, ...], times: tuple[A
 
 
 class TimersWithState(KeyedCoProcessFunction):
-    """The second input deletes the later timer; the state is there when the earlier one fires, and gone after it."""
+    """The second input deletes the later timer; the state exists when the earlier one fires, and is removed by it."""
 
     def __init__(self, domain: str) -> None:
         self.domain = domain

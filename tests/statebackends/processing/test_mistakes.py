@@ -1,4 +1,4 @@
-"""What users get wrong is said to them: which function, which key, and what failed first."""
+"""Errors in user code name the function, the key, and the first failure."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from tests.statebackends.processing.tasks import SORTED, batches_of, plan_of, ru
 
 
 class Broken(KeyedStateBootstrapFunction):
-    """Fails where it is told to, and cannot close what it has not opened."""
+    """Function that fails at the given point; its close() fails too, unless this is ``nowhere``."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -297,7 +297,7 @@ def key_place(plan: ProcessPlan, key: str) -> Any:
 
 
 class Again(KeyedStateBootstrapFunction):
-    """Asks for its state with every element, as triggers of Flink do."""
+    """Function that gets its state again for every element, as triggers of Flink do."""
 
     def open(self, ctx: Any) -> None:
         self.states = ctx

@@ -1,4 +1,4 @@
-"""Reader functions over snapshots that Flink wrote: what they see is what the tables say."""
+"""Reader functions over snapshots that Flink wrote: they get the values of the tables."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ SCHEMA = pa.schema(
 
 @pytest.fixture(scope="module")
 def accounts() -> list[dict[str, Any]]:
-    """What the tables say of every account."""
+    """Return the values of every account in the tables."""
     timers: dict[tuple[int, str], list[int]] = {}
     for row in table(SHOP, uid="accounts", table="timers"):
         timers.setdefault((row["key"], row["domain"]), []).append(row["timestamp"])
@@ -153,7 +153,7 @@ def test_only_keys_with_one_of_the_states_are_read(accounts: list[Any]) -> None:
 
 
 class Does(KeyedStateReaderFunction):
-    """Opens and reads as it is told."""
+    """Function that calls ``register`` in open() and ``read`` for each key."""
 
     def __init__(self, register: Any, read: Any = None) -> None:
         self.register, self.read = register, read
@@ -222,7 +222,7 @@ def test_rows_are_of_the_declared_schema() -> None:
 
 
 class Windows(WindowReaderFunction):
-    """Everything that a window has; ``extra`` tells more of it."""
+    """Function that yields everything that a window has, and the value of ``extra``."""
 
     def __init__(self, extra: Any = lambda ctx: None) -> None:
         self.extra = extra

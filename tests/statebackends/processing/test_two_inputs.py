@@ -112,7 +112,7 @@ def test_simple_variable_length_key_sorting(reuse: ObjectReuseMode) -> None:
 
 
 class Tens(KeyedCoProcessFunction):
-    """Counts in buckets of ten, said when their timers fire."""
+    """Function that counts in buckets of ten, and yields the counts when their timers fire."""
 
     def open(self, ctx: Any) -> None:
         self.counts = ctx.get_map_state(MapStateDescriptor("counts", "LONG", "LONG"))

@@ -168,7 +168,7 @@ def test_structs_are_taken_from_whatever_has_the_fields() -> None:
         {"id": 6, "tags": None},
         None,
     ]
-    # Of a tuple by position, whatever its fields were called where it came from.
+    # Fields of a tuple go by position, whatever their names in the source.
     assert from_python(
         [
             make_row(("a", "b"), (1, [])),

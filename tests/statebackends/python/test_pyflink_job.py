@@ -33,7 +33,7 @@ SESSIONS, AGGREGATED, REDUCED = (
     "b00c6b12fa6d7e23a5fc7cadfeeca741",
     "31f7a23b711d51ac0e19e779ae0e188c",
 )
-#: What the job's descriptors say.
+#: The types of the job's descriptors.
 TYPES = (
     "v_long LONG; red REDUCING LONG; agg AGGREGATING TUPLE<LONG, LONG>; v_ttl LONG;"
     "v_tuple TUPLE<INT, STRING, BOOLEAN>;"

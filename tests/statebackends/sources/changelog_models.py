@@ -33,7 +33,7 @@ from tests.statebackends.keyed_models import (
 )
 
 CLEAR, SET, SET_INTERNAL, ADD, MERGE, ADD_ELEMENT, UPDATE, REMOVE, METADATA = range(9)
-#: A Java object stream with nothing but null, where a TTL would be.
+#: A Java object stream that contains only null, in place of a TTL.
 JAVA_NULL = bytes.fromhex("aced000570")
 #: Few keys, so that changes meet.
 keys = st.integers(-3, 3)

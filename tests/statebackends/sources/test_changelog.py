@@ -109,7 +109,7 @@ def test_a_state_that_changed_its_type_is_refused_and_the_others_read() -> None:
 
 
 def test_timers_are_added_and_removed() -> None:
-    timer = basic("Long")  # what a timer is made of does not matter here
+    timer = basic("Long")  # the content of a timer does not matter here
     queue = StateMetaInfoSnapshot(
         "_timer_state/event_a", BackendStateType.PRIORITY_QUEUE, {}, {"VALUE_SERIALIZER": timer}
     )
@@ -129,7 +129,7 @@ def test_timers_are_added_and_removed() -> None:
 
 
 def bare(rows: list[tuple[bytes, int]]) -> ChangelogSource:
-    """A source of changes of a value state, (key, its hash) each, without a part that told the type of keys."""
+    """A source of changes of a value state, (key, its hash) each, without a part that records the type of keys."""
     log = [(-1, registration(STATES[1], 0))]
     for data, code in rows:
         log.append((key_group_for_hash(code, 128), bytes([SET, 0, 0]) + data + b"\0" + one(STRING, "v")))

@@ -102,7 +102,7 @@ def test_of_the_shop_everything_is_walked_and_sound(parts: int) -> None:
 def test_nothing_is_found_in_what_flink_wrote(corpus: Path, case: str) -> None:
     found = verify(next((corpus / "lab" / case).rglob("_metadata")).parent)
     assert [row for row in found if row["status"] == "error"] == []
-    # Without the user's code, a file of the hashmap hides what stands behind opaque values: that is said.
+    # Without the user's code, state after opaque values in a hashmap file cannot be read: this is reported.
     assert all("not checked at all" in row["note"] for row in bad(found))
     assert bool(bad(found)) == (case == "1.20.5-hashmap-native")
     assert sum(row["entries"] or 0 for row in found) > 1000

@@ -50,7 +50,7 @@ def flipped(written: Written, bit: int) -> Counter[str] | None:
 
 
 def content(source: KeyedSource) -> tuple[set[int], set[int]]:
-    """The bytes of keys, user keys and values, and those of namespaces: all others say where these are."""
+    """The bytes of keys, user keys and values, and those of namespaces; all other bytes locate these."""
     inside: tuple[set[int], set[int]] = (set(), set())
     with source.open(RAW) as stream:
         for block in stream.blocks(set(source.key_group_range), set(range(len(stream.header.states))), False, 1):

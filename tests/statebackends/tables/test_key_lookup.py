@@ -1,4 +1,4 @@
-"""Keys given as JSON: their bytes, their key groups, and what is said of keys that cannot be."""
+"""Keys given as JSON: their bytes, their key groups, and errors about impossible keys."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_only_the_blocks_of_a_key_are_read(snapshot: Path) -> None:
 
 
 CASES = ("2.2.1-forst-native", "2.2.1-rocksdb-native", "2.2.1-rocksdb-incr-checkpoint")
-#: Operators of all kinds of keys: fixed, variable, composite, a POJO whose hash nobody knows; maps, lists and windows.
+#: Operators of all kinds of keys: fixed, variable, composite, a POJO whose hash is unknown; maps, lists and windows.
 TABLES: tuple[dict[str, Any], ...] = (
     {"uid": "kv-long"},
     {"uid": "kv-long", "state": "map-sl", "flatten": True},

@@ -2,7 +2,7 @@
 
 Every field has the name of its values.
 
-Columns of the generated rows have ranges of their own, so that a value says which column it is of.
+Columns of the generated rows have ranges of their own, so that a value shows its column.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def named_values(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def checked(name: str, value: Any) -> bool:
-    """Whether a field's name says what its values are; they must be."""
+    """Return whether a field's name determines its values, after a check of them."""
     column = OF_VALUES.fullmatch(name)
     name = column[1] if column else name
     if name == "m":  # MAX(b) by another name

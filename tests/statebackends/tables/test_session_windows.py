@@ -1,4 +1,4 @@
-"""Sessions: windows that merge are shown as what they were merged to, whatever the backend stores."""
+"""Sessions: windows that merge are shown as the merged window, whatever the backend stores."""
 
 from __future__ import annotations
 

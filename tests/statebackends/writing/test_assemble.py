@@ -1,4 +1,4 @@
-"""Any layout of the rows gives the same state; what is there stays; nothing is left of a write that fails."""
+"""Any layout of the rows gives the same state; existing state stays; a failed write leaves no files."""
 
 from __future__ import annotations
 
@@ -535,7 +535,7 @@ def test_timers_replaced_beside_the_state_that_flink_wrote(corpus: Path, tmp_pat
     base, copy = real(corpus, name, tmp_path)
     before = digests(base)
     states = read(base, uid=None, table="states")
-    # In the heap format a value that nobody can delimit hides what stands behind it.
+    # In the heap format, bytes after a value that cannot be delimited are unreadable.
     opaque = {row["operator_uid_hash"] for row in states if "KRYO" in row.get("value_type", "")}
     opaque = opaque if name == "1.20.5-hashmap-native" else set()
     timed = [row for row in states if row.get("table") == "timers" and row["operator_uid_hash"] not in opaque]
@@ -602,7 +602,7 @@ def test_what_stragglers_make_after_an_abort_goes_too(tmp_path: Path) -> None:
     plan = planned(tmp_path / "sp", accounts([1]).schema)
 
     def late() -> None:
-        # It may come when the folder is gone already, and is told so.
+        # It may be called after the folder was deleted, and gets an error.
         with suppress(OutputError):
             write_rows(plan, 0, accounts([1]).to_batches())
 

@@ -1,4 +1,4 @@
-"""Descriptors from schemas and options: the defaults, what options say, and every refusal before a task runs."""
+"""Descriptors from schemas and options: the defaults, the effect of options, and every error before a task runs."""
 
 from __future__ import annotations
 

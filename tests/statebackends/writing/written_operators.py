@@ -25,7 +25,7 @@ RAW = DecodeOptions(timestamps="raw")
 def write(
     path: Path | str, partitions: Sequence[pa.Table], layout: tuple[int, int] | None = None, **request: Any
 ) -> list[TaskOutput]:
-    """Write partitions, and publish: what the tasks said."""
+    """Write partitions and publish; return the messages of the tasks."""
     plan = planned(path, partitions[0].schema, layout, **request)
     outputs = [write_rows(plan, i, partition.to_batches()) for i, partition in enumerate(partitions)]
     commit(plan, outputs)
@@ -60,5 +60,5 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def _text(path: Path | str) -> str:
-    """A path as a request has it; one that says how its store is reached still does."""
+    """Return a path as a request has it, with its storage options if it has any."""
     return path if isinstance(path, str) else str(path)

@@ -171,7 +171,7 @@ def test_counts_beyond_the_bytes(count: str) -> None:
 
 
 def test_counts_of_rows_that_share_an_end_are_checked_together() -> None:
-    """In a heap table the end of a value is not known: every row may claim all the rest."""
+    """In a heap table the end of a value is not recorded: every row may extend to the end of the table."""
     data = np.frombuffer(bytearray(b"\0\0\x20\0" * 4096), np.uint8)
     position = np.arange(0, len(data), 4)
     for serializer in (ListSerializer.of(STRING), linked(STRING)):

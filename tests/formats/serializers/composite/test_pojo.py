@@ -1,4 +1,4 @@
-"""POJOs: real values of Flink, subclasses, nulls, and fields whose serializer is not known."""
+"""POJOs: real values of Flink, subclasses, nulls, and fields with unknown serializers."""
 
 from __future__ import annotations
 

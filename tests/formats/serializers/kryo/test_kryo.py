@@ -1,4 +1,4 @@
-"""Kryo: values that Kryo 2 and Kryo 5 wrote, what users tell Kryo, and hostile bytes."""
+"""Kryo: values that Kryo 2 and Kryo 5 wrote, registrations of users, and hostile bytes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def registration(name: str, kind: int = 0) -> Frame:
 
 
 def kryo(type_class: str, *registrations: Frame, **defaults: tuple[Frame, ...]) -> TypeSerializer:
-    """The serializer as its snapshot says, read from bytes."""
+    """Return the serializer read from the bytes of its snapshot."""
     frames = (registration(type_class), *registrations)
     view = DataOutputView()
     write_enveloped(KryoSerializer(SNAPSHOT, 2, type_class, frames, **defaults), view)

@@ -260,7 +260,7 @@ def test_nulls_that_are_refused() -> None:
     assert caught.value.facts["state"] == "f0.a"
     with pytest.raises(ValueRangeError, match="cannot be null"):
         encode(serializer, pa.nulls(1, kind))
-    # The processing time is stored as null, whatever its type says.
+    # The processing time is stored as null, whatever its type.
     now = rows_of(LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", nullable=False, precision=3, kind="PROCTIME"))
     check_value(now, row(1, 0, nulls=[0]), {"f0": None})
     null_key = bytes.fromhex("10000000 01000000 01000000 0000000000000000 01000000 00000000 0000000000000000")

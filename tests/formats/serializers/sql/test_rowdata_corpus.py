@@ -1,4 +1,4 @@
-"""Every row of real SQL savepoints: keys in the key groups where they stand, values to the last byte."""
+"""Every row of real SQL savepoints: keys in their key groups, values to the last byte."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def test_nulls_and_text_that_is_none() -> None:
 
 
 def test_raw_values_hide_what_is_inside() -> None:
-    """A RAW value of a class that nobody knows is BINARY like any other, and does not make its row opaque."""
+    """A RAW value of an unknown class is BINARY like any other, and does not make its row opaque."""
     raw = sql_zoo.exhibits()["raw"]
     unknown = raw.snapshot.replace(b"IntSerializer$IntSerializer", b"OddSerializer$OddSerializer")
     serializer = read_serializer(unknown)
