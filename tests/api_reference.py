@@ -1,6 +1,6 @@
-"""``python -m tests.api_reference FOLDER``: the API reference, as HTML made from docstrings. A warning is an error.
+"""``python -m tests.api_reference FOLDER``: the API reference, as HTML made from docstrings. Warnings are errors.
 
-What users import is in it: the public names, the errors, and what a serializer of one's own derives from.
+It has what users import: the public names, the errors, and the base class of users' serializers.
 """
 
 from __future__ import annotations

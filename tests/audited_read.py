@@ -1,6 +1,6 @@
 """Separate process, as an audit hook cannot be removed: reads snapshots twice and reports the second read.
 
-What is read is a path, of which all tables are, or a request in JSON. ``bytes`` is what the system says was read.
+An argument is a path, of which all tables are read, or a request in JSON. ``bytes`` are those that the system counts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def read_argument(argument: str) -> int:
 
 
 def main() -> None:
-    """Once to load what is loaded when it is first needed, and once under watch."""
+    """Read once to load what is loaded on first use, and once more under the audit hook."""
     events: Counter[str] = Counter()
     opened: set[str] = set()
     watching = False

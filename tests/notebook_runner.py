@@ -3,8 +3,8 @@
     python -m tests.notebook_runner                     # all of them: `make notebooks`
     python -m tests.notebook_runner 03_find_and_repair  # those named
 
-A notebook runs in a folder ``notebooks`` that has the repository's ``tests`` beside it, as in the repository; so what
-it writes is gone afterwards. Outputs are kept without anything of the machine: no times, no absolute paths.
+A notebook runs in a folder ``notebooks`` that has the repository's ``tests`` beside it, as in the repository; so
+its files are deleted afterwards. Outputs are kept without data of the machine: no times, no absolute paths.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def read(name: str) -> nbformat.NotebookNode:
 
 
 def run(name: str, scratch: Path) -> nbformat.NotebookNode:
-    """The notebook with what its cells give now; CellExecutionError of the first that fails."""
+    """Return the notebook with new outputs; raise CellExecutionError for the first cell that fails."""
     notebook = read(name)
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -77,7 +77,7 @@ def outputs(notebook: nbformat.NotebookNode) -> Iterator[Mapping[str, Any]]:
 
 
 def main(names: list[str]) -> None:
-    """Run notebooks and keep what they give."""
+    """Run notebooks and keep their outputs."""
     for name in names or NAMES:
         with tempfile.TemporaryDirectory() as scratch:
             notebook = run(name, Path(scratch))

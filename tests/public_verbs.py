@@ -95,7 +95,7 @@ class Contents(WindowReaderFunction):
 
 
 def refused(verb: Callable[[str], Savepoint]) -> None:
-    """Call a verb that an operator has no state for."""
+    """Call a method for which an operator has no state."""
     try:
         verb(RATES)
     except StateNotFoundError:
@@ -104,7 +104,7 @@ def refused(verb: Callable[[str], Savepoint]) -> None:
 
 
 class Verbs:
-    """What is called, and what came of it."""
+    """The calls and their results."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark

@@ -1,4 +1,4 @@
-"""Scripts that run in a process of their own, as a user's do."""
+"""Scripts that run in separate processes, like those of users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prints a digest of every table of some snapshots, one a line: two processes can be compared by it."""
+"""Prints a digest of every table of some snapshots, one per line, to compare two processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def requests(path: str) -> Iterator[TableRequest]:
 
 
 def digest(request: TableRequest) -> str:
-    """The rows, in order of their text, for hash tables have an order of their own."""
+    """The rows, in order of their text, because hash tables have no fixed order."""
     rows: list[str] = []
     try:
         for partition in open_table(request).partitions(2):

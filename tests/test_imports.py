@@ -53,7 +53,7 @@ def package_of(module: str) -> str:
 
 
 def cycles(edges: Graph) -> set[frozenset[str]]:
-    """What reaches itself, by the others that it reaches and that reach it."""
+    """Return the modules that reach themselves, with all modules on their cycles."""
     reached: Graph = {}
     for start in edges:
         seen: set[str] = set()
@@ -71,7 +71,7 @@ def test_cycles_are_found() -> None:
 
 
 def test_packages_have_no_cycle() -> None:
-    """Deferred imports count: they are arrows for a reader too."""
+    """Deferred imports count, because readers follow them too."""
     homes = {module: package_of(module) for module in modules()}
     edges: Graph = {home: set() for home in homes.values()}
     for module, imported in graph(deferred=True).items():

@@ -1,4 +1,4 @@
-"""The notebooks run, and show what they show now: no errors, no noise, nothing of the machine they ran on."""
+"""The notebooks run with the outputs that are stored: no errors, no noise, no data of the machine."""
 
 from __future__ import annotations
 

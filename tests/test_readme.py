@@ -1,4 +1,4 @@
-"""What the READMEs promise is what the code does: tables are compared, examples run, links lead somewhere."""
+"""READMEs agree with the code: tables are compared, examples run, links exist."""
 
 from __future__ import annotations
 

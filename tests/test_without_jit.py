@@ -1,4 +1,4 @@
-"""Kernels are plain Python too: with ``NUMBA_DISABLE_JIT=1`` everything reads the same, for those who debug."""
+"""Kernels also run as plain Python: with ``NUMBA_DISABLE_JIT=1``, for debugging, all tables are the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SERIALIZERS = {
 
 
 def run(jit: bool, *arguments: str) -> str:
-    """What a process of its own prints; it must end well."""
+    """Return the output of a separate process, which must succeed."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "0" if jit else "1"}
     command = [sys.executable, *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)

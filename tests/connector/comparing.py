@@ -7,5 +7,5 @@ from pyspark.sql import DataFrame
 
 
 def assert_same_rows(left: DataFrame, right: DataFrame) -> None:
-    """Fail with a picture of the rows that differ."""
+    """Fail with a list of the rows that differ."""
     assert_df_equality(left, right, ignore_row_order=True, ignore_nullable=True, ignore_metadata=True)

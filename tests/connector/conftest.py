@@ -1,4 +1,4 @@
-"""What the tests of the connector share."""
+"""Fixtures of the connector's tests."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def shop() -> Path:
 
 @pytest.fixture(scope="session")
 def shop_states() -> dict[str, Any]:
-    """What Flink put into it: entries by state name."""
+    """Return the entries that Flink wrote, by state name."""
     expected = json.loads((SHOP / "expected.json").read_text())
     return {state["name"]: state["entries"] for operator in expected["operators"] for state in operator["states"]}

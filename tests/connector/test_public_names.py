@@ -1,4 +1,4 @@
-"""The public face: every name is seen by people, type checkers and at run time alike."""
+"""The public names: the same in documentation, for type checkers and at run time."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def checked(checker: str, folder: Path, text: str) -> subprocess.CompletedProces
 
 @pytest.mark.parametrize("checker", STRICT)
 def test_a_strict_type_checker_finds_no_any_and_wrong_options_only(checker: str, tmp_path: Path) -> None:
-    """What a user writes is known to the last expression; a misspelt option or a value of another type is found."""
+    """Every expression of a user's script has a type; a misspelt option or a value of another type is found."""
     text = SCRIPT.read_text() + WRONG_OPTIONS
     run = checked(checker, tmp_path, text)
     found = {int(number) for number in re.findall(r"script\.py:(\d+)", run.stdout)}
@@ -143,7 +143,7 @@ def test_keyword_types_have_the_values_that_are_parsed(options: type, keyword_ty
 
 
 def test_every_public_verb_is_called_where_readmes_install_is_tried() -> None:
-    """A verb is named there as a text, or as a method; the script itself fails if it was not called."""
+    """The script has the name of each public method as a text or as a method, and fails if one was not called."""
     tree = ast.parse((Path(__file__).parents[1] / "public_verbs.py").read_text("utf-8"))
     named = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     named |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}

@@ -1,1 +1,1 @@
-"""Tests over files that real Flink wrote, and what they must yield."""
+"""Tests of files that real Flink wrote, and their expected content."""

@@ -32,7 +32,7 @@ def states_of(path: Path) -> list[dict[str, Any]]:
 
 
 def request_of(path: Path, listed: dict[str, Any], decode: DecodeOptions = EXACT) -> TableRequest:
-    """Return the request for a row of the listing."""
+    """The request that a row of the listing asks for."""
     options = {NAMES[name]: value for name, value in listed["options"]}
     keyed = listed["table"] in KEYED
     return TableRequest(str(path), **options, include_key_group=keyed, decode=decode)
@@ -48,7 +48,7 @@ def read_state(path: Path, listed: dict[str, Any], decode: DecodeOptions = EXACT
 
 
 def misplaced_keys(path: Path, listed: dict[str, Any]) -> Iterator[str]:
-    """Yield keys whose key group differs from the one that their hash gives."""
+    """Keys that stand in another key group than the one that their hash gives."""
     request = request_of(path, listed, DecodeOptions())
     opened = open_table(request)
     assert isinstance(opened, (KeyedTable, TimersTable))

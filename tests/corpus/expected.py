@@ -48,7 +48,7 @@ class RecordedSnapshot:
         return [operator for operator in self.expected["operators"] if operator["kind"] == kind]
 
     def name(self, operator: Json) -> dict[str, str]:
-        """The option that names an operator: its uid, or where it has none its id."""
+        """Return the option that names an operator: its uid, or its id if it has no uid."""
         for known in self.expected["operatorIds"]:
             if known["name"] == operator["uid"] and known["uid"] is None:
                 return {"uid_hash": known["operatorId"]}
@@ -291,7 +291,7 @@ def timer_differences(snapshot: RecordedSnapshot, operator: Json) -> list[str]:
 
 
 def operator_differences(snapshot: RecordedSnapshot, operator: Json, state: Json) -> list[str]:
-    """Differences of one operator state: elements in any order, for they are dealt out; broadcast entries once."""
+    """Differences of one operator state: elements in any order; broadcast entries once."""
     label = f"{operator['uid']}/{state['name']}"
     try:
         table = snapshot.table(operator, state=state["name"])

@@ -38,7 +38,7 @@ FILES_OF_A_DATABASE = ("2.2.1-forst-native", "2.2.1-rocksdb-native", "2.2.1-rock
 READABLE = (*CANONICAL, NATIVE, *FILES_OF_A_DATABASE)
 
 #: What only the user's code can read. Writers on the heap do not record subclasses that nobody registered; entries of
-#: the heap format have no lengths, so that such a value hides what stands behind it.
+#: the heap format have no lengths, so the state after such a value cannot be read.
 CIRCLE, NO_DEFAULT = "flinklab.Model$Circle", "KRYO<flinklab.Model$NoDefault>"
 UNDECODABLE = {
     "2.2.1-hashmap-canonical": {"kv-tuple/shape": CIRCLE},

@@ -14,7 +14,7 @@ from tests.corpus.expected import RecordedSnapshot, read
 from tests.corpus.written import EXACT
 from tests.oracle.compare import comparable
 
-#: What all are compared with, row by row.
+#: The snapshot with which all others are compared, row by row.
 FIRST = "2.2.1-hashmap-canonical"
 #: The heap format, RocksDB full and incremental, ForSt; compressed; two-byte prefixes of keys; other releases.
 OTHERS = (
@@ -37,7 +37,7 @@ TABLES: tuple[dict[str, Any], ...] = (
     {"uid": "window-tumbling-process", "table": "window_state"},
     {"uid": "op-list", "state": "op-tuples"},
 )
-#: Finer and coarser than the writing jobs', with much and with little memory.
+#: Parallelisms above and below those of the writing jobs, with much and with little memory.
 READINGS = ((1, 32 << 20, 32768), (7, 1 << 14, 100))
 
 

@@ -66,7 +66,7 @@ def test_a_database_has_a_column_family_per_state(case: RecordedSnapshot) -> Non
                     for run in family.runs:
                         for entries in run.read(0, 127):
                             kinds |= set(np.unique(entries.tag & 0xFF).tolist())
-    # Lists were appended to, so that some of them still are in parts.
+    # Lists were appended to, so some are still stored in parts.
     assert MERGE in kinds
 
 
@@ -311,7 +311,7 @@ def read_rows(path: str, uid: str, table: str) -> list[dict[str, Any]]:
 
 
 def rewrite(snapshot: RecordedSnapshot, changed: OperatorState) -> None:
-    """Put another description of an operator into a snapshot."""
+    """Replace the description of an operator in a snapshot."""
     savepoint = Snapshot.open(snapshot.path)
     operators = tuple(changed if each.uid == changed.uid else each for each in savepoint.operators)
     metadata = dataclasses.replace(savepoint.metadata, operators=operators)

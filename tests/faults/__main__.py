@@ -1,7 +1,7 @@
 """``python -m tests.faults --runs 200``: kills processes of Spark while it writes; what was found, by victim.
 
-Ends with 1 where a savepoint was neither the old one nor the new one, or an outcome was told that is not true. What is
-left of such a run is kept in the folder.
+The exit code is 1 if a savepoint was neither the old one nor the new one, or an outcome was reported wrongly. The files
+of such a run are kept in the folder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One run: a write begins, a process of it is killed, and what is on the disk is held against old and new.
+"""One run: a write begins, one of its processes is killed, and the files are compared with old and new.
 
-The savepoint must be the old one or the new one, complete: every file is there, every entry is read. Where the driver
-was told that the write ended well, it must be the new one; where it was told of a failure, the old one, unless what
-was killed may have been the process that had just published. Victim ``disk`` kills nothing: the savepoint is on a disk
+The savepoint must be the old one or the new one, complete: every file is there, every entry is read. If the
+write succeeded for the driver, it must be the new one; if it failed, the old one, unless the killed process may have
+published just before. Victim ``disk`` kills nothing: the savepoint is on a disk
 that becomes full at some byte of the write.
 """
 
@@ -99,14 +99,14 @@ class Driver:
                 if name in answer:
                     return answer[name]
             if self.process.poll() is not None:
-                time.sleep(0.1)  # for what it has said last
+                time.sleep(0.1)  # for its last output
                 return next((answer[name] for answer in self.answers if name in answer), None)
             time.sleep(0.005)
         return None
 
     @property
     def alive(self) -> bool:
-        """Whether another write can be asked of it."""
+        """Return whether it can run another write."""
         return self.process.poll() is None and bool(running("driver JVM", self.process.pid))
 
     def stop(self) -> None:
@@ -148,7 +148,7 @@ class Attack:
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
     drivers: dict[str, Driver] = field(default_factory=dict)
-    #: Seconds that a write takes when nothing disturbs it, and bytes that it writes, by session and kind.
+    #: Seconds and bytes of an undisturbed write, by session and kind.
     undisturbed: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
     version: int = 0
 
@@ -218,7 +218,7 @@ class Attack:
             subprocess.run(["umount", self.folder / "disk"], check=True)
 
     def _measure(self, driver: Driver, kind: str) -> tuple[float, int]:
-        """Return how long a write takes that nothing disturbs, and how many bytes it writes."""
+        """Return seconds and bytes of an undisturbed write."""
         path, target = self._prepare(kind)
         before = time.monotonic()
         driver.ask(kind=kind, path=str(path), target=str(target), version=self.version)
@@ -226,7 +226,7 @@ class Attack:
         assert ended == "written", driver.answers
         seconds = time.monotonic() - before
         files = [file for folder in (path, target) for file in folder.rglob("*") if file.is_file()]
-        return seconds, sum(file.stat().st_size for file in files) // 2  # about half of them was there before
+        return seconds, sum(file.stat().st_size for file in files) // 2  # about half of them existed before
 
     def _prepare(self, kind: str, folder: Path | None = None) -> tuple[Path, Path]:
         """A copy of the base to be changed, and where a changed copy of it goes."""

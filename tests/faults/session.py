@@ -1,6 +1,6 @@
-"""A driver: writes what it is asked to on its standard input, a line of JSON each, and says how each write ended.
+"""A driver: runs the writes that it reads from standard input, one line of JSON each, and prints how each ended.
 
-Run as a process of its own, for it is killed. ``write`` is what a user would call:
+It is a separate process, because it is killed. ``write`` makes the calls of a user:
 
 ``append``     one more operator in the savepoint at the path
 ``overwrite``  the operator ``changed`` of the savepoint at the path
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark_savepoint import Savepoint
 
 ROWS, TASKS = 20_000, 4
-#: The daemon that workers are forked from, the package loaded: sessions begin and begin again all the time here.
+#: The daemon with the package loaded, from which workers are forked: sessions are restarted often here.
 DAEMON = "pyspark_savepoint.daemon"
 #: What a version adds to every value, so that the sum of an operator's values shows its version.
 STEP = 1_000_000

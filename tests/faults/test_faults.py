@@ -1,4 +1,4 @@
-"""Some runs in every gate; ``python -m tests.faults`` does as many as one likes."""
+"""Some runs in every gate; ``python -m tests.faults`` runs any number."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def words(*values: int) -> bytes:
 
 TOP = 1 << 63
 FAMILIES = {
-    # What one multiplication and a shift by 29 make of the highest bit, the next word takes back.
+    # The next word cancels the effect of one multiplication and a shift by 29 on the highest bit.
     "words that cancel": [(words(0, 0), words(TOP, TOP | 1 << 34))] * BITS,
     "the highest bit": [(words(0), words(TOP))] * BITS,
     "both words of a step": [(words(0, 0), words(TOP, TOP))] * BITS,

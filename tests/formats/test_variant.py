@@ -1,4 +1,4 @@
-"""Variants: Spark's own reader gets back what was written."""
+"""Variants: Spark's own reader returns the written values."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ FOUND = Path(__file__).parent / "found"
 
 @dataclass
 class Report:
-    """What came out of some inputs of a target."""
+    """Results of some inputs of a target."""
 
     target: str
     inputs: int = 0

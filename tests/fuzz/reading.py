@@ -1,4 +1,4 @@
-"""What every case must bear: all tables of the snapshot, with all options, read to their last row."""
+"""Reads all tables of a damaged snapshot, with all options, to their last row."""
 
 from __future__ import annotations
 

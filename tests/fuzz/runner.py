@@ -18,7 +18,7 @@ from tests.fuzz.seeds import ROOT
 
 @dataclass
 class Findings:
-    """What came out of some cases."""
+    """Results of some cases."""
 
     cases: int = 0
     read: int = 0
@@ -43,7 +43,7 @@ class Findings:
 
 
 def signature(problem: dict[str, Any]) -> str:
-    """What two findings with one cause have in common."""
+    """Return a text that is equal for findings with the same cause."""
     lines = problem.get("trace", "").splitlines()
     places = [line.strip() for line in lines if "/formats/" in line or "/statebackends/" in line]
     return problem["problem"].split(":")[0] + " at " + (places[-1] if places else "an unknown place")

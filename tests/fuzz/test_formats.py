@@ -8,7 +8,7 @@ import pytest
 
 from tests.fuzz.formats import FOUND, fuzz
 
-#: What is quick, whose worker is quick to start.
+#: Quick targets, whose workers start quickly.
 CHEAP = ("connectors", "metadata", "java", "pickle", "notation", "manifest", "avro")
 
 

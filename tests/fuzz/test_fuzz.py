@@ -13,7 +13,7 @@ def test_damaged_snapshots_give_sound_rows_or_our_errors(corpus: Path, tmp_path:
     findings = run(seed=20, first=0, count=CASES, snapshots=60, keep=tmp_path / "findings")
     assert not findings.problems, findings.report()
     assert findings.cases == CASES
-    # Damage that nothing notices, or that hides all tables, would show nothing.
+    # Damage that is never detected, or that makes all tables unreadable, would test nothing.
     assert findings.read > CASES
     assert findings.refused > CASES
 

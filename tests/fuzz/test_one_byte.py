@@ -83,5 +83,5 @@ def test_a_flipped_bit_changes_one_row_at_most(form: str, tmp_path: Path) -> Non
         assert (refused, changed) == (FLIPS, 0)
         return
     assert refused > FLIPS // 10
-    # Few: a key that became another one is noticed by its key group.
+    # Few: a changed key is detected by its key group.
     assert changed > FLIPS // 20

@@ -1,1 +1,1 @@
-"""Real Flink as the oracle: what it wrote must be read, what was written it must read."""
+"""Real Flink as the oracle: its files must be read here, and it must read the files written here."""

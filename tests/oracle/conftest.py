@@ -27,7 +27,7 @@ VERSIONS = [version for version in os.environ.get("FLINK_VERSIONS", f"1.16.3,1.2
 
 @contextmanager
 def failing_in_one_line() -> Iterator[None]:
-    """Fail tests with one line instead of a traceback if Java or the network is missing."""
+    """Without Java or network, tests fail and say so, without a traceback."""
     reason = ""
     try:
         yield

@@ -1,4 +1,4 @@
-"""Jobs that change: run by real Flink (`oracle.Evolve`), judged by our restore check, from one description."""
+"""Jobs that change: run by real Flink (`oracle.Evolve`) and checked by our restore check, from one description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exit codes of `check-restore`, against what real Flink makes of the same changed jobs.
+"""Exit codes of `check-restore`, compared with real restores of the same changed jobs.
 
     python -m tests.oracle.exit_codes                                  # 1.20.5 to 1.20.5 and 2.3.0, 2.3.0 to 2.3.0
     python -m tests.oracle.exit_codes 1.16.3-2.1.1 --backend rocksdb --only POJO

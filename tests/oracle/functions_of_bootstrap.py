@@ -1,4 +1,4 @@
-"""What the bootstrapped operators of ``test_bootstrapped`` do with their records."""
+"""Functions of the bootstrapped operators of ``test_bootstrapped``."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ CONFIGURATION = {
 
 
 def pack(version: str, archive: Path) -> None:
-    """Has Flink write the checkpoint of `oracle.InFlight`, and packs its files under their names."""
+    """Run Flink to write the checkpoint of `oracle.InFlight`, and pack its files under their names."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         conf = [f"--conf={key}={value}" for key, value in CONFIGURATION.items()]

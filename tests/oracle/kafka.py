@@ -6,7 +6,7 @@ The Kafka connector and its client are on no registry that the tests use, so tha
 of classes of the same names. Topics ``orders`` of 3 partitions and ``clicks`` of 2 must have 200 records each, the
 texts TOPIC-PARTITION@OFFSET: at the broker ``--servers``, or in the memory of a client that needs none.
 ``oracle.KafkaRecords`` reads and counts them; it is stopped with a savepoint, and restored from every change of it.
-Ends with 1 where a run reads another record, or one twice, or counts on from another number.
+The exit code is 1 if a run reads a wrong record, or one twice, or continues from a wrong count.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class KafkaJob:
 
 
 def differences(scenario: Scenario, counts: Mapping[str, int], found: Mapping[str, Any]) -> list[str]:
-    """What a run did that it should not; nothing if all is well."""
+    """Return the errors of a run; empty if there are none."""
     if found["failure"]:
         return [line for line in found["failure"].splitlines() if "Caused by" in line][-1:] or [found["failure"][:200]]
     wanted, read = Counter(scenario.records()), Counter(found["records"])

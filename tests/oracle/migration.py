@@ -113,7 +113,7 @@ def migration(case: str, backend: str = "hashmap", flink: str = "2.3", writer: s
 def migrated(
     cases: Iterable[str], folder: Path, backend: str = "hashmap", flink: str = "2.3", writer: str = CORPUS_WRITER
 ) -> dict[str, str]:
-    """Write the migrated savepoints; return for each case what the check says of it."""
+    """Write the migrated savepoints; return the verdict of the check for each case."""
     said = {}
     for case in cases:
         one = migration(case, backend, flink, writer)
@@ -142,12 +142,12 @@ def _run(version: str, what: str, backend: str, out: Path, *arguments: str) -> M
 
 
 def restored(version: str, backend: str, folder: Path, out: Path, only: str = ".*") -> Mapping[str, Mapping[str, str]]:
-    """What Flink made of the savepoints in a folder: outcome and message by case."""
+    """Restore the savepoints in a folder with Flink; return outcome and message by case."""
     return _run(version, "check", backend, out, f"--in={folder}", f"--only={only}")
 
 
 def outcomes(said: Mapping[str, str], found: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """What came of each case, against what the check said."""
+    """Return the outcome of each case; a difference that the check announced is a loss."""
     made = {}
     for case, foretold in said.items():
         outcome = found[case]["outcome"] if case in found else REFUSED

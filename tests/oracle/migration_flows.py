@@ -1,4 +1,4 @@
-"""Real Flink goes on from migrated savepoints: jobs of windows, timers, joins, CEP and SQL emit what 1.20.5 emits.
+"""Real Flink continues from migrated savepoints: jobs of windows, timers, joins, CEP and SQL emit what 1.20.5 emits.
 
     python -m tests.oracle.migration_flows [--releases 2.3.0] [--backend hashmap] [--jobs flow sql kryo]
 
@@ -123,7 +123,7 @@ def migrated(old: Path, new: Path, release: str) -> dict[str, str]:
 
 
 def said(result: Mapping[str, Any] | None) -> Any:
-    """What a job emitted, in any order; or the message of its failure."""
+    """Return the output of a job, in any order, or the message of its failure."""
     if result is None:
         return "not run"
     return sorted(result["out"]) if "out" in result else str(result.get("message"))[:200]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SNAPSHOT = "oracle.Prices$MoneySerializerSnapshot"
-#: What the job is given: one record for every key.
+#: The input of the job: one record for every key.
 PURCHASES = 3
 #: By key, what the job must find in keyed state.
 KEYED: dict[int, tuple[str, list[str], dict[str, str], int]] = {

@@ -29,7 +29,7 @@ from tests.oracle.functions_of_bootstrap import FAR, Numbers
 
 register_pickle_by_value(functions_of_bootstrap)
 
-#: A value for Spark, and the same in the JSON of Flink's harness.
+#: A value for Spark and the same as Flink says it.
 Value = tuple[Any, Any]
 RELEASES = ("1.18.1", "1.20.5", "2.0.2", "2.2.1", "2.3.0")
 BACKENDS = ("hashmap", "rocksdb")
@@ -43,7 +43,7 @@ class Shape:
     flink: str
     spark: str
     value: Callable[[random.Random], Value]
-    #: Whether a list or a tuple may contain a NULL of it.
+    #: Whether a NULL of it may stand in a list or a tuple.
     nullable: bool = False
 
 
@@ -425,7 +425,7 @@ def restored(release: str, operators: list[Operator], path: Path, folder: Path) 
 
 
 def main() -> int:
-    """Generate shapes, write them, restore them with every release, and print the differences."""
+    """Make up, write, restore by every release, and say what is otherwise."""
     from tests.oracle.matrix.__main__ import session
 
     parser = argparse.ArgumentParser(prog="python -m tests.oracle.shapes", description=__doc__)

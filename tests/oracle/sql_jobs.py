@@ -41,7 +41,7 @@ class Corrected:
     emitted: Callable[[], Iterable[str]]
     #: Keys that are removed.
     removed: str | None = None
-    #: Of two inputs, which one comes first is left to chance: only what remains in the end is compared.
+    #: The order of two inputs is random: only the final rows are compared.
     net: bool = False
 
 
@@ -51,7 +51,7 @@ def numbers(before: int = 0) -> Iterator[tuple[int, str, int, str]]:
         yield n, f"k{n % 3}", n % 7, f"s{n % 5}"
 
 
-# -- what jobs emit behind the savepoint ----------------------------------------------------------------------
+# -- what jobs emit after the savepoint -----------------------------------------------------------------------
 
 
 def aggregated() -> Iterator[str]:
@@ -214,7 +214,7 @@ def _keys(base: Savepoint, operator: str, job: Corrected) -> DataFrame:
 
 
 def remaining(emitted: Iterable[str]) -> Counter[str]:
-    """How often each row of a changelog is left."""
+    """Return how often each row remains at the end of a changelog."""
     left: Counter[str] = Counter()
     for text in emitted:
         left[text[2:]] += 1 if text.startswith("+") else -1
@@ -222,7 +222,7 @@ def remaining(emitted: Iterable[str]) -> Counter[str]:
 
 
 def differences(name: str, answer: Mapping[str, Any]) -> str | None:
-    """What is wrong with what a job emitted behind the savepoint; None if nothing is."""
+    """Return the errors in the output of a job after the savepoint; None if there are none."""
     if "error" in answer:
         return str(answer["error"])
     job, found = JOBS[name], answer["emitted"]

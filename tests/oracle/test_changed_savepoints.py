@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.flink, pytest.mark.spark]
 
-#: Compressed elements of a user class: this release does not record where they end.
+#: Elements of the user's, compressed: where they end, this release does not say.
 WITHOUT_ENDS = ("1.18.1",)
 KEPT = ("strings", "numbers", "namespaces", "collections", "rows", "operator-states")
 
 
 def changed(spark: SparkSession, base: Savepoint, folder: Path, without_animals: bool) -> Savepoint:
-    """Rename and rename back, replace states by equal ones, remove one, delete keys, and compute key groups again."""
+    """Names there and back, states replaced by themselves, one removed, keys deleted, key groups made anew."""
     loaded = base
     # Flink 1 records no uids.
     kept = {OperatorIdentifier.for_uid(uid).operator_id for uid in KEPT}

@@ -84,7 +84,7 @@ def test_flink_refuses_the_plain_form_of_what_it_infers(flink_oracle: Oracle) ->
         verdict = resolve(old, new, release.version).verdict
         assert verdict is (Compatibility.INCOMPATIBLE if expected == "incompatible" else Compatibility.AS_IS)
     if release.has_collections:
-        # What is written in the inferred form Flink reads: id 7, lines ["a", null].
+        # Flink reads what is written with inferred types: id 7, lines ["a", null].
         value = bytes.fromhex("0200000000000000000700000000000200026101")
         (read,) = flink_oracle.serializer(snapshot(inferred), [value])["values"]
         assert read["again"] == value

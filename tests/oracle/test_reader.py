@@ -1,4 +1,4 @@
-"""What the reader gives of snapshots that real Flink has just written is what the jobs put into them."""
+"""Snapshots that real Flink has just written are read to the values that the jobs stored."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ KEYS: dict[str, Any] = {"job": "keys", "compressed": True, "max_parallelism": 10
 
 #: A registered subclass has a field of a class for Kryo, so only the user's code can find its end.
 OF_ANIMALS = {"pojos/subclasses", "pojos/animals", "operator-states/animals"}
-#: Their entries have no lengths, so that the rest of what holds them is lost too.
+#: Their entries have no lengths, so the rest of their container is lost too.
 WITHOUT_LENGTHS = {"operator-states/rules"}
 #: Types of keys whose hash code only the user's code computes.
 WITHOUT_LAW = {"pojo", "record"}

@@ -131,7 +131,7 @@ CHANGES["states removed, and their class is still there"] = {
     **WITHOUT_ORDERS,
     "operators": [*WITHOUT_ORDERS["operators"], {"uid": "other", "operatorStates": {"orders": ORDER}}],
 }
-#: What is not the same on RocksDB, or takes another path there.
+#: Cases that differ on RocksDB, or use other code there.
 ON_ROCKSDB = (
     *("none", "LONG to STRING", "key", "VALUE to LIST", "enum constant removed", "POJO field added", "parallelism"),
     *("POJO field of another type", "tuple to either", "time to live switched on", "map of another key"),

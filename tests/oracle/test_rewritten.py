@@ -1,4 +1,4 @@
-"""All that real Flink wrote, read into columns and written from them: Flink restores it, and finds what was in it."""
+"""All savepoints of real Flink, read into columns and written from them: Flink restores them with equal values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LEFT_OUT = {
     ),
     "keys": ("char/",),
 }
-#: A restore takes its time: between them these releases see everything, and the newest sees it all.
+#: A restore is slow: these releases share the cases, and the newest restores all.
 JOBS = {"1.16": ("types",), "1.18": ("types",), "1.20": ("keys",)}
 
 

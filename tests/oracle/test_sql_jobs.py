@@ -1,4 +1,4 @@
-"""SQL and CEP jobs go on from what was corrected: some of them, on the newest release."""
+"""SQL and CEP jobs continue from corrected state: some of them, on the newest release."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def test_execution_plans_alone_say_it_when_they_do_not_suffice(answers: dict[str
         graph = from_execution_plan(answer["plan"])
         same = generated(graph) == expected(answer)
         right += same
-        # The plan of the running job shows it, unless only operators after the head of a chain differ.
+        # The plan of the running job tells, unless only operators behind the heads of chains differ.
         if not heads_of_running_job(answer) <= set(operator_ids(graph).values()):
             assert not same, name
         if not same:
@@ -233,6 +233,6 @@ def test_plans_of_the_rest_interface_have_the_heads(answers: dict[str, tuple[Job
         texts = {node["id"]: node["contents"] for node in json.loads(answer["plan"])["nodes"]}
         numbers = {vertex["id"]: len(vertex["operators"]) for vertex in answer["vertices"]}
         for vertex in read_job_plan(answer["rest"]):
-            # Sources inside an operator with several inputs follow its name in brackets.
+            # Sources inside an operator with several inputs stand in brackets behind it.
             assert {text.partition(" [Source")[0] for text in vertex.descriptions} <= set(texts.values()), name
             assert len(vertex.descriptions) == numbers[str(vertex.head)], name

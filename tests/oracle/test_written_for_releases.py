@@ -1,4 +1,4 @@
-"""What is written for a release, that release restores: bases of the newest Flink, changed and not, on both backends.
+"""A release restores what is written for it: bases of the newest Flink, changed and not, on both backends.
 
 In the gate the oldest release and the newest restore jobs of every kind of state; with ``FLINK_VERSIONS`` set, each of
 those named also restores all values of the job ``types``:
@@ -102,7 +102,7 @@ def test_flink_restores_what_is_written_for_it(version: str, newest: str, base: 
 
 #: In what the heap backend writes in its own format, values of a class that only the job has hide all behind them.
 HIDING = "pojos"
-#: What Flink 1 has no class for, or writes with another Kryo; and records, which are POJOs since 1.19 only.
+#: State without a class in Flink 1, or of another Kryo; and records, which are POJOs from 1.19 on.
 NOT_IN_FLINK_1 = {
     "collections": ("set", "list-of-sets", "map-state-of-sets"),
     "pojos": ("subclasses", "animals", "record"),

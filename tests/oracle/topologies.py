@@ -67,7 +67,7 @@ def _add(graph: StreamGraph, step: Step, streams: dict[str, Stream]) -> Stream:
         given["parallelism"] = 1
     if op == "broadcast":
         inputs[1] = inputs[1].broadcast()
-        given.pop("chaining", None)  # Flink does not heed it here
+        given.pop("chaining", None)  # Flink ignores it here
     if op == "multipleWithSources":
         given.setdefault("chaining", ChainingStrategy.HEAD_WITH_SOURCES)
     return graph.operator(name, *inputs, yielding=op == "async", **given)

@@ -39,7 +39,7 @@ from tests.remote.storage import (
 )
 from tests.statebackends.writing.written_operators import planned, read, write
 
-#: What happens to a request that goes wrong, how often of a hundred that do.
+#: The faults of requests, with their percentages.
 FAULTS: dict[int | str, int] = {"lose": 25, "drop": 15, "truncate": 10, 500: 15, 503: 15, 403: 10, "late": 5, "slow": 5}
 #: The same requests fail more often where it counts.
 RATE, RATE_OF_METADATA = 0.04, 0.35
@@ -185,7 +185,7 @@ def in_azure(proxy: FaultyProxy, name: str) -> StoragePath:
 
 
 def attack(through: StoragePath, proxy: FaultyProxy, seed: int, overwrites: int, pairs: int) -> Attack:
-    """So many overwrites and pairs: what was seen."""
+    """Run overwrites and pairs; return the findings."""
     running = Attack(proxy, through, random.Random(seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # files that stay, of which there are many

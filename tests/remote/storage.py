@@ -1,4 +1,4 @@
-"""A real object store on this machine, and a proxy before it that fails as networks and stores do."""
+"""A real object store on this machine, and a proxy in front of it that fails as networks and stores do."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: FaultyProxy
 
     def log_message(self, *_: Any) -> None:
-        """Not on the tests' output."""
+        """Print nothing, to keep the output of tests clean."""
 
     def handle_expect_100(self) -> bool:
         """Ask for the body where there is one; Azure's client takes what follows a needless 100 for a body."""
@@ -274,7 +274,7 @@ def put(store: int, path: str, data: bytes = b"") -> None:
 
 
 def delete(store: int, path: str) -> None:
-    """One object less."""
+    """Delete one object."""
     _send(store, "DELETE", path)
 
 

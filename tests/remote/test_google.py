@@ -32,7 +32,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: OneObject
 
     def log_message(self, *_: object) -> None:
-        """Not on the tests' output."""
+        """Print nothing, to keep the output of tests clean."""
 
     def do_GET(self) -> None:
         self._answer(200 if self.server.generation else 404, self.server.data)

@@ -58,7 +58,7 @@ def overwrite(path: str, value: int) -> tuple[WritePlan, list[TaskOutput]]:
 
 
 def test_the_store_of_these_tests_has_conditions(proxy: FaultyProxy) -> None:
-    """If-None-Match and If-Match on PutObject: without them, what follows would show nothing."""
+    """If-None-Match and If-Match on PutObject: without them, the tests below would prove nothing."""
     store = store_of(proxy)
     assert store.get("/conditions") is None
     store.put("/conditions", b"one", None)
@@ -178,7 +178,7 @@ def test_a_published_savepoint_stays_where_nothing_can_be_deleted(proxy: FaultyP
         commit(plan, outputs)
     proxy.fault = lambda method, path: None
     assert read(path) == read_rows(2)
-    assert roll_back(plan.staging)  # Spark may still call it off
+    assert roll_back(plan.staging)  # Spark may still abort it
     assert read(path) == read_rows(2)
 
 
@@ -208,7 +208,7 @@ def test_a_store_that_refuses_keeps_what_it_has(proxy: FaultyProxy) -> None:
 def test_a_request_that_comes_late_finds_its_files(
     proxy: FaultyProxy, there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer has given up and was called off when its request arrives."""
+    """The writer has given up and was aborted when its request arrives."""
     path = of(proxy, f"late-{there}")
     if there:
         plan, outputs = overwrite(path, 2)

@@ -35,7 +35,7 @@ from tests.remote.conftest import SHOP
 from tests.remote.storage import FaultyProxy, delete, put, upload
 
 BIG = 9 << 20
-# Of a store that does not answer, tests learn soon.
+# Short timeouts for stores that do not answer.
 HASTY = {"connectTimeout": 1, "requestTimeout": 1}
 
 

@@ -35,7 +35,7 @@ def test_a_table_is_written_and_read_back(spark: Any, proxy: FaultyProxy) -> Non
     seen: set[str] = set()
 
     def once(method: str, path: str) -> int | None:
-        """The first request of each kind that writes is turned away."""
+        """Refuse the first request of each kind that writes."""
         if method not in ("PUT", "POST") or method in seen:
             return None
         seen.add(method)

@@ -1,6 +1,6 @@
 """No secret is shown: each is planted, each kind of error is provoked at each kind of store, and all output searched.
 
-The stores here are worse than real ones: they repeat everything that they were sent in what they answer.
+The stores here are worse than real ones: their answers repeat the whole request.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Repeater
 
     def log_message(self, *_: object) -> None:
-        """Not on the tests' output."""
+        """Print nothing, to keep the output of tests clean."""
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode("latin-1")

@@ -1,4 +1,4 @@
-"""Which table a request means, and how errors read to a person."""
+"""Which table a request selects, and the texts of errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def names(path: str, **options: Any) -> Sequence[str]:
 
 
 def text_of(error: type[SavepointError], path: str, **options: Any) -> str:
-    """What a person reads who asked for a table that cannot be."""
+    """Return the error text of a request for an impossible table."""
     with pytest.raises(error) as raised:
         open_table(TableRequest(path, **options))
     return str(raised.value)

@@ -1,4 +1,4 @@
-"""check-restore: exit codes as real Flink's outcome would be, and what machines read."""
+"""check-restore: exit codes that agree with real Flink's outcome, JSON and JUnit XML."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_junit_and_json(run: Run, shop: Path, job: Any, tmp_path: Path) -> None:
 def test_the_steps_that_the_readme_has_for_github_actions(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a folder of a user's, with a job that restores the savepoint, and then with one that does not."""
+    """Run them in a user's folder, with a job that restores the savepoint, and then with one that does not."""
     monkeypatch.chdir(tmp_path)
     keyed(tmp_path / "golden", 10)
     described = {"uid": "totals", "key": "LONG", "states": {"value": "STRING"}}

@@ -1,4 +1,4 @@
-"""Findings of the doctor: each where it is there, and none where it is not; the exit code follows severity."""
+"""Findings of the doctor: each risk is found, none without a risk; the exit code follows severity."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_timers_far_in_the_past(tmp_path: Path) -> None:
     assert "1 event timers are more than 365 days behind" in old["old-timers"].evidence
     assert found(timers(tmp_path / "fine", NOW - 80 * DAY)) == {}
     assert "old-timers" in found(tmp_path / "fine", "timer-age=30d")
-    # One that cleans up in many years is ahead of time, and the others are not behind it.
+    # A timer that cleans up in many years is in the future, and does not make the others late.
     assert found(timers(tmp_path / "ahead", NOW - DAY, NOW + 10_000 * DAY), "timer-age=3650d") == {}
 
 

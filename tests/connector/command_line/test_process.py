@@ -49,7 +49,7 @@ def test_names_are_printed_whatever_the_locale(shop: Path) -> None:
 
 
 def test_without_output_and_working_directory(shop: Path, tmp_path: Path) -> None:
-    """As started by something that closed what it does not need."""
+    """Run it as a parent process starts it that closed its streams."""
     script = 'cd "$1" && rmdir "$1" && shift && exec "$@" >&-'
     command = ["sh", "-c", script, "sh", str(tmp_path / "gone"), *COMMAND]
     for path, code in ((shop, 0), (Path("savepoint"), 2)):
@@ -60,7 +60,7 @@ def test_without_output_and_working_directory(shop: Path, tmp_path: Path) -> Non
 
 
 def test_interrupted(shop: Path) -> None:
-    """While it waits for someone to read what it prints."""
+    """Interrupt it while it waits for a reader of its output."""
     read, write = os.pipe()
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
     command = [*COMMAND, "show", str(shop), "accounts", "--limit", "0", "--json"]

@@ -159,7 +159,7 @@ class CountAndFire(KeyedProcessFunction):
         yield ctx.get_current_key(), "element", ctx.timestamp(), self.count.value(), service.current_watermark()
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[tuple[Any, ...]]:
-        ctx.timer_service().register_event_time_timer(timestamp + 1)  # not heard while timers fire
+        ctx.timer_service().register_event_time_timer(timestamp + 1)  # has no effect while timers fire
         watermark = ctx.timer_service().current_watermark()
         yield ctx.get_current_key(), ctx.time_domain(), timestamp, self.count.value(), watermark
 

@@ -1,6 +1,6 @@
 """A serializer of a job's own, given to one read: files of Flink's ``TypeSerializerSnapshotMigrationITCase``.
 
-And savepoints that Flink wrote after it had restored what was bootstrapped with such a serializer.
+Also savepoints that Flink wrote after it had restored state that was bootstrapped with such a serializer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sessions that are none, and a Python of the tasks that does not have the package: each has one plain message."""
+"""Arguments that are not sessions, and tasks' Pythons without the package: each has one plain message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pyspark_savepoint
 from pyspark_savepoint import Savepoint, SavepointError
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
-#: What is called in another way than it is meant. To type checkers all of these are errors.
+#: Calls with wrong arguments. To type checkers all of these are errors.
 ANY: Any = Savepoint
 REGISTER: Any = pyspark_savepoint.register
 HISTORY: Any = pyspark_savepoint.history
@@ -66,7 +66,7 @@ def test_what_is_no_session_is_told_with_the_right_call(
 
 @pytest.mark.spark
 def test_a_python_without_the_package_is_named_and_explained(tmp_path: Path) -> None:
-    """The Python that is found first has PySpark, and nothing else."""
+    """The first Python on the path has only PySpark."""
     other, packages = tmp_path / "bin" / "python3", tmp_path / "packages"
     packages.mkdir()
     for package in (pyspark, py4j):

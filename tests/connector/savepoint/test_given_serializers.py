@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-# Workers have no such module to import: its classes travel whole, as those of a notebook do.
+# Workers cannot import this module: its classes are pickled by value, as those of a notebook are.
 register_pickle_by_value(sys.modules[__name__])
 SNAPSHOT = "com.shop.MoneySerializer$MoneySerializerSnapshot"
 
@@ -49,7 +49,7 @@ class Spent(KeyedStateBootstrapFunction):
 
 
 class Harmful:
-    """An object that makes a file where it is unpickled."""
+    """Object that creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -94,18 +94,18 @@ def test_a_serializer_is_given_to_one_read_and_one_write(spark: SparkSession, tm
     loaded = Savepoint.load(spark, path, serializers=by_class)
     assert [row.every for row in loaded.keyed_state("bootstrapped").collect()] == [["CHF 3.00", "CHF 4.00"]]
     assert {row.value_type for row in loaded.states().collect()} >= {"MONEY"}
-    # Without it they are bytes, and a list without ends cannot be read; the next read has no serializer left over.
+    # Without it they are bytes, and their list cannot be read; a read leaves no serializer to the next one.
     plain = savepoint.keyed_state("keyed", state="amount").schema["amount"]
     assert plain.dataType.simpleString() == "binary"
     local = pyspark_savepoint.open(path, serializers=by_class)
     assert sorted(row["amount"] for row in local.keyed_state("keyed").rows()) == ["CHF -0.25", "CHF 1.50"]
     with pytest.raises(UndecodableStateError):
         list(pyspark_savepoint.open(path).operator_state("listed", "list", undecodable="error").rows())
-    # Exact types of a state that is there, changed with the same argument.
+    # Exact types of an existing state, changed with the same argument.
     more = spark.createDataFrame([(1, "CHF 9.99")], "key long, amount string")
     changed = savepoint.with_state("keyed", "amount", more, serializers=by_class).write(str(tmp_path / "changed"))
     assert [row.amount for row in changed.keyed_state("keyed", serializers=by_class).collect()] == ["CHF 9.99", None]
-    # A new state whose type has it inside, beside others that stay.
+    # A new state whose type contains it; other states stay.
     pairs = spark.createDataFrame([(1, ("CHF 0.07", 7))], "key long, pair struct<f0: string, f1: long>")
     inside = changed.with_state("keyed", "pair", pairs, types={"pair": "TUPLE<MONEY, LONG>"}, serializers=[MONEY])
     added = inside.write(str(tmp_path / "added")).keyed_state("keyed", serializers=by_class).collect()

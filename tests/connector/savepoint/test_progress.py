@@ -1,4 +1,4 @@
-"""How far Spark is, as it is shown: counted by Spark itself, of this block alone."""
+"""Progress of Spark jobs: counted by Spark itself, for one block only."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_an_operator_is_split_by_keys_and_merged_again(base: Savepoint, shop: Pa
     assert written.keyed_state("gold").count() == keys.where("gold").count() > 0
     assert written.keyed_state("accounts").where(GOLD).count() == 0
     assert {row.key for row in written.timers("gold").collect()} <= {row.key for row in keys.where("gold").collect()}
-    # Other keys of the same states: those of both. Edits that follow apply to the whole.
+    # Both have the same states with other keys: the result has all keys. Later edits apply to all of them.
     merged = written.merge_operator("gold", into="accounts").rename_state("accounts", "total", "sum")
     merged.write(str(tmp_path / "merged"))
     before = by_key(entries(shop, "accounts"))

@@ -17,7 +17,7 @@ from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_ids
 
 pytestmark = pytest.mark.spark
 
-#: As much of the shop's execution plan as has its accounts.
+#: The part of the shop's execution plan with its accounts.
 PLAN: dict[str, Any] = {
     "nodes": [
         {"id": 1, "type": "Source: orders", "pact": "Data Source", "parallelism": 1},
@@ -85,7 +85,7 @@ def test_a_graph_names_operators_without_uid(spark: SparkSession, shop: Path, wi
     types = {"accounts": {"key": "LONG", "states": {"total": "LONG"}}}
     rows = savepoint.check_restore(graph(), types=types, flink_version="2.3", state_backend="rocksdb").collect()
     (accounts,) = [row for row in rows if row.matched_by == "v2"]
-    # Of the states that the job drops, Flink reads the serializers all the same: are their classes there?
+    # Flink reads the serializers of dropped states too, so their classes must exist.
     assert accounts.verdict == "unknown"
     assert any("must still have" in reason and "Profile" in reason for reason in accounts.reasons), accounts.reasons
 

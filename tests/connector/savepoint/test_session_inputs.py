@@ -1,4 +1,4 @@
-"""Contents of sessions that are read, changed and written: Flink finds them under their state windows."""
+"""Contents of sessions that are read, changed and written: they are stored under their state windows for Flink."""
 
 from __future__ import annotations
 

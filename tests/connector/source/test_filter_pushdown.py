@@ -1,4 +1,4 @@
-"""Why filters are not pushed down, and a watch for the day when they can be."""
+"""Shows why filters are not pushed down; fails when Spark has fixed that."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_warnings_name_the_options(job: str) -> None:
     "case", ["kryo-u-simple", "kryo-u-shared", "liststate-pojo-list", "oplist-pojo-list", "pojo-all"]
 )
 def test_both_releases_are_shown_alike(corpus: Path, case: str) -> None:
-    """Also lists and maps in fields, which 1.20.5 left to Kryo, and for which 2.3.0 has serializers."""
+    """Also lists and maps in fields: 1.20.5 used Kryo for them, 2.3.0 has serializers."""
     folder = corpus / "migration"
     shown = []
     for release in ("1.20.5", "2.3.0"):
@@ -133,7 +133,7 @@ def test_mistakes(job: str, options: dict[str, Any], problem: str) -> None:
 
 
 def test_columns_are_written_back(spark: SparkSession, job: str, tmp_path: Path) -> None:
-    """With all else byte for byte; what a column does not show is refused before anything is written."""
+    """All else stays byte for byte; values that a column does not show are refused before anything is written."""
     sp = Savepoint.load(spark, job, kryo_types=WORDS)
     paid = "named_struct('cents', money.cents + 1, 'cur', money.cur) AS money"
     rows = sp.keyed_state("kryo", timestamps="truncate").selectExpr("key", paid, "uuid")
@@ -154,7 +154,7 @@ def test_columns_are_written_back(spark: SparkSession, job: str, tmp_path: Path)
 
 
 def test_a_new_savepoint_is_of_a_release_that_is_named(job: str, tmp_path: Path) -> None:
-    """Else Kryo 2 would write what Kryo 5 may have to read."""
+    """Otherwise Kryo 2 would write values that Kryo 5 may have to read."""
     schema = pa.schema([("key", pa.int64()), ("uuid", pa.string())])
     request = WriteRequest(str(tmp_path / "new"), uid="kryo", types_from=f"{job}#kryo")
     with pytest.raises(OptionError, match="Flink 2 has Kryo 5"):

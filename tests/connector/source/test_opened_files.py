@@ -53,7 +53,7 @@ def test_a_write_opens_each_file_once(tmp_path: Path, corpus: Path) -> None:
     assert opened["_metadata"] == 1
     assert size < 350_000
     opened, size = found["commit"]
-    # Headers once, then the states that are kept.
+    # Headers once, then the states that stay.
     assert state_files(opened) == [2] * 3
     assert opened["_metadata"] == 2
     assert size < 1_800_000

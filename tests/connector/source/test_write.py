@@ -70,7 +70,7 @@ def test_columns_of_every_type_read_as_they_were_written(spark: SparkSession, wr
 
 
 def plain(value: Any) -> str:
-    """Rows by their fields' values alone, for a Row of Flink has no names; numbers and times by what they are."""
+    """Return rows as the values of their fields, since a Row of Flink has no names."""
     if isinstance(value, tuple):
         return f"({', '.join(map(plain, value))})"
     if isinstance(value, list):
@@ -81,7 +81,7 @@ def plain(value: Any) -> str:
 
 
 def split_columns(text: str) -> list[str]:
-    """At commas that are in no parentheses."""
+    """Split at commas outside of parentheses."""
     depth, start, parts = 0, 0, []
     for i, char in enumerate(text):
         depth += {"(": 1, ")": -1}.get(char, 0)

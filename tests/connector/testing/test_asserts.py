@@ -53,7 +53,7 @@ def test_states_are_expected_by_key(shop: pyspark_savepoint.LocalSavepoint) -> N
 @pytest.mark.parametrize("key", ["1042", (1042, 1)])
 @pytest.mark.parametrize("exact", [True, False])
 def test_keys_of_another_type_are_an_error(shop: pyspark_savepoint.LocalSavepoint, key: object, exact: bool) -> None:
-    """Neither is an expected value that is missing."""
+    """A missing expected value is an error too."""
     with pytest.raises(OptionError, match="expected: int64"):
         assert_state(shop, "accounts", "total", {key: 68520}, exact=exact)
 

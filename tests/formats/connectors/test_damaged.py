@@ -29,7 +29,7 @@ CURSOR = blob(bytes.fromhex("aced000570"))
 MANIFESTS = i32(2) + blob(blob(b"\xc2\x01" + blob(b"{}") + b"\4ab") + blob(b"") + i32(1) + utf("f"))
 XID = i32(201) + b"\2ab" + b"\1c"
 PENDING = bytes.fromhex("2c853c89") + b"\1" + utf("p") + i64(80) + i32(1) + blob(sinks.S3 + bytes(12))
-#: A good payload for each kind that real Flink wrote none of, by table and operator state.
+#: A valid payload for each kind without bytes of real Flink, by table and operator state.
 MADE: list[tuple[str, str, bytes]] = [
     *(
         (SPLITS, READER_STATE, write_element(Payload(version, data)))

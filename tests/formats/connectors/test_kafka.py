@@ -96,7 +96,7 @@ def test_a_payload_that_kafka_never_writes_is_bytes_with_a_reason(data: bytes, v
     assert whole.kind is KAFKA_SPLITS
     assert whole.values == (KafkaSplit("orders", 1, 120),)
 
-    # One element that is none makes all of them bytes.
+    # One invalid element makes all of them bytes.
     found = recognise_elements("splits", READERS, [element(ORDERS_1), element(data, version)])
     assert found.kind is None
     assert found.payloads[1] == Payload(version, data)

@@ -34,7 +34,7 @@ except UserFunctionError as error:
 
 
 def installed(folder: Path, source: str, value: str) -> str:
-    """What reading a sink's committables prints where a package with this module is installed."""
+    """Return what a read of a sink's committables prints with this module installed as a package."""
     (folder / "shop_connectors.py").write_text(source)
     info = folder / "plugged-1.2.dist-info"
     info.mkdir()

@@ -72,7 +72,7 @@ def expected(content: Content, prefix: int) -> dict[int, bytes]:
 
 
 def check(data: bytes, offsets: tuple[int, ...], content: Content, prefix: int, compressed: bool) -> None:
-    """The file is the head and the key groups, one behind the other, at their offsets."""
+    """Check that the file is the header, then the key groups at their offsets."""
     at = len(header(compressed)[1])
     assert data[:at] == header(compressed)[1]
     starts = [offset for offset in offsets if offset] + [len(data)]

@@ -1,4 +1,4 @@
-"""Heads of streams: read in steps, around serializer snapshots of the user's own, refused where they are damaged."""
+"""Headers of streams: read in steps, also with serializer snapshots of users; refused if they are damaged."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_the_error_names_the_class_and_what_to_do() -> None:
 
 
 def nested_unknown(size: int) -> bytes:
-    """Unknown composite serializers in one another, none of which ends."""
+    """Return nested unknown composite serializers, none of which has a known end."""
     composite = b"\0\1U\0\0\0\3\0\x0d\xe6\xfc\0\0\0\1\0\x14\x57\xfd\0\0\0\1\0\0\0\1"
     return b"\0\0\0\6\0\0\0\0\2" + composite * (size // len(composite))
 

@@ -142,5 +142,5 @@ def test_what_cannot_be_delimited_hides_what_stands_behind_it(window: int) -> No
         with pytest.raises(UndecodableStateError, match="state 'own' has values") as raised:
             read(first + hidden + last, selected, window, states)
         assert "take a canonical savepoint" in raised.value.facts["remedy"]
-    # Where it is empty it hides nothing.
+    # If it is empty, all state after it can be read.
     assert read(first + table(1) + last, {2}, window, states) == [(2, 1, b"\2a")]

@@ -1,4 +1,4 @@
-"""Checksums behind the metadata: they come back, and no flipped bit of the metadata or of theirs passes."""
+"""Checksums after the metadata: read as written, and any flipped bit of the metadata or the checksums is found."""
 
 from __future__ import annotations
 

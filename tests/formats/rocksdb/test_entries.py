@@ -1,4 +1,4 @@
-"""What is left of many versions of keys, against a model."""
+"""The current values of keys with many versions, compared with a model."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def test_every_bit_counts(files: dict[str, bytes]) -> None:
             assert read_all(files | {name: bytes(damaged)}) == PAIRS
         except SavepointError as error:
             seen.append(error.facts["path"])
-    # What may change unseen: padding of the footer, and meta blocks that nobody reads.
+    # Undetected changes: padding of the footer, and meta blocks that are not read.
     assert len(seen) > 0.9 * len(data) / 7
     assert set(seen) == {name}
 

@@ -1,4 +1,4 @@
-"""The four properties of every serializer, and columns from and to bytes."""
+"""Checks of the four properties of every serializer, and of columns from and to bytes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def check_prefixes(serializer: TypeSerializer, data: bytes, **options: Any) -> N
 
 
 def check_column(serializer: TypeSerializer, column: pa.Array, **options: Any) -> list[bytes]:
-    """What is written of a column, and of a slice of it, reads as the column."""
+    """Check that a written column, and a written slice of it, reads as the column."""
     assert column.type == serializer.arrow_type(DecodeOptions(**options))
     values = encode(serializer, column)
     assert decode(serializer, *values, **options).equals(column)

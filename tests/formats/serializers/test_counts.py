@@ -1,4 +1,4 @@
-"""Small inputs that claim much: what a count or a reference costs is paid for by bytes."""
+"""Small inputs that declare large sizes: the cost of a count or a reference is bounded by the bytes."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSeria
 
 
 class Broken(TypeSerializer):
-    """What fails wherever it is asked."""
+    """Serializer whose methods all fail."""
 
     def __init__(self, answer: object = None) -> None:
         self.__dict__.update(answer=answer)

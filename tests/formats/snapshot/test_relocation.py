@@ -1,4 +1,4 @@
-"""New snapshots from operators of others: files copied or referred to, ids and versions."""
+"""Operators of snapshots put together anew: files copied or referred to, ids and versions."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ KEY = b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU\n"
 
 
 def naming(home: Path, handle: StreamStateHandle, raw: bool = False) -> Snapshot:
-    """Return a snapshot in a folder that is not its own, with an operator whose handle refers to a file there."""
+    """A snapshot in a folder that is not its own, with an operator whose state is said to be a file there."""
     state = OperatorStreamStateHandle((), handle)
     subtask = OperatorSubtaskState(raw_operator_state=state) if raw else OperatorSubtaskState(state)
     return snapshot_of(CheckpointMetadata(4, 1, (), (OperatorState(ID, 1, 128, subtasks={0: subtask}),)), home)

@@ -1,4 +1,4 @@
-"""What dead writers left goes, and nothing else."""
+"""Leftovers of dead writers are deleted, and nothing else."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Every value is compared. Results are kept by cell in a JSON file after each rele
 ``--resume`` leaves out what is there. Most of the time goes into changing bases: with ``--writers 1.16.3 2.0.2`` the
 bases of a release are changed once, and restored by all releases up to the next writer. The table is printed, and with
 ``--readme`` written into ``tests/README.md``.
-Ends with 1 where a cell was not restored.
+The exit code is 1 if a cell was not restored.
 """
 
 from __future__ import annotations

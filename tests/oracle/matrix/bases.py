@@ -52,7 +52,7 @@ BASES = {
 
 
 def generate(release: str, folder: Path, bases: list[Base], operators: Operators) -> dict[str, Path]:
-    """Have a release write the bases, all in one cluster."""
+    """Run a release to write the bases, all in one cluster."""
     jobs: list[Job] = []
     for number, base in enumerate(bases):
         path = folder / f"base-{number}"

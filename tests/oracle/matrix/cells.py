@@ -1,7 +1,7 @@
 """The cells of the matrix: savepoints that are changed, restored and compared, as many as possible at once.
 
 The bases are written in one process of Flink, changed in one session of Spark, and restored in one more process by each
-release. Where a savepoint of many changes is not written or not restored, each change is tried in one of its own.
+release. If a savepoint of many changes is not written or not restored, each change is tried in a separate savepoint.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ Results = dict[str, dict[str, Any]]
 def read(
     release: str, folder: Path, bases: list[Base], paths: dict[str, Path], operators: Operators
 ) -> dict[str, Found]:
-    """What Flink itself finds in the bases as they are."""
+    """Return what Flink finds in the unchanged bases."""
     jobs = [
         job_of(operators, name=base.name, held="read", restore=str(paths[base.name]), **base.settings(base.own))
         for base in bases
@@ -113,7 +113,7 @@ def read(
 
 
 class Newest:
-    """Bases of the newest release, which are written for others; made when they are wanted, once."""
+    """Bases of the newest release, written for other releases; generated once, on first use."""
 
     def __init__(self, release: str, folder: Path) -> None:
         self.release, self.folder = release, folder
@@ -121,7 +121,7 @@ class Newest:
         self.found: dict[str, Found] = {}
 
     def make(self, bases: list[Base]) -> None:
-        """Have Flink write and read those that are not there."""
+        """Run Flink to write and read those that are missing."""
         if missing := [base for base in bases if base.name not in self.paths]:
             operators = {uid: each for change in UNTOUCHED for uid, each in change.base().items()}
             folder = self.folder / str(len(self.paths))
@@ -177,11 +177,11 @@ class Bench:
         return self.folder / f"changed-{self.number}"
 
     def load(self, path: Path) -> Savepoint:
-        """A base; changelogs have a folder of their own."""
+        """Return a base; changelogs have a separate folder."""
         return Savepoint.load(self.spark, str(path), allow_outside=True)
 
     def rows(self, path: Path) -> Rows:
-        """What a base holds; read when it is first asked for."""
+        """Return the content of a base, read on first use."""
         if path not in self.read:
             self.read[path] = Rows(self.load(path), path)
         return self.read[path]
@@ -276,7 +276,7 @@ class Bench:
     # -- restoring ---------------------------------------------------------------------------------------
 
     def restored(self, written: list[Written]) -> list[Written]:
-        """Have Flink restore and compare; what was not restored as it should be, by backend."""
+        """Run Flink to restore, and compare; return what was not restored correctly, by backend."""
         planned = [(each, backend) for each in written for backend in each.backends]
         jobs = [each.job(backend, number) for number, (each, backend) in enumerate(planned)]
         answers = evolve(self.release, self.folder / "restore", jobs, CLUSTER, timeout=3600) if jobs else []

@@ -287,7 +287,7 @@ def two_with_some_keys(operators: Operators, uid: str) -> None:
 
 
 def merged(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
-    """Two operators become one: of each some keys, and a state that only the second one has."""
+    """Merge two operators: some keys of each, and a state that only the second one has."""
     other = f"{uid}, other"
     keys = base.keyed_state(uid, state="count").select("key")
     sp = sp.remove_keys(uid, keys.where("key % 3 = 0")).remove_keys(other, keys.where("key % 3 <> 0"))

@@ -1,6 +1,6 @@
 """Table ``in_flight`` of unaligned checkpoints that real Flink took of a job with full buffers (`oracle.InFlight`).
 
-Its sources number their records, so that what operators have kept and what is in flight to them is all that was sent.
+Its sources number their records: those kept by operators and those in flight to them are all that were sent.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def test_offsets_of_splits_that_no_reader_has_are_the_enumerators(corpus: Path) 
 
 
 def test_only_what_a_known_source_wrote_is_taken_for_it(corpus: Path) -> None:
-    """All operator states of the other snapshots, as splits and coordinators of every version."""
+    """Read all operator states of the other snapshots as splits and coordinators: only known sources match."""
     seen, known = set(), set()
     for metadata in sorted(corpus.rglob("_metadata")):
         if metadata.is_relative_to(corpus / "connectors"):

@@ -23,7 +23,7 @@ FIRST, SECOND = ("topic", 0), ("topic", 1)
 
 
 def positions(source: SourceState) -> dict[tuple[str, int], int]:
-    """What is stored: the offsets of the last records read, from the bytes that were written."""
+    """Return the stored offsets of the last records read, from the written bytes."""
     written = SourceState.read(OpenOperator(source.opened.savepoint, source.written()))
     return {(split.value["topic"], split.value["partition"]): split.value["offset"] for split in written.splits}
 

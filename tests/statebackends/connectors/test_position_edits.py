@@ -104,7 +104,7 @@ def test_kinesis_shards_go_on_elsewhere(kinesis: SourceState) -> None:
         ({"iterator_type": "AT_SEQUENCE_NUMBER", "sequence_number": "9"}, ("AT_SEQUENCE_NUMBER", "9", None)),
     ):
         assert places(with_offsets(kinesis, {"shardId-1": given}).source)["shardId-1"] == place
-    # What nobody reads yet is in the enumerator; the assigned shard there stays as it was handed out.
+    # Unassigned shards are in the enumerator; the assigned shard there stays as it was.
     later = with_offsets(kinesis, {"shardId-3": 88}).source
     assert places(later)["shardId-1"] == ("AFTER_SEQUENCE_NUMBER", "495", None)
     kept, moved = written(later).enumerator["splits"]

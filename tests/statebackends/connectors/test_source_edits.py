@@ -1,4 +1,4 @@
-"""Changed sources: readers and enumerators have what section 3.3 of Flink's behaviour requires, all else stays."""
+"""Changed sources: readers and enumerators say what section 3.3 of Flink's behaviour asks for, all else stays."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def test_starting_over(corpus: Path) -> None:
     for case in (V2, V3):
         found = SourceState.read(OpenOperator(opened(corpus, case).savepoint, start_over(opened(corpus, case))))
         assert (found.splits, found.enumerator) == ((), KafkaEnumerator((), False))
-    # For other kinds of sources, also unknown ones, the enumerator starts without state.
+    # Of other kinds, also those that are not known, the enumerator starts anew.
     for case in ("2.3.0-seq", "2.3.0-files", "2.3.0-txnsink"):
         there = opened(corpus, case)
         operator = start_over(there)

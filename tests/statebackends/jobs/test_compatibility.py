@@ -1,4 +1,4 @@
-"""Rules of compatibility that real Flink is not asked about: its SQL and Avro classes are not in the harness."""
+"""Rules of compatibility that are not compared with real Flink, as the harness lacks its SQL and Avro classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which state an operator gets: the example of the document of StreamGraphHasherV3, and what else can happen."""
+"""Which state an operator gets: the example of the StreamGraphHasherV3 document, and other cases."""
 
 from __future__ import annotations
 

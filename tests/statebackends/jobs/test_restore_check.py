@@ -1,4 +1,4 @@
-"""The restore check on a savepoint at hand; `tests/oracle` holds its verdicts against real restores."""
+"""The restore check on the shop's savepoint; `tests/oracle` compares its verdicts with real restores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building graphs: what follows from what, and what is refused."""
+"""Building graphs: derived settings, and refused calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans that Flink returns: what is read from them, what they do not contain, and what is not a plan."""
+"""Plans that Flink hands out, read: what they say, what they leave open, and what is no plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled programs do what those do that follow values one by one: random lists, sets and maps in a POJO."""
+"""Compiled programs give the same results as conversion value by value: random lists, sets and maps in a POJO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sorting: unsigned bytes within key groups, stable, in bounded memory, and nothing left behind."""
+"""Sorting: unsigned bytes within key groups, stable, in bounded memory, without leftover files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def rows_of(batches: Iterator[SortedBatch]) -> list[Row]:
 
 
 def in_order(rows: list[Row]) -> list[Row]:
-    """What Python makes of it: tuples of ints and bytes compare as key groups and unsigned bytes do."""
+    """Return the order of Python: tuples of ints and bytes compare as key groups and unsigned bytes do."""
     return sorted(rows, key=lambda row: row[:2])
 
 

@@ -97,7 +97,7 @@ class Collected:
 
 
 def plain(answer: Any) -> Any:
-    """An answer without its container; order does not count in maps."""
+    """Return a result as plain values; the order of maps is ignored."""
     if isinstance(answer, str | int | float | bytes) or answer is None:
         return answer
     if isinstance(answer, MappingView):
@@ -106,7 +106,7 @@ def plain(answer: Any) -> Any:
 
 
 def run(backend: KeyedStateBackend, program: list[Any], windowed: bool) -> tuple[list[Any], dict[str, Any]]:
-    """What the calls of a program answer, record by record, and what every state has at the end."""
+    """Return the results of a program's calls, record by record, and the final content of every state."""
     outputs = {kind: Collected() for kind in STATES}
     states: dict[StateKind, Any] = {}
     for kind, state in STATES.items():

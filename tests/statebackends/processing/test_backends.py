@@ -1,4 +1,4 @@
-"""The three state backends answer alike, call by call, and leave the same behind."""
+"""The three state backends give equal results for every call, and the same final state."""
 
 from __future__ import annotations
 

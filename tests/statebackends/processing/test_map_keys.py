@@ -1,4 +1,4 @@
-"""User keys of map states that Python's dicts, or Arrow's maps, would not have as they are."""
+"""User keys of map states that Python's dicts or Arrow's maps cannot represent directly."""
 
 from __future__ import annotations
 

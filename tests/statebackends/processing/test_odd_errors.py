@@ -1,4 +1,4 @@
-"""Errors that Python gives a meaning of their own: in user code they are errors, and name function and key."""
+"""Exceptions with a special meaning in Python: in user code they are errors that name function and key."""
 
 from __future__ import annotations
 

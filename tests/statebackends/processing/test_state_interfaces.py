@@ -1,4 +1,4 @@
-"""What user functions rely on of states and contexts: changes while iterating, defaults, optional states, task info."""
+"""States and contexts as user functions use them: changes while iterating, defaults, optional states, task info."""
 
 from __future__ import annotations
 

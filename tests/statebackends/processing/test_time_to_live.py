@@ -90,7 +90,7 @@ def test_reading_touches_and_removes(
 
 @dataclass
 class Clock:
-    """A clock that a test sets."""
+    """What a test says it is."""
 
     now: int = 100
 
@@ -136,7 +136,7 @@ def test_elements_age_one_by_one(
     clock.now = now
     assert state.get() == seen
     if expected is not None and config.update_type is not READ:
-        expected = {"old": 100, **expected}  # removed with all others, or when they are stored again
+        expected = {"old": 100, **expected}  # elements go together, or where the others are stored anew
     found = left()
     assert (None if found is None else {each[0]: each[1] for each in found}) == expected
 

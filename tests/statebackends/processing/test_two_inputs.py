@@ -72,7 +72,7 @@ def processed(
 
 
 class Trace(KeyedMultipleInputFunction):
-    """Which record of which input comes when."""
+    """Function that yields the records of all inputs in their order."""
 
     def process_element(self, input_id: int, value: Any, ctx: Any) -> Any:
         yield ctx.get_current_key(), input_id, value.value, ctx.timestamp()

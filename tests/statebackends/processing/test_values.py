@@ -1,4 +1,4 @@
-"""Rows, and values between columns and Python: what functions are given, and what is taken from them."""
+"""Rows, and values between columns and Python: arguments and results of functions."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ def test_continuous_triggers_know_their_next_time() -> None:
 @pytest.mark.parametrize(
     ("count", "reset", "expected"),
     [
-        # (elements that fire, whether an element restarts the time-out, (time-out, count) after three elements)
+        # (elements that fire, whether an element begins the time anew, time-out and count that are left) after three
         (4, False, (150, 3)),
         (4, True, (152, 3)),
         (3, False, None),

@@ -1,4 +1,4 @@
-"""Changes replayed over what was written as a whole: the same as if they had been applied to the model."""
+"""Changes replayed over materialized state give the result of applying them to the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that are kept from one query to the next: used while their files are the same, and never after."""
+"""Operators that are kept between queries: used only while their files are unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verification: nothing is found in what Flink wrote, and every kind of damage is, without hiding what is sound."""
+"""Verification: no errors in files of Flink, and every kind of damage is found, while intact state is still checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that are not of the key group that they lie in are refused: Flink would never find them."""
+"""Keys outside of their key group are refused: Flink would never find them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that are looked up in files of RocksDB: only the blocks that they take are read, and nothing is missed."""
+"""Keys that are looked up in files of RocksDB: only the necessary blocks are read, and every key is found."""
 
 from __future__ import annotations
 

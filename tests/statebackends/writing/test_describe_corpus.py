@@ -67,7 +67,7 @@ def writable(path: Path, operator: dict[str, str], table: str) -> list[str]:
 
 
 def has_own_hash(path: Path, operator: dict[str, str]) -> bool:
-    """Return whether only user code can compute the hash of the keys."""
+    """Whether only user code knows the hash of the keys."""
     savepoint = Snapshot.open(str(path))
     return isinstance(OpenOperator(savepoint, savepoint.operator(**operator)).keyed.key_serializers[0], PojoSerializer)
 
@@ -111,7 +111,7 @@ def values_of(state: StateDescriptor, table: pa.Table) -> list[tuple[int, bytes,
 
 
 def raw_values(state: StateDescriptor, table: pa.Table) -> list[tuple[int, bytes, bytes]]:
-    """Return the same values as bytes of the savepoint."""
+    """The same as they stand in the savepoint."""
     found = []
     for row, value in enumerate(column_of(table, state.column).to_pylist()):
         if value is None:
@@ -119,7 +119,7 @@ def raw_values(state: StateDescriptor, table: pa.Table) -> list[tuple[int, bytes
         if state.kind is not StateKind.MAP:
             found.append((row, b"", value))
             continue
-        # A null has its flag, and any bytes after it.
+        # A null has its flag, and whatever stands behind it.
         found += [(row, key, b"\0" + entry if entry is not None else b"\1") for key, entry in sorted(value)]
     return found
 
@@ -157,7 +157,7 @@ def test_keyed_state_is_written_as_it_was_read(snapshot: Path, table: str, form:
 
 
 def test_descriptors_are_what_flink_registered(snapshot: Path) -> None:
-    """Names, kinds, options and serializers of states and timers equal those in the savepoint's headers."""
+    """Names, kinds, options and serializers of states and timers, as they stand in the savepoint's headers."""
     savepoint = Snapshot.open(str(snapshot))
     for table in ("keyed_state", "window_state", "timers"):
         for operator in operators_of(snapshot, table):

@@ -68,7 +68,7 @@ def test_every_value_of_the_corpus_is_written_as_it_was_read(corpus: Path) -> No
             except ValueRangeError:
                 assert options.timestamps == "micros"  # finer than Spark's
                 continue
-            # With the last access unread, it is now.
+            # Without a column of last access, it is the current time.
             if "ttl-serializer" in name and not options.ttl:
                 continue
             assert written(serializer, from_spark(column)) == [data], (name, options)
@@ -221,7 +221,7 @@ def test_row_kinds_stay() -> None:
 
 
 def test_what_nulls_hide_is_not_looked_at() -> None:
-    """Arrow's children below a null hold anything."""
+    """Arrow's child values below a null may have any content."""
     items = pa.array([1, 2, 2**40, 4])
     lists = pa.ListArray.from_arrays(pa.array([0, 2, 3, 4], pa.int32()), items, mask=pa.array([False, True, False]))
     assert conform_column(lists, parse_type("LIST<INT>"), "x").to_pylist() == [[1, 2], None, [4]]

@@ -35,7 +35,7 @@ def test_a_driver_that_dies_before_the_end_publishes_nothing(tmp_path: Path) -> 
     assert path.exists()
     with pytest.raises(SnapshotNotFoundError, match="not completed"):
         Snapshot.open(str(path))
-    # The same write again, to its end, is not in the way of what the first has left.
+    # The same write again succeeds despite the files that the first one left.
     finished = KILLED.replace("module.publish_metadata", "unused")
     subprocess.run([sys.executable, "-c", finished, str(path)], env=environment, check=True)
     before = (path / "_metadata").read_bytes()

@@ -1,4 +1,4 @@
-"""Who reads while a savepoint is overwritten has the old one or the new, whole."""
+"""A read during an overwrite gets the complete old savepoint or the complete new one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rows(value: int) -> pa.Table:
 def test_readers_during_overwrites(tmp_path: Path) -> None:
     path = tmp_path / "sp"
     write(path, [rows(0)])
-    read(path)  # what is compiled once is compiled now
+    read(path)  # compile kernels before the test
     over = threading.Event()
     seen: set[int] = set()
     problems: list[str] = []

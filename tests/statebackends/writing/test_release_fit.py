@@ -1,4 +1,4 @@
-"""State that the requested release cannot read is found before anything is written: rewritten, or refused by name."""
+"""What a release asked for could not read is found before anything is written: written anew, or refused by name."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_streams_that_are_too_new_are_written_anew(corpus: Path) -> None:
     assert {why for fit in older for _, why in fit.problems} == {
         "values were written by Kryo 2, and Flink 2.2 reads with Kryo 5"
     }
-    # 1.18 supports version 6, and reads it if it is not compressed.
+    # 1.18 knows version 6, and reads it where it is not compressed.
     assert "op-list" not in fits(corpus / "lab" / "2.2.1-rocksdb-native" / "savepoint", (1, 18))
     compressed = corpus / "lab" / "2.3.0-hashmap-canonical-compressed" / "savepoint"
     assert fits(compressed, (1, 18))["op-list"].operator_state == "compressed operator state"
