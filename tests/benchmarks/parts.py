@@ -10,7 +10,7 @@ import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -143,16 +143,42 @@ def listing(run: Run) -> Iterator[Figure]:
 
 def large(run: Run) -> Iterator[Figure]:
     """Read four times as many keys in 128 key groups."""
-    keys = 4 * run.keys
     for order, aim in (("sorted", 3.0), ("shuffled", 4.0)):
-        path = data.write_savepoint(run.path(order), "long", keys, ordered=order == "sorted", parallelism=4)
-        with session() as spark:
+        yield _read(run, 4 * run.keys, order, aim=aim, runs=run.runs)
 
-            def read(path: Path = path, spark: SparkSession = spark) -> None:
-                to_nowhere(spark.read.format("savepoint").option("uid", data.UID).load(str(path)))
 
-            yield measured(f"read {keys:,} keys, {order}", read, aim=aim, runs=run.runs)
-        shutil.rmtree(path)
+def scale(run: Run) -> Iterator[Figure]:
+    """Read a quarter to 25 times as many keys, and 2.5 times as many in one key group: the cost of a row stays flat."""
+    for order in ("sorted", "shuffled"):
+        for keys in (run.keys // 4, run.keys * 5 // 2, run.keys * 25):
+            yield _a_row(_read(run, keys, order, runs=3), keys)
+        keys = run.keys * 5 // 2
+        yield _a_row(_read(run, keys, order, runs=3, max_parallelism=1, parallelism=1), keys)
+
+
+def _read(
+    run: Run, keys: int, order: str, *, runs: int, aim: float | None = None, max_parallelism: int = 128,
+    parallelism: int = 4,
+) -> Figure:  # fmt: skip
+    path = data.write_savepoint(
+        run.path("savepoint"), "long", keys,
+        ordered=order == "sorted", max_parallelism=max_parallelism, parallelism=parallelism,
+    )  # fmt: skip
+    with session() as spark:
+
+        def read() -> None:
+            to_nowhere(spark.read.format("savepoint").option("uid", data.UID).load(str(path)))
+
+        groups = " in one key group" if max_parallelism == 1 else ""
+        figure = measured(f"read {keys:,} keys{groups}, {order}", read, aim=aim, runs=runs)
+    shutil.rmtree(path)
+    return figure
+
+
+def _a_row(figure: Figure, rows: int) -> Figure:
+    """Name what the workers take of the processor for a row."""
+    assert figure.processor is not None
+    return replace(figure, name=f"{figure.name}: {figure.processor[1] * 1e9 / rows:.0f} ns a row in Python")
 
 
 # -- writing ---------------------------------------------------------------------------------------------------------
@@ -315,6 +341,7 @@ PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "whole": whole,
     "listing": listing,
     "large": large,
+    "scale": scale,
     "write": write,
     "first": first,
     "word-count": word_count,
