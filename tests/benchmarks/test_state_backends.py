@@ -173,4 +173,5 @@ def test_one_key_at_a_time_needs_no_look_up() -> None:
     for operation in ("value get", "value update"):
         times = {name: each[operation] for name, each in found.items()}
         assert times["heap"][1] > 1.2 * times["single_key"][1]
-        assert times["rocksdb"][1] > 5 * times["single_key"][1]
+        # RocksDB's backend keeps so few values in memory, in tables that cost more than those of the heap.
+        assert times["rocksdb"][1] > 1.2 * times["heap"][1]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
@@ -60,20 +62,23 @@ class RocksState(State):
     def put_content(self, content: Any) -> None:
         """Store the content."""
 
+    @abstractmethod
+    def _content_of(self, elements: list[tuple[bytes, bytes]]) -> Any:
+        """Return the content of the bytes of user keys and values of a place, in order."""
+
     def everything(self) -> Iterator[tuple[bytes, Any, Any]]:
         """Yield place, namespace and content of every key, in order."""
-        where: tuple[bytes, bytes] | None = None
-        for key, _ in self._db.entries(self.prefix):
-            place_bytes, namespace_bytes = _LENGTHS.unpack_from(key, len(key) - _LENGTHS.size)
-            start = len(self.prefix)
-            here = key[start : start + place_bytes], key[start + place_bytes : start + place_bytes + namespace_bytes]
-            if here != where:
-                where = here
-                self._place.now = self._settled = None
-                self.go(*here)
-                content = self.content()
-                if content is not None:
-                    yield here[0], self.windows.from_bytes(here[1]) if here[1] else None, content
+        for (place, namespace), elements in groupby(self._elements(), key=itemgetter(0)):
+            content = self._content_of([(user_key, data) for _, user_key, data in elements])
+            yield place, self.windows.from_bytes(namespace) if namespace else None, content
+
+    def _elements(self) -> Iterator[tuple[tuple[bytes, bytes], bytes, bytes]]:
+        """Yield place and namespace, user key and value of every entry, in order."""
+        start, end = len(self.prefix), -_LENGTHS.size
+        for key, data in self._db.entries(self.prefix):
+            place, namespace = _LENGTHS.unpack(key[end:])
+            middle, behind = start + place, start + place + namespace
+            yield (key[start:middle], key[middle:behind]), key[behind:end], data
 
 
 class RocksListState(RocksState, ListState[Any]):
@@ -97,6 +102,9 @@ class RocksListState(RocksState, ListState[Any]):
             assert data is not None
             found.append(self.decode(data))
         return found
+
+    def _content_of(self, elements: list[tuple[bytes, bytes]]) -> Any:
+        return [self.decode(data) for number, data in elements if number]
 
     def add(self, value: Any) -> None:
         self._append([value], self._count())
@@ -138,13 +146,12 @@ class RocksMapState(RocksState, MapViews[Any, Any]):
 
     def _map(self) -> dict[Any, Any]:
         self.settle()
-        _, decode = self.codecs[0]
         start, end = len(self._head), len(self._tail)
-        found = {}
-        for entry, data in self._db.entries(self._head):
-            key = entry[start : len(entry) - end]
-            found[None if key == _ABSENT else decode(key[1:])] = self._value(data)
-        return found
+        return self._content_of([(key[start : len(key) - end], data) for key, data in self._db.entries(self._head)])
+
+    def _content_of(self, elements: list[tuple[bytes, bytes]]) -> dict[Any, Any]:
+        _, decode = self.codecs[0]
+        return {None if key == _ABSENT else decode(key[1:]): self._value(data) for key, data in elements}
 
     def _value(self, data: bytes) -> Any:
         return None if data == _ABSENT else self.decode(data[1:])
