@@ -214,7 +214,7 @@ _OF_FUNCTIONS = {
         "WindowStagger",
     ),
 }
-#: Packages of what needs PySpark.
+#: Packages whose modules need PySpark.
 _WITH_SPARK = ("savepoint", "source", "functions", "catalog")
 _LAZY = {
     **{name: (f"{_FUNCTIONS}.{module}", name) for module, names in _OF_FUNCTIONS.items() for name in names},
@@ -252,7 +252,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _expect_spark(name: str) -> None:
-    """Raise an ImportError that says what is missing where there is no PySpark, or one without Python data sources."""
+    """Raise ImportError with instructions if PySpark is missing or has no Python data sources."""
     try:
         import pyspark.sql.datasource  # noqa: F401
     except ModuleNotFoundError as missing:

@@ -2,10 +2,10 @@
 
     SparkSession.builder.config("spark.python.daemon.module", "pyspark_savepoint.daemon")
 
-Spark forks a Python worker for each task that runs at the same time, and another one for the query that follows one
-that did not read to the end (``show``). Each imports this package and loads compiled kernels, about a second of the
-processor, unless the daemon did so before it forks. Daemons of other modules, which plan one query each, load nothing
-ahead. Spark: ``pyspark.daemon``.
+Spark forks a Python worker for each concurrent task, and a new one after a query that did not read to its end
+(``show``). Each worker imports this package and loads compiled kernels, which takes about a second of processor time,
+unless the daemon did so before the fork. Daemons of other worker modules, which plan one query each, preload nothing.
+Spark: ``pyspark.daemon``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def load() -> None:
     from pyspark_savepoint.local.local_savepoint import open_savepoint
     from pyspark_savepoint.source import reader, writer  # noqa: F401
 
-    # Spark reads the daemon's port from its output; without room for the savepoint workers load kernels themselves.
+    # Spark reads the daemon's port from stdout. If the savepoint cannot be written, workers load kernels themselves.
     with redirect_stdout(sys.stderr), suppress(OSError, SavepointError), TemporaryDirectory() as folder:
         write_sample(folder)
         read_all(open_savepoint(folder))

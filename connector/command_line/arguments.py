@@ -154,7 +154,9 @@ COMMANDS = (
             PATH,
             UID,
             argument(
-                "--history", action="store_true", help="the path is a folder: of each snapshot below it, oldest first"
+                "--history",
+                action="store_true",
+                help="the path is a folder: show every snapshot below it, oldest first",
             ),
             argument("--last", type=int, metavar="N", help="with --history: only the newest N snapshots"),
             READ_OPTION,
@@ -189,7 +191,7 @@ COMMANDS = (
             "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound orders-source --set orders-3=1200",
             "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound --by -1000",
         ),
-        "offsets shows the splits. If records are read again, their earlier changes of keyed state are not undone.",
+        "Command offsets lists the splits. If records are read again, their earlier changes of keyed state stay.",
     ),
     Command(
         "diff",
@@ -223,8 +225,10 @@ COMMANDS = (
                 metavar="LIMITS",
                 help="size, skew, key, floor, ttl-age, timer-age, such as size=20GB,skew=4,ttl-age=30d",
             ),
-            argument("--since", metavar="OLDER", help="an older snapshot: states without TTL that only grow are found"),
-            argument("--job", help="the job, as check-restore takes it: operators that it does not have are found"),
+            argument(
+                "--since", metavar="OLDER", help="an older snapshot: also find states without TTL that only grew since"
+            ),
+            argument("--job", help="the job, as for check-restore: also find operators that it does not have"),
             argument(
                 "--fail-on",
                 choices=("error", "warning", "note"),
@@ -246,7 +250,7 @@ COMMANDS = (
                 "--older-than",
                 default="1d",
                 metavar="AGE",
-                help="the smallest age of files to delete, such as 6h (default: 1d); longer than any write takes",
+                help="smallest age of files to delete, such as 6h (default: 1d); must be longer than any write takes",
             ),
             argument("--dry-run", action="store_true", help="only list the files"),
         ),
@@ -269,7 +273,7 @@ COMMANDS = (
                 action="append",
                 default=[],
                 metavar="PATH",
-                help="a jar or folder of class files: of the classes in values that Kryo wrote, for Flink 2",
+                help="a jar or folder with the class files of values that Kryo wrote, for a job on Flink 2",
             ),
             argument(
                 "--allow-non-restored-state",
@@ -452,7 +456,7 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
             )
         words.insert(0, "ls")
     if first in ("--json", "--debug"):
-        raise UsageError(f"{first} follows the command", remedy=f"{PROGRAM} ls PATH {first}")
+        raise UsageError(f"{first} must come after the command", remedy=f"{PROGRAM} ls PATH {first}")
     found, unknown = parser().parse_known_args(words)
     if unknown:
         listed = [*next((one.arguments for one in COMMANDS if one.name == found.command), ()), *COMMON]
@@ -498,7 +502,7 @@ def _shown(known: Argument) -> str:
 
 
 def read_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what the arguments say about reading, as options of the data source."""
+    """Return the options of the data source for reads that the arguments give."""
     found: dict[str, Any] = dict(_pair(text, "--option") for text in getattr(arguments, "option", ()))
     stores = dict(_pair(text, "--storage-option") for text in arguments.storage_option)
     if stores:

@@ -54,7 +54,7 @@ def export(arguments: Namespace, output: Output) -> int:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """Give a path beside the target that becomes the target at the end, and is removed on failure."""
+    """Yield a temporary path beside the target; rename it to the target at the end, remove it on failure."""
     pending = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         yield pending
@@ -71,7 +71,7 @@ def replacing(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def _writer(form: str, path: Path, table: LocalTable) -> Iterator[Callable[[pa.RecordBatch], None]]:
-    """Give a function that writes a batch."""
+    """Yield a function that writes a batch."""
     if form == "parquet":
         from pyarrow import parquet
 

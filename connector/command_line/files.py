@@ -83,7 +83,7 @@ def relocate(arguments: Namespace, output: Output) -> int:
 
 
 def written(arguments: Namespace, output: Output) -> int:
-    """Say what was written to the target of the arguments."""
+    """Print what was written to the target."""
     operators = Snapshot.open(located(arguments, arguments.target), allow_outside=True).operators
     state = sum(operator.state_size for operator in operators)
     target = absolute(arguments.target)

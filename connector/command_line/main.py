@@ -47,7 +47,7 @@ def _ended(words: list[str]) -> int:
         # The reader closed the pipe, as `head` does: print nothing more, also when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
-    except Exception as error:  # an exit code of 1 would say that something was found
+    except Exception as error:  # not exit code 1, which means findings
         if debug:
             raise
         expected = isinstance(error, OSError | MemoryError)
@@ -59,14 +59,14 @@ def _ended(words: list[str]) -> int:
 
 
 def console() -> int:
-    """Run as a process of its own, in which nearly everything that is imported stays: it is collected rarely."""
+    """Run as a process of its own. Collect garbage rarely, since nearly all objects are imported code."""
     gc.set_threshold(50_000, 20, 20)
     _prepare_streams()
     return main()
 
 
 def _prepare_streams() -> None:
-    """Make every character printable, whatever the locale, and printing possible where a stream was closed."""
+    """Escape characters that the locale cannot print, and replace closed streams, so that printing never fails."""
     sys.stdout, sys.stderr = (
         Path(os.devnull).open("w", encoding="utf-8") if stream is None else stream  # noqa: SIM115
         for stream in (sys.stdout, sys.stderr)

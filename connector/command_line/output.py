@@ -38,7 +38,7 @@ class Output:
             self._print(text)
 
     def remark(self, text: str) -> None:
-        """Print a line that is no result."""
+        """Print a line that is not a result."""
         print(printable(text), file=self.remarks, flush=True)
 
     def record(self, values: Row) -> None:
@@ -47,7 +47,7 @@ class Output:
             print(json.dumps(finite(to_json(values))), file=self.results)
 
     def table(self, columns: Sequence[str], rows: Iterable[Row], all_columns: bool = False) -> None:
-        """Print rows: with ``--json`` whole, else these columns; columns without any value are left out."""
+        """Print rows: all fields with ``--json``, else these columns, without those that have no value."""
         if self.as_json:
             for row in rows:
                 self.record(row)
@@ -94,7 +94,7 @@ def cell(value: Any, limit: int) -> str:
 
 
 def finite(value: Any) -> Any:
-    """Return a JSON value in which numbers that JSON has not (NaN, infinities) are text."""
+    """Return a JSON value in which numbers that JSON lacks (NaN, infinities) are text."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

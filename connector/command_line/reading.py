@@ -75,7 +75,7 @@ def show(arguments: Namespace, output: Output) -> int:
 
 
 def rows_table(arguments: Namespace, output: Output) -> LocalTable:
-    """Return the table of an operator that the arguments name, with their columns."""
+    """Return the table of an operator, with the columns that the arguments select."""
     if getattr(arguments, "limit", 0) < 0:
         raise OptionError("--limit must be 0 or more", found=arguments.limit)
     options = {**operator_options(arguments.uid), "table": arguments.table, "state": arguments.state}
@@ -99,9 +99,9 @@ def _key(text: str, kind: pa.DataType) -> Any:
     try:
         key = json.loads(text)
     except ValueError:
-        key = text  # the error that follows says which type the key has
+        key = text  # the error that this text causes names the type of the key
     if not pa.types.is_nested(kind) and (isinstance(key, list) or (key is text and "," in text)):
-        raise UsageError("--keys takes one key after another", found=text, remedy="such as --keys 1042 1043")
+        raise UsageError("--keys takes keys separated by spaces", found=text, remedy="such as --keys 1042 1043")
     return key
 
 
@@ -162,7 +162,7 @@ def offsets(arguments: Namespace, output: Output) -> int:
 
 
 def _by_partition(row: Row) -> tuple[str, str, int, str]:
-    """Return the order of a row: partitions that are numbers by these, which the snapshot may make of any length."""
+    """Return the sort key of a row: shorter partitions first, so that numbers of any length are in order."""
     partition = row["partition"] or ""
     return row["operator_uid_hash"], row["stream"] or "", len(partition), partition
 

@@ -20,12 +20,10 @@ DONE, FOUND = 0, 1
 def schema(arguments: Namespace, output: Output) -> int:
     """Print or write the schema of a snapshot, or compare it with a file."""
     if arguments.check is not None and arguments.to != "savepoint":
-        raise UsageError(
-            f"--check does not go with --to {arguments.to}", remedy="a file that schema PATH --file has written"
-        )
+        raise UsageError(f"--check cannot be combined with --to {arguments.to}", remedy="leave --to out")
     savepoint = open_savepoint(arguments.path, **read_options(arguments))
     if arguments.check == "":
-        raise UsageError("--check must not be empty", remedy="a file that schema PATH --file has written")
+        raise UsageError("--check must not be empty", remedy="name a file that schema PATH --file has written")
     if arguments.check is not None:
         found = differences(read_schema(Path(arguments.check).expanduser()), schema_of(savepoint))
         for sentence in found:

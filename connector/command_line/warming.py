@@ -1,9 +1,9 @@
 """Command warm-up: reads every table of a snapshot once, so that compiled kernels are in the cache.
 
 Without a path, it does so with small savepoints in a temporary folder: one of usual types, which it writes, and those
-of ``samples.tar.xz``. These Flink 2.2.1 wrote: of one job natively with RocksDB and with the hashmap state backend, and
-in the canonical format (``python -m tests.oracle.flink generate 2.2.1 shop OUT --backend rocksdb --format native``, and
-so on), and of queries in SQL (``tests/oracle/sql_plans.py``). Those of the job are compared and edited, too.
+of ``samples.tar.xz``, which Flink 2.2.1 wrote. One job has a native savepoint of RocksDB, a native one of the hashmap
+state backend, and a canonical one (``python -m tests.oracle.flink generate 2.2.1 shop OUT --backend rocksdb --format
+native``, and so on); these are compared and edited, too. Others are of SQL queries (``tests/oracle/sql_plans.py``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyspark_savepoint.statebackends.model.applicability import SURVEYED
 
 DONE = 0
 SAMPLES = Path(__file__).with_name("samples.tar.xz")
-#: Those of one job, and the operator with keyed state in it.
+#: The samples of one job, and its operator with keyed state.
 SAMPLES_OF_A_JOB, OPERATOR = ("canonical", "hashmap", "rocksdb"), "accounts"
 NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 
@@ -42,7 +42,7 @@ def warm_up(arguments: Namespace, output: Output) -> int:
 
     if not has_cache():
         raise OptionError(
-            "compiled code cannot be kept: there is no folder for it that can be written",
+            "compiled code cannot be cached: no cache folder is writable",
             found=os.environ.get("NUMBA_CACHE_DIR"),
             remedy="set NUMBA_CACHE_DIR to a folder that this user can write",
         )
@@ -54,7 +54,7 @@ def warm_up(arguments: Namespace, output: Output) -> int:
             warnings.simplefilter("ignore", SavepointWarning)
             read = use_samples(Path(folder))
     seconds = time.monotonic() - start
-    output.say(f"{read} tables read in {seconds:.1f} s: what they need is compiled, and kept in the cache")
+    output.say(f"{read} tables read in {seconds:.1f} s: the code that they need is compiled and cached")
     output.record({"tables": read, "seconds": round(seconds, 3)})
     return DONE
 

@@ -16,7 +16,7 @@ from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 def examine(
     savepoint: LocalSavepoint, budgets: Budgets, older: LocalSavepoint | None = None, job: Job | None = None
 ) -> list[Finding]:
-    """Return the findings about a snapshot; growth since an older one, and orphans of a job, where these are given."""
+    """Return the findings about a snapshot, also growth since ``older`` and orphans of ``job`` if these are given."""
     snapshot = savepoint.snapshot()
     found = [*check_metadata(snapshot, budgets), *check_release(snapshot), *check_state(savepoint, budgets)]
     if older is not None:

@@ -51,7 +51,7 @@ class Budgets:
     size: float | None = _budget(None, "bytes", "bytes of the snapshot, such as 20GB")
     skew: float = _budget(4.0, "ratio", "bytes of a key group, as a multiple of the average one that has state")
     key: float = _budget(8 << 20, "bytes", "bytes of one key in one state")
-    floor: float = _budget(1 << 20, "bytes", "bytes that a key group has at least to be a finding")
+    floor: float = _budget(1 << 20, "bytes", "smallest number of bytes of a key group that is reported")
     ttl_age: float | None = _budget(None, "seconds", "age of state with a time to live, such as 30d")
     timer_age: float = _budget(365 * 86_400, "seconds", "how far a timer is behind the newest of its kind")
 

@@ -71,7 +71,7 @@ def _without_uid(savepoint: Snapshot, operator: OperatorState) -> Iterator[Findi
 def _max_parallelism(operator: OperatorState) -> Iterator[Finding]:
     groups, parallelism = operator.max_parallelism, operator.parallelism
     if not is_keyed(operator) or groups == 1:
-        return  # one key group is what an operator has that cannot run in parallel
+        return  # operators that cannot run in parallel have one key group
     if groups < 2 * parallelism and parallelism > 1:
         yield _finding(
             "max-parallelism-small",

@@ -1,4 +1,4 @@
-"""Checks of what Flink 2 would make of a snapshot of Flink 1, by the values that are in it."""
+"""Checks whether Flink 2 would read the values in a snapshot of Flink 1 correctly."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.local.texts import readable_size
 from pyspark_savepoint.statebackends.model.applicability import ROWS_OF_KEYS
 
-#: Timers later than this are no times, but "never".
+#: Timers later than this mean "never".
 NEVER_MILLIS = 1 << 52
 PROCESSING = "processing"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -142,7 +142,7 @@ def _moment(millis: int) -> str:
 
 
 def check_growth(savepoint: LocalSavepoint, older: LocalSavepoint) -> Iterator[Finding]:
-    """Yield states without time to live of which no key group lost entries since an older snapshot, and that grew."""
+    """Yield states without time to live that grew since an older snapshot while no key group lost entries."""
     with_ttl = {
         (row["operator_uid"] or row["operator_uid_hash"], row["state"])
         for row in savepoint.states().rows()

@@ -172,11 +172,11 @@ class KeyedRecordInput:
                 schema = schema.append(pa.field(HASHED, pa.int32()))
             key = describe_key(schema, spec, None, None)
         except SavepointError as error:
-            raise self._said_of_key_by(error) from None
+            raise self._with_key_by_remedy(error) from None
         found = KeyedDescriptor(key.columns, key.serializer, (), key_group=spec.key_group, composite=key.composite)
         return found, spec.restoring_flink
 
-    def _said_of_key_by(self, error: SavepointError) -> SavepointError:
+    def _with_key_by_remedy(self, error: SavepointError) -> SavepointError:
         """Return an error about a key with a remedy for key_by."""
         if isinstance(error, UndecodableStateError):
             error.facts["remedy"] = (
@@ -259,7 +259,7 @@ class KeyedRows:
         return [StateInput(entries, written, plan.descriptor, header), *self._broadcast_tables(spec, plan)]
 
     def _broadcast_tables(self, spec: WriteSpec, plan: BootstrapPlan) -> list[StateInput]:
-        """Return the broadcast state, which the broadcast records fill in one more task, as they do in every other."""
+        """Return the broadcast state, which one more task creates from the broadcast records."""
         broadcast = self.source.broadcast
         function = plan.function
         if broadcast is None or not isinstance(function, KeyedBroadcastProcessFunction):

@@ -94,7 +94,7 @@ class ConnectedSource:
         keyed = [hashed._table(number, each) for number, each in enumerate(hashed.given, 1)]
         table = with_key_groups(reduce(lambda a, b: a.unionByName(b), keyed), descriptor, max_parallelism)
         if self.broadcast is not None:
-            # The first key group of every subtask stands for it.
+            # Each subtask is identified by its first key group.
             firsts = [(task * max_parallelism + parallelism - 1) // parallelism for task in range(parallelism)]
             groups = F.explode(F.array(*(F.lit(group).cast("int") for group in firsts)))
             ordered = hashed._table(BROADCAST, self.broadcast).withColumn(ORDER, F.monotonically_increasing_id())

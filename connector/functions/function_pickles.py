@@ -27,7 +27,7 @@ F = TypeVar("F")
 
 @dataclass(frozen=True)
 class Pickled:
-    """A dataclass whose objects are pickled by cloudpickle itself, also inside of what Spark pickles."""
+    """A dataclass whose objects are pickled by cloudpickle itself, also inside objects that Spark pickles."""
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[type, bytes]]:
         """Return how to make an equal object from the bytes of its fields."""

@@ -219,7 +219,7 @@ class OneInputTransformation(StateTransformation):
         """
         given: object = function
         if not isinstance(given, StateBootstrapFunction | BroadcastStateBootstrapFunction):
-            remedy = "key_by(...) comes before it" if isinstance(given, KeyedStateBootstrapFunction) else None
+            remedy = "call key_by(...) first" if isinstance(given, KeyedStateBootstrapFunction) else None
             raise OptionError(
                 "records without a key need a function of operator state",
                 expected="a StateBootstrapFunction or a BroadcastStateBootstrapFunction",
@@ -252,7 +252,7 @@ class OneInputTransformation(StateTransformation):
         """
         if not descriptors or not all(isinstance(each, MapStateDescriptor) for each in descriptors):
             raise OptionError(
-                "a broadcast input fills the states of its descriptors",
+                "broadcast() needs descriptors of the states that the input fills",
                 expected="a MapStateDescriptor, or several",
                 found=", ".join(type(each).__name__ for each in descriptors) or "nothing",
                 remedy="broadcast(MapStateDescriptor('rates', 'STRING', 'DOUBLE'))",
@@ -346,7 +346,7 @@ class KeyedTransformation(StateTransformation):
         wrong = [other for other in others if not isinstance(other, KeyedTransformation | BroadcastInput)]
         if wrong or not others or (broadcast and len(others) > 1):
             raise OptionError(
-                "inputs of one key are connected, or keyed records with one broadcast input",
+                "connect() takes inputs with the same key, or one broadcast input",
                 expected="key_by(...) of other records, or broadcast(descriptor) of one",
                 found=", ".join(type(other).__name__ for other in others) or "nothing",
             )

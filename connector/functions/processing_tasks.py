@@ -62,7 +62,7 @@ class RecordTask(Pickled):
 
 
 def _named(operator: str | None, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches; errors get the operator's name, and lose the frames, which do not help users."""
+    """Yield the batches; add the operator's name to errors, and drop stack frames, which do not help users."""
     try:
         yield from found
     except SavepointError as error:

@@ -1,7 +1,7 @@
-"""Differences between two snapshots in this process, as ``diff`` with Spark, by the same comparison of bytes.
+"""Differences between two snapshots, found in this process by the same comparison of bytes as ``diff`` with Spark.
 
-Timers and operator state are compared by their values: those of one snapshot are kept in memory meanwhile, timers as
-16 bytes each.
+Timers and operator state are compared by their values: those of one snapshot are held in memory, timers as 16 bytes
+each.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def count_differences(old: LocalSavepoint, new: LocalSavepoint) -> list[Row]:
 def changed_rows(
     old: LocalSavepoint, new: LocalSavepoint, uid: str, table: str | None = None, state: str | None = None
 ) -> Differences:
-    """Return the rows of an operator that differ, in a table that is given or the first that it has."""
+    """Return the rows of an operator that differ: in the given table, or in the first that the operator has."""
     listed = [list(each.states().rows()) for each in (old, new)]
     before, after = (_operator(each, uid, rows) for each, rows in zip((old, new), listed, strict=True))
     both = ComparedOperators((before, after))
@@ -109,7 +109,7 @@ def _timers_of_one_side(both: ComparedOperators) -> Iterator[Row]:
 
 
 def _operator_state(both: ComparedOperators, state: str) -> Differences:
-    """Return elements with how many more of them one side has, or entries of broadcast state that differ."""
+    """Return the elements that one side has more often, with counts, or the entries of broadcast state that differ."""
     sides = [list(_rows(side, "operator_state", state)) for side in both.sides]
     if any("key" in row for rows in sides for row in rows):
         return Differences(["key", CHANGE, "value_before", "value_after"], iter(_entries(*sides)))

@@ -123,7 +123,7 @@ class Progress:
     def __init__(self, files: int, size: int) -> None:
         self.files, self.size = files, size
         self._done, self._copied = 0, 0
-        self._said = time.monotonic()
+        self._reported = time.monotonic()
         self._lock = threading.Lock()
 
     def add(self, size: int) -> None:
@@ -131,8 +131,8 @@ class Progress:
         with self._lock:
             self._done, self._copied = self._done + 1, self._copied + size
             now = time.monotonic()
-            if now - self._said >= TELL_EVERY:
-                self._said = now
+            if now - self._reported >= TELL_EVERY:
+                self._reported = now
                 print(
                     f"savepoint: copied {self._done} of {self.files} files, "
                     f"{self._copied / 1e9:.1f} of {self.size / 1e9:.1f} GB",

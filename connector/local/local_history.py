@@ -88,7 +88,7 @@ class LocalHistory(RowsInArrow):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know about the tables, each warning once."""
+        """Warnings about the tables, each once."""
         return tuple(dict.fromkeys(warning for part in self.parts for warning in part.table.warnings))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -191,7 +191,7 @@ def history_of(folder: str, operator: dict[str, str], last: int | None, options:
 
 
 def expect_last(last: int | None) -> None:
-    """Raise OptionError if a number of newest snapshots is none."""
+    """Raise OptionError unless the number of newest snapshots is at least 1."""
     if last is not None and last < 1:
         raise OptionError(
             "argument 'last' must be at least 1: it is the number of newest snapshots to read", found=last

@@ -113,7 +113,7 @@ class LocalSavepoint:
     def table(
         self, name: str | None = None, uid: str | OperatorIdentifier | None = None, **options: Unpack[StateOptions]
     ) -> LocalTable:
-        """Return a table, by its name or by what the operator or state named has.
+        """Return a table: the named one, or by default the one that the operator or state has.
 
         Args:
             name: The table, such as ``keyed_state``, ``timers``, ``sizes``, ``metadata``.
@@ -337,7 +337,7 @@ class LocalSavepoint:
                 ``types_from`` (the path of a savepoint that the new job has taken).
 
         Returns:
-            The verdicts: ``restores`` says whether nothing must be done, ``to_arrow()`` is the table.
+            The verdicts: ``restores`` is True if nothing must be done, ``to_arrow()`` is the table.
 
         Raises:
             OptionError: If the release is not known, or an argument is invalid.
@@ -364,14 +364,14 @@ class LocalSavepoint:
             path: The folder of the new savepoint.
             flink: The release to migrate to, such as ``2.3``.
             drop: States to leave out: ``uid.state``, ``state`` or ``uid``.
-            as_is: States whose bytes are kept, whatever they are.
+            as_is: States whose bytes are kept unchanged.
             **known: As for :meth:`check_migration`.
 
         Returns:
             The new savepoint.
 
         Raises:
-            UnsupportedStateError: If something is not known that a part of the state needs; nothing is written then.
+            UnsupportedStateError: If information that a part of the state needs is missing; nothing is written then.
             StateExistsError: If there is a savepoint at the path.
 
         Example::

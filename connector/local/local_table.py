@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RowsInArrow:
-    """Rows that Arrow and pandas take, and libraries that read Arrow streams: ``polars.DataFrame(rows)``."""
+    """Rows for Arrow, pandas, and libraries that read Arrow streams: ``polars.DataFrame(rows)``."""
 
     #: The Arrow schema of every batch.
     schema: pa.Schema
@@ -68,7 +68,7 @@ class RowsInArrow:
 
 @dataclass(frozen=True)
 class LocalTable(RowsInArrow):
-    """A table of a snapshot: its columns are known, its rows are read when they are asked for.
+    """A table of a snapshot, whose columns are known and whose rows are read on demand.
 
     Libraries that read Arrow streams take the table itself: ``polars.DataFrame(table)``, ``duckdb.from_arrow``.
 
@@ -81,7 +81,7 @@ class LocalTable(RowsInArrow):
     options: SavepointReadOptions
     #: The Arrow schema of every batch.
     schema: pa.Schema
-    #: What to know about the table, such as states that are BINARY because they cannot be decoded.
+    #: Warnings about the table, such as states that are BINARY because they cannot be decoded.
     warnings: tuple[str, ...] = ()
 
     @classmethod

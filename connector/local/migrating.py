@@ -27,7 +27,7 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]] | None
 
 
 class MigrationArguments(TypedDict, total=False):
-    """Knowledge about the new job."""
+    """Arguments that describe the new job."""
 
     classes: Paths
     types: Mapping[str, str] | None
@@ -49,11 +49,11 @@ def run_here(work: Work) -> dict[int, bytes]:
     """Run the pieces of some work in this process; long work prints its progress."""
     what = "scanned" if isinstance(work, ScanWork) else "migrated"
     results: dict[int, bytes] = {}
-    said = time.monotonic()
+    reported = time.monotonic()
     for number in range(len(work.pieces)):
         results[number] = work.run(number)
-        if time.monotonic() - said >= TELL_EVERY:
-            said = time.monotonic()
+        if time.monotonic() - reported >= TELL_EVERY:
+            reported = time.monotonic()
             print(f"savepoint: {what} {len(results)} of {len(work.pieces)} parts", file=sys.stderr, flush=True)
     return results
 
@@ -85,7 +85,7 @@ class Migration:
         return verdicts_of(planned.wanted, work.findings(run(work)))
 
     def write(self, path: str, run: Run = run_here) -> None:
-        """Write the migrated savepoint to a free path; raise UnsupportedStateError, before, if anything hinders."""
+        """Write the migrated savepoint to a free path; raise UnsupportedStateError first if parts cannot be migrated."""
         planned = self._planned()
         self._expect_known(planned)
         staging = to_free_path(path)
@@ -95,7 +95,7 @@ class Migration:
             raise _hindered(hindered, self.source)
         relocation = Relocation(f"{staging.token}-copy")
         work = WriteWork(planned, replace(staging, begun=True))
-        # The version says which Kryo wrote the values: readers of the savepoint go by it.
+        # Readers of the savepoint derive the version of Kryo from this version.
         version = metadata_version(self.knowledge.release.version)
         publish(
             staging,

@@ -25,7 +25,7 @@ from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 @dataclass(frozen=True)
 class OffsetChange:
-    """New positions of a source: by split, ``to`` a word, or moved ``by`` a number.
+    """New positions of a source: given by split, set with ``to`` for all splits, or moved ``by`` a number.
 
     Splits are named as in :meth:`Savepoint.with_offsets`, or by the text ``topic-partition``.
     """

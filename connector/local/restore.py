@@ -42,14 +42,14 @@ def check_snapshot(
 def values_of(
     savepoint: Snapshot, job: Job, described: JobDescription, classes: str | Sequence[str] | None
 ) -> Mapping[str, ValueVerdicts] | None:
-    """Return what the job's Flink makes of the values in the savepoint; ``classes`` are jars and folders."""
+    """Return how the job's release of Flink reads the values in the savepoint; ``classes`` are jars and folders."""
     given = [classes, job.get("typesFrom") if isinstance(job, Mapping) else None]
     paths = [path for each in given for path in ([each] if isinstance(each, str) else map(str, each or ()))]
     return restored_values(savepoint, described, paths, job if isinstance(job, Snapshot) else None)
 
 
 def undescribed(check: RestoreCheck) -> list[str]:
-    """Return the operators whose state the job is to restore, but whose types its description does not say.
+    """Return the operators whose state the job restores, but whose types its description lacks.
 
     Their verdicts are about ids and parallelism alone. Sources keep their splits as bytes, which need no description.
     """

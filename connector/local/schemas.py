@@ -31,7 +31,7 @@ FIELDS = {
     "value": "value_type",
     "ttl": "ttl",
 }
-#: What a state of a usual kind has, and is left out.
+#: Usual values of these fields, which are left out.
 NOT_SAID = (None, False, "VOID_NAMESPACE")
 
 
@@ -50,7 +50,7 @@ def schema_of(savepoint: LocalSavepoint) -> Schema:
             continue
         state = {name: row[column] for name, column in FIELDS.items() if row[column] not in NOT_SAID}
         if row["table"] == "timers" and row["state"].startswith(PREFIX):
-            # As the timers that RocksDB jobs keep on the heap are named: the backend makes no difference.
+            # Use the name of timers that RocksDB jobs keep on the heap, so that the backend makes no difference.
             state["state"] = " ".join(filter(None, service_of(row["state"])))
         operators.setdefault(row["operator_uid"] or row["operator_uid_hash"], []).append(state)
     return {

@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.redaction import elide
 MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
 MAX_SECONDS = 10 * 365 * 86_400
 
-NO_PATH = """there is no path: load() and save() need that of a savepoint or checkpoint.
+NO_PATH = """no path is given: load() and save() need the path of a savepoint or checkpoint.
   Spark keeps no options of CREATE TABLE: query the table WITH (path = '...', uid = '...'), or use a temporary view"""
 
 #: Environment variable that is set if Python works in a folder of the session, as on Spark Connect; its default.
@@ -113,7 +113,7 @@ def class_paths(value: str) -> tuple[str, ...]:
 
 
 def kryo_words(value: str) -> str:
-    """Parse classes in words, of which the text stays."""
+    """Check classes given by name and fields, and return the text."""
     from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
 
     try:

@@ -374,7 +374,7 @@ class SavepointReadOptions:
         )
 
     def _job_classes(self) -> JobClasses | None:
-        """Return what options or plug-ins describe of the job's classes; what reads them is imported for these only."""
+        """Return the job's classes that options or plug-ins describe; import their readers only if there are any."""
         if not (self.classes or self.kryo_types or self.serializers or plugged_in(KRYO_CLASSES)):
             return None
         from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses

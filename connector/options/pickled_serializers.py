@@ -1,4 +1,4 @@
-"""Option ``serializers``: serializers of the user as text, which crosses Spark with the other options.
+"""Option ``serializers``: serializers of the user as text, which Spark passes on with the other options.
 
 They are code, as user functions are, and pickled as those are, by cloudpickle. A text is unpickled only in the process
 that made it, and where Spark has brought it inside a data source (``source/given_source.py``) or a task: never a text
@@ -43,7 +43,7 @@ def accept(texts: Iterable[str]) -> None:
 
 
 def texts_in(options: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the texts of this process that stand in options, or in options inside of them."""
+    """Return the texts of this process that occur in options, or in options nested in them."""
     return tuple(sorted(text for text in _MADE if any(text in value for value in options.values())))
 
 

@@ -1,4 +1,4 @@
-"""Option ``plan``: what the fluent API asks of the data source beyond the options of users, as JSON.
+"""Option ``plan``: requests of the fluent API to the data source beyond the options of users, as JSON.
 
     read   {"version": 1, "entries": {"states": [[name, is a timer] or null, ...], "keys": ..., ...}}
            {"version": 1, "compared": {"sides": [options of a read or null, the same], "states": [name, ...] or null}}
@@ -95,7 +95,7 @@ def parse_read_plan(text: str) -> ReadPlan:
 
 
 def write_plan(spec: WriteSpec, fragment: str, header: Header | None, bases: Sequence[Texts] = ()) -> str:
-    """Return the option of a write: rows as ``spec`` says, to a fragment.
+    """Return the option of a write: rows as ``spec`` describes, to a fragment.
 
     ``header`` is that of entries or elements, ``bases`` the options that read others, which are merged with them.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-#: What Spark's errors say of a Python that it starts, and what is wrong with that.
+#: Parts of Spark's errors about the Python that it starts, and what each means.
 OF_OTHER_PYTHON = {
     "No module named 'pyspark_savepoint'": "the Python that Spark starts does not have pyspark_savepoint",
     "DATA_SOURCE_NOT_FOUND": "the Python that Spark starts does not find the format: it may not have pyspark_savepoint",
@@ -58,8 +58,8 @@ def explaining_worker_python(spark: SparkSession) -> Iterator[None]:
 def check_worker_python(spark: SparkSession) -> None:
     """Warn if a local session starts a Python that is not that of this virtual environment.
 
-    Spark takes ``python3`` of PATH unless PYSPARK_PYTHON names another: as where an environment is used but not
-    activated. Its error then is that a format or a module is not found.
+    Spark starts ``python3`` of PATH unless PYSPARK_PYTHON names another, so it misses an environment that is used but
+    not activated, and then reports that a format or a module is not found.
     """
     if sys.prefix == sys.base_prefix or not hasattr(spark, "_jsparkSession"):
         return

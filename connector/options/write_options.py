@@ -61,9 +61,9 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 )
 
 STATE_KINDS = ("value", "list", "map", "reducing", "aggregating")
-#: The splits of a source, whose rows replace those that are there.
+#: The splits of a source; written rows replace existing splits.
 SPLITS = "splits"
-#: What applies to them.
+#: Options that apply to splits.
 OF_SPLITS = frozenset({"path", "uid", "uidHash", "operatorName", "table", "storageOptions", "drop", "retention"})
 WRITTEN_TABLES = (KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE, SPLITS)
 OPERATOR_KINDS = (LIST, UNION, BROADCAST)
@@ -374,9 +374,13 @@ def _spec_conflicts(values: Mapping[str, Any]) -> list[str]:
     if table not in (KEYED_STATE, WINDOW_STATE) and values.get("ttl"):
         problems.append(f"table '{table}' has no time to live, so 'ttl' cannot apply to it")
     if values.get("flink_version", OLDEST) < OLDEST:
-        problems.append("option 'flinkVersion' is older than 1.16, which is the oldest that reads what is written")
+        problems.append(
+            "option 'flinkVersion' is older than 1.16, the oldest release that can restore written savepoints"
+        )
     if not values.get("inferred_by") and any(path.endswith(".jar") for path in values.get("types_from", ())):
-        problems.append("option 'typesFrom' has class files: option 'inferredBy' is the release of Flink that infers")
+        problems.append(
+            "option 'typesFrom' has class files: set option 'inferredBy' to the release of Flink that infers types"
+        )
     limit, wanted = values.get("max_parallelism"), values.get("parallelism")
     if limit is not None and wanted is not None and wanted > limit:
         problems.append(f"option 'parallelism' is {wanted}, expected at most 'maxParallelism', which is {limit}")

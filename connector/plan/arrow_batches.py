@@ -32,9 +32,9 @@ UNMEASURED = str((1 << 31) - 1)
 
 @contextmanager
 def unmeasured_batches(frame: DataFrame, key: Collection[str]) -> Iterator[None]:
-    """Let Spark count rows alone, in queries of this thread, if rows have a fixed width but for the columns of the key.
+    """End batches by row count alone, in queries of this thread, if all columns but the key's have a fixed width.
 
-    A local property stands behind a value that the user has set, and does not change the session.
+    A local property does not override a value that the user has set, and does not change the session.
     """
     if not hasattr(frame.sparkSession, "_jsparkSession") or not is_narrow(frame.schema, key):
         yield

@@ -50,7 +50,7 @@ class CopyTasks:
 def copy_large(spark: SparkSession, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> None:
     """Copy all files: by tasks if they are large, and tasks reach them; else by this process.
 
-    ``shared`` tells that tasks write to local paths of this savepoint anyway.
+    ``shared``: tasks write to local paths of this savepoint anyway.
     """
     total = sum(copy.size for copy in copies)
     local = any(

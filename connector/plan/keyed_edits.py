@@ -256,7 +256,7 @@ def can_merge(plan: OperatorPlan) -> bool:
 
 
 def _deleted(plan: OperatorPlan, keys: DataFrame) -> DataFrame:
-    """Return keys as rows that take their entries out of the base."""
+    """Return keys as rows that delete their entries from the base."""
     assert plan.key_serializer is not None
     columns = key_columns(plan.key_serializer, arrow_schema(keys.schema), plan.label)
     encoder = DeletionEncoder(

@@ -65,9 +65,8 @@ Described = KeyedDescriptor | OperatorStateDescriptor | tuple[OperatorStateDescr
 class StateInput:
     """A table to add to an operator: its rows, how they are written, and the descriptor of its states.
 
-    ``header`` is that of the stream whose entries or elements the rows are. Entries of other operators are
-    also in ``bases``, the options that read them, which writing tasks merge with ``rest``, the rows that are not; empty
-    if there is no such way.
+    ``header`` is that of the stream whose entries or elements the rows are. ``bases`` are options that read
+    entries of other operators, which writing tasks merge with ``rest``, all other rows; empty if tasks cannot merge them.
     """
 
     frame: DataFrame

@@ -1,4 +1,4 @@
-"""Rows for an operator of PyFlink, as Flink stores them: before the edits, which know the registered types alone."""
+"""Rows for an operator of PyFlink, converted to the form that Flink stores before edits use the registered types."""
 
 from __future__ import annotations
 

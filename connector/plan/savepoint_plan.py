@@ -99,7 +99,7 @@ class SavepointPlan:
         return replace(self, operators=tuple(other for other in self.operators if other is not operator))
 
     def with_identifier(self, operator: OperatorPlan, identifier: OperatorIdentifier) -> SavepointPlan:
-        """Change the identifier of an operator, also to one that another operator has until it gets another."""
+        """Change the identifier of an operator; another operator may have it until its own is changed."""
         return self.with_changed(operator, replace(operator, identifier=identifier, renamed=True))
 
     def refuse_same_ids(self) -> None:

@@ -89,7 +89,7 @@ def rows_of_frame(frame: DataFrame, plan: OperatorPlan) -> list[dict[str, Any]]:
 
 
 def offsets_of_rows(source: SourceState, rows: Sequence[Mapping[str, Any]]) -> dict[Any, Row]:
-    """Return what rows say of each split; raise OptionError if one is there twice, or is not named."""
+    """Return the fields of each split's row; raise OptionError for a split that is repeated or not named."""
     columns = key_columns(source)
     found: dict[Any, Row] = {}
     for given in rows:

@@ -156,7 +156,7 @@ def _put_python(plan: OperatorPlan, name: str, frame: DataFrame, texts: dict[str
         raise OptionError(
             f"option {said[0]!r} does not apply to state of PyFlink",
             operator=plan.label,
-            remedy="option 'pyTypes' says the types of its values",
+            remedy="declare the types of its values with option 'pyTypes'",
         )
     (old,) = (state for state in plan.states or () if state.name == name and state.kind != TIMERS)
     window = (WINDOW_COLUMN,) if is_namespaced(old.meta) else ()
@@ -336,7 +336,7 @@ def _only_state_column(frame: DataFrame, name: str, others: tuple[str, ...], ope
     if len(rest) == 1:
         return rest[0]
     raise OptionError(
-        f"which column is state {name!r}?",
+        f"no column, or more than one, can be state {name!r}",
         operator=operator,
         expected=f"column {name!r}, or one column beside the key ({', '.join(others[:-1])})",
         found=", ".join(frame.columns),

@@ -45,7 +45,7 @@ LOSSLESS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZF
 def differences(
     old: SavepointContext, new: SavepointContext, uid: str, table: str | None, state: str | None
 ) -> DataFrame:
-    """Return the rows of one operator that differ, in a table that is given or the first that the operator has."""
+    """Return the rows of one operator that differ: in the given table, or in the first that the operator has."""
     both = ComparedOperators((_operator(old, uid), _operator(new, uid)))
     both.expect_one(uid, sorted({operator.label for each in (old, new) for operator in each.plan.operators}))
     chosen = both.table(table, state)
@@ -87,15 +87,15 @@ def compared(
     held = {name: text for name, text in savepoint.options.items() if name in (OPTION, "memory")}
     own = held.get(OPTION, NO_STORAGE_OPTIONS)
     different = [side is not None and side.get(OPTION, NO_STORAGE_OPTIONS) != own for side in sides]
-    # What is the same for both is not repeated.
-    told = [
+    # Storage options that both sides share are given once.
+    sides_to_read = [
         None
         if side is None
         else {name: text for name, text in side.items() if name != OPTION}
         | ({OPTION: side.get(OPTION, NO_STORAGE_OPTIONS)} if differs else {})
         for side, differs in zip(sides, different, strict=True)
     ]
-    return {**held, "plan": comparison_plan(told, states)}
+    return {**held, "plan": comparison_plan(sides_to_read, states)}
 
 
 # -- timers and operator state -----------------------------------------------------------------------------------

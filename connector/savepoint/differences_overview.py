@@ -2,7 +2,7 @@
 
 Entries of keyed state are values, entries of maps, and timers, compared by their bytes; an operator in one snapshot
 only is shown by ``operator_change``. If entries of an operator cannot be delimited (values in the heap format that only
-user code can delimit), a row without counts says so in ``note``; other operators are not affected.
+user code can delimit), its row has no counts, and ``note`` gives the reason; other operators are not affected.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class SavepointMigration(Generic[S]):
             The new savepoint.
 
         Raises:
-            UnsupportedStateError: If something is not known that a part of the state needs; nothing is written then.
+            UnsupportedStateError: If information that a part of the state needs is missing; nothing is written then.
             StateExistsError: If there is a savepoint at the path.
 
         Example::

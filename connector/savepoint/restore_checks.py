@@ -36,7 +36,7 @@ def restore_table(
     """Return the verdicts of the restore check as a DataFrame, the worst first."""
     classes = settings.get("types_from")
     if isinstance(job, Snapshot):
-        settings["types_from"] = None  # its types are in it; the classes tell what Kryo wrote of them
+        settings["types_from"] = None  # the job's savepoint has the types; classes describe values that Kryo wrote
     described = _described(job, stream_graph_hasher, **settings)
     snapshot = savepoint.snapshot()
     values = values_of(snapshot, job, described, classes)

@@ -137,7 +137,7 @@ class Savepoint:
         Args:
             spark: The session, classic or Connect.
             path: The folder of a savepoint or of a retained checkpoint, or its ``_metadata`` file.
-            state_backend: The state backend of the job that restores what is written of it, as in :meth:`create`.
+            state_backend: The state backend of the job that restores the written savepoint, as in :meth:`create`.
             **options: Options of the data source, which apply to all tables of the snapshot.
 
         Returns:
@@ -601,7 +601,7 @@ class Savepoint:
     def check_hash_code(self, uid: OperatorRef, hash_code: Callable[[Any], int]) -> None:
         """Test a function that computes the Java hash of keys on the keyed state of an operator.
 
-        Flink has put every key into the key group of its hash, so a function that is right leads to these.
+        Flink puts every key into the key group of its hash, so a correct function leads to the same key groups.
 
         Args:
             uid: The operator.
@@ -1246,7 +1246,7 @@ class Savepoint:
                 by ``(topic, partition)`` the last message read, as ``ledger:entry``.
                 Or a DataFrame with columns of table ``splits``
                 such as ``topic``, ``partition``, ``offset``, ``stop_offset``, or of table ``offsets``, such as from
-                ``history``; or another savepoint of the job, whose positions the splits get that both have.
+                ``history``; or another savepoint of the job: splits that both have get its positions.
             to: One position for all splits, such as ``earliest``.
             by: A number by which all positions move; those of Kafka and files at least to 0.
             connector: The kind of source, if its bytes do not show it.
@@ -1322,7 +1322,7 @@ class Savepoint:
         Args:
             uid: The source.
             splits: Names of splits, as in :meth:`with_offsets`.
-            forget: Must be given where the enumerator knows the splits. False: they are never read again. True: a job
+            forget: Required if the enumerator has the splits. False: they are never read again. True: a job
                 that still subscribes to them discovers them as new, and reads them from their beginning.
             connector: The kind of source, if its bytes do not show it.
 
@@ -1346,7 +1346,7 @@ class Savepoint:
         )
 
     def start_over(self, uid: OperatorRef, *, connector: str | None = None) -> Savepoint:
-        """Forget all splits of a source, so that it reads as on a first start, where the job's settings say.
+        """Forget all splits of a source, so that it begins as on a first start, where the job's settings start.
 
         Args:
             uid: The source, of any kind.
@@ -1489,7 +1489,7 @@ class Savepoint:
     ) -> Savepoint:
         """Turn the state of a FlinkKafkaConsumer into that of a KafkaSource, which continues at the same records.
 
-        Flink cannot do this. The union state of partitions becomes splits of readers, which begin behind the last
+        Flink cannot do this. The union state of partitions becomes splits of readers, which begin after the last
         record read, and an enumerator that has assigned all of them.
 
         Args:
@@ -1602,7 +1602,7 @@ class Savepoint:
 
         Returns:
             One row per part of a state, the worst verdict first: ``as is``, ``rewritten``, ``is lost``, ``needs``,
-            ``impossible``; columns ``hashmap`` and ``rocksdb`` say what Flink does without a migration.
+            ``impossible``; columns ``hashmap`` and ``rocksdb`` show what Flink does without a migration.
 
         Raises:
             OptionError: If the savepoint is not written yet, or the release is not known.
@@ -1634,7 +1634,7 @@ class Savepoint:
             types: Types in words by state, ``{"accounts.tags": "LIST<STRING>"}``.
             types_from: A savepoint that the new job has taken.
             drop: States to leave out: ``uid.state``, ``state`` or ``uid``.
-            as_is: States whose bytes are kept, whatever they are.
+            as_is: States whose bytes are kept unchanged.
 
         Returns:
             The migration, not written yet.
@@ -1788,14 +1788,14 @@ class Savepoint:
                 metadata: 4 for Flink 1, 5 for 2.0, 6 from 2.1 on. Untouched state in a newer form is rewritten; state
                 for which that release has no class is refused. By default the version of the base stays, and 4, which
                 all releases from 1.16 on read, is used for :meth:`create`. Only version 5 and later record uids and
-                names of operators for Flink: with 4, jobs find an operator by the hash of its uid, and uids stand
-                behind what Flink reads, so that listings of this package show them.
+                names of operators for Flink: with 4, jobs find an operator by the hash of its uid, and this package
+                appends the uids after the part that Flink reads, for its own listings.
             files: ``copy`` copies untouched files, so that the savepoint can be moved; ``reference`` refers to them
                 where they are.
             portable: Write untouched keyed state in the canonical format too, which every state backend restores. By
                 default files of RocksDB stay as they are, and only RocksDB restores them (:attr:`is_portable`).
             checkpoint_id: The number of the savepoint, which some sinks compare with what they have committed (Iceberg,
-                Kafka's transactional ids); by default the greatest of the bases. The job counts on from it.
+                Kafka's transactional ids); by default the greatest of the bases. The job continues to count from it.
             storage_options: How the path's store is reached, if not as in :meth:`load`.
 
         Returns:

@@ -142,7 +142,7 @@ def layout_of(schema: StructType) -> Distribution | None:
 
 
 def cores(df: DataFrame) -> int:
-    """Return the number of tasks that run at a time; on Spark Connect, which does not know it, that of a shuffle."""
+    """Return the number of tasks that run at a time; on Spark Connect, which does not report it, that of a shuffle."""
     session = df.sparkSession
     if hasattr(session, "_jsparkSession"):
         return int(session.sparkContext.defaultParallelism)
@@ -163,7 +163,7 @@ def _partitioned(df: DataFrame, parallelism: int) -> DataFrame:
 
 
 def _hashing(df: DataFrame, spec: KeySpec, max_parallelism: int) -> KeyHashing:
-    """Return the function from the key columns to key groups; raise an error if only the job's code knows it."""
+    """Return the function from the key columns to key groups; raise an error if only the job's code computes them."""
     from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
 
     schema = arrow_schema(StructType([df.schema[name] for name in spec.key]))

@@ -82,7 +82,7 @@ def assert_schema(savepoint: Given, file: str | PathLike[str]) -> None:
         file: What ``pyspark-savepoint schema SAVEPOINT --file FILE`` has written.
 
     Raises:
-        AssertionError: If they differ; it says what is new, gone, or has another type.
+        AssertionError: If they differ; the message lists what is new, gone, or has another type.
         OptionError: If there is no such file, or it is no schema.
 
     Example::
@@ -211,7 +211,7 @@ def _label(row: Mapping[str, Any]) -> str:
 
 
 def _hashable(key: Any) -> Any:
-    """Return a key of a row as it stands in a dictionary."""
+    """Return a row's key in a hashable form."""
     if isinstance(key, dict):
         return tuple(_hashable(part) for part in key.values())
     return tuple(map(_hashable, key)) if isinstance(key, list) else key

@@ -48,7 +48,7 @@ def read_state(path: Path, listed: dict[str, Any], decode: DecodeOptions = EXACT
 
 
 def misplaced_keys(path: Path, listed: dict[str, Any]) -> Iterator[str]:
-    """Keys that stand in another key group than the one that their hash gives."""
+    """Yield keys that are not in the key group of their hash."""
     request = request_of(path, listed, DecodeOptions())
     opened = open_table(request)
     assert isinstance(opened, (KeyedTable, TimersTable))

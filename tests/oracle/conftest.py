@@ -27,7 +27,7 @@ VERSIONS = [version for version in os.environ.get("FLINK_VERSIONS", f"1.16.3,1.2
 
 @contextmanager
 def failing_in_one_line() -> Iterator[None]:
-    """Without Java or network, tests fail and say so, without a traceback."""
+    """Fail tests with one line and no traceback where Java or the network is missing."""
     reason = ""
     try:
         yield

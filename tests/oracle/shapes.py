@@ -43,7 +43,7 @@ class Shape:
     flink: str
     spark: str
     value: Callable[[random.Random], Value]
-    #: Whether a NULL of it may stand in a list or a tuple.
+    #: Whether lists and tuples may contain a NULL of this type.
     nullable: bool = False
 
 

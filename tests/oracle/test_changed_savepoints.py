@@ -24,7 +24,7 @@ KEPT = ("strings", "numbers", "namespaces", "collections", "rows", "operator-sta
 
 
 def changed(spark: SparkSession, base: Savepoint, folder: Path, without_animals: bool) -> Savepoint:
-    """Names there and back, states replaced by themselves, one removed, keys deleted, key groups made anew."""
+    """Rename and rename back, replace states by themselves, remove one, delete keys, and assign new key groups."""
     loaded = base
     # Flink 1 records no uids.
     kept = {OperatorIdentifier.for_uid(uid).operator_id for uid in KEPT}

@@ -28,7 +28,7 @@ SNAPSHOTS: list[dict[str, Any]] = [
 
 
 def snapshot(class_name: str, version: int, body: bytes = b"") -> bytes:
-    """A serializer snapshot as it stands in a state's meta info."""
+    """Return a serializer snapshot as written in a state's meta info."""
     name = class_name.encode()
     return struct.pack(">iH", 2, len(name)) + name + struct.pack(">i", version) + body
 

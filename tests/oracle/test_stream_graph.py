@@ -233,6 +233,6 @@ def test_plans_of_the_rest_interface_have_the_heads(answers: dict[str, tuple[Job
         texts = {node["id"]: node["contents"] for node in json.loads(answer["plan"])["nodes"]}
         numbers = {vertex["id"]: len(vertex["operators"]) for vertex in answer["vertices"]}
         for vertex in read_job_plan(answer["rest"]):
-            # Sources inside an operator with several inputs stand in brackets behind it.
+            # The text of an operator with several inputs ends with its chained sources in brackets.
             assert {text.partition(" [Source")[0] for text in vertex.descriptions} <= set(texts.values()), name
             assert len(vertex.descriptions) == numbers[str(vertex.head)], name

@@ -298,7 +298,7 @@ def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, mo
     done = run("warm-up")
     assert done.code == 2
     assert done.err == (
-        "error: compiled code cannot be kept: there is no folder for it that can be written\n"
+        "error: compiled code cannot be cached: no cache folder is writable\n"
         f"  found: {nowhere}\n  to do: set NUMBA_CACHE_DIR to a folder that this user can write\n"
     )
 
@@ -339,8 +339,8 @@ def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, mo
         (["show", "SHOP", "accounts", "--keys", "[1042, 1043]"], "such as --keys 1042 1043"),
         (["show", "SHOP", "accounts", "--table", "timer"], "did you mean 'timers'?"),
         (["verify", "SHOP", "accounts", "total"], "to do: pyspark-savepoint verify --help"),
-        (["--json", "ls", "SHOP"], "--json follows the command"),
-        (["schema", "SHOP", "--to", "avro", "--check", "x"], "--check does not go with --to avro"),
+        (["--json", "ls", "SHOP"], "--json must come after the command"),
+        (["schema", "SHOP", "--to", "avro", "--check", "x"], "--check cannot be combined with --to avro"),
         (["schema", "SHOP", "--check", "SHOP"], "found: Is a directory"),
         (["schema", "SHOP", "--check", ""], "--check must not be empty"),
         (["export", "SHOP", "accounts", "--file", "-"], "show --json --limit 0"),

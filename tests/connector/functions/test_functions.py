@@ -273,7 +273,7 @@ def test_inputs_that_do_not_fit_are_refused(spark: SparkSession, records: DataFr
         first.connect(text).transform(Balance())
     assert (caught.value.facts["expected"], caught.value.facts["found"]) == ("INT", "STRING")
     for wrong in ((), (records,), (rates, first)):
-        with pytest.raises(OptionError, match="inputs of one key are connected"):
+        with pytest.raises(OptionError, match="takes inputs with the same key"):
             first.connect(*wrong)
     unsorted = OperatorTransformation.bootstrap_with(records).options(sorted=False)
     for with_options in (lambda: first.connect(unsorted.key_by("id")), lambda: unsorted.broadcast(RATES)):

@@ -182,7 +182,7 @@ def test_the_request_knows_which_options_were_given() -> None:
 
 
 def test_a_path_is_needed() -> None:
-    with pytest.raises(OptionError, match=r"there is no path(.|\n)*WITH \(path"):
+    with pytest.raises(OptionError, match=r"no path is given(.|\n)*WITH \(path"):
         SavepointReadOptions.parse({})
 
 

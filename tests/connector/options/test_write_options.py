@@ -116,7 +116,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 
 
 def test_a_path_is_needed() -> None:
-    with pytest.raises(OptionError, match="there is no path"):
+    with pytest.raises(OptionError, match="no path is given"):
         SavepointWriteOptions.parse({"uid": "a"})
 
 
@@ -158,6 +158,6 @@ def test_types_are_taken_from_a_savepoint_and_from_class_files(tmp_path: Path) -
     assert (given.types_from, given.class_path, given.inferred_by) == (sources[3], (), None)
     assert parse(inferredBy="declared").request(False).inferred_by is None
     assert "option 'inferredBy' is '2.4', expected 'declared', or one of 1.16" in problems(inferredBy="2.4")
-    assert "option 'inferredBy' is the release of Flink" in problems(typesFrom="/jobs/shop.jar")
+    assert "set option 'inferredBy' to the release of Flink" in problems(typesFrom="/jobs/shop.jar")
     with pytest.raises(OptionError, match="two savepoints"):
         parse(typesFrom=json.dumps([sources[0], sources[3]]), inferredBy="2.2").request(False)

@@ -135,7 +135,7 @@ REFUSED: list[tuple[Callable[[Savepoint], object], type[Exception], str]] = [
         OptionError,
         "does not belong to state",
     ),
-    (lambda sp: sp.with_state("accounts", "x", sp.spark.range(1).toDF("key")), OptionError, "which column is state"),
+    (lambda sp: sp.with_state("accounts", "x", sp.spark.range(1).toDF("key")), OptionError, "can be state"),
     (
         lambda sp: sp.with_state("accounts", "total", sp.spark.sql("SELECT 1L key, 'a' total")),
         OptionError,

@@ -1,4 +1,4 @@
-"""Operators of snapshots put together anew: files copied or referred to, ids and versions."""
+"""Snapshots assembled from operators of others: files copied or referred to, ids and versions."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ def test_starting_over(corpus: Path) -> None:
     for case in (V2, V3):
         found = SourceState.read(OpenOperator(opened(corpus, case).savepoint, start_over(opened(corpus, case))))
         assert (found.splits, found.enumerator) == ((), KafkaEnumerator((), False))
-    # Of other kinds, also those that are not known, the enumerator starts anew.
+    # For all other kinds, also unknown ones, the state of the enumerator is removed.
     for case in ("2.3.0-seq", "2.3.0-files", "2.3.0-txnsink"):
         there = opened(corpus, case)
         operator = start_over(there)

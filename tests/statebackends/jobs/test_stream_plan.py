@@ -1,4 +1,4 @@
-"""Plans that Flink hands out, read: what they say, what they leave open, and what is no plan."""
+"""Parsing of the plans that Flink returns: what they contain, what they lack, and what is rejected."""
 
 from __future__ import annotations
 

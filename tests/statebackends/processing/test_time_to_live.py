@@ -136,7 +136,7 @@ def test_elements_age_one_by_one(
     clock.now = now
     assert state.get() == seen
     if expected is not None and config.update_type is not READ:
-        expected = {"old": 100, **expected}  # elements go together, or where the others are stored anew
+        expected = {"old": 100, **expected}  # elements expire together, or when the others are stored again
     found = left()
     assert (None if found is None else {each[0]: each[1] for each in found}) == expected
 

@@ -288,7 +288,7 @@ def test_continuous_triggers_know_their_next_time() -> None:
 @pytest.mark.parametrize(
     ("count", "reset", "expected"),
     [
-        # (elements that fire, whether an element begins the time anew, time-out and count that are left) after three
+        # (count that fires, whether elements restart the time-out, remaining time-out and count), after three elements
         (4, False, (150, 3)),
         (4, True, (152, 3)),
         (3, False, None),

@@ -111,7 +111,7 @@ def values_of(state: StateDescriptor, table: pa.Table) -> list[tuple[int, bytes,
 
 
 def raw_values(state: StateDescriptor, table: pa.Table) -> list[tuple[int, bytes, bytes]]:
-    """The same as they stand in the savepoint."""
+    """Return the same values as bytes of the savepoint."""
     found = []
     for row, value in enumerate(column_of(table, state.column).to_pylist()):
         if value is None:
@@ -157,7 +157,7 @@ def test_keyed_state_is_written_as_it_was_read(snapshot: Path, table: str, form:
 
 
 def test_descriptors_are_what_flink_registered(snapshot: Path) -> None:
-    """Names, kinds, options and serializers of states and timers, as they stand in the savepoint's headers."""
+    """Names, kinds, options and serializers of states and timers, equal those in the savepoint's headers."""
     savepoint = Snapshot.open(str(snapshot))
     for table in ("keyed_state", "window_state", "timers"):
         for operator in operators_of(snapshot, table):

@@ -1,4 +1,4 @@
-"""What a release asked for could not read is found before anything is written: written anew, or refused by name."""
+"""State that the requested release cannot read is found before a write, and rewritten or rejected by name."""
 
 from __future__ import annotations
 
