@@ -85,7 +85,7 @@ class Migration:
         return verdicts_of(planned.wanted, work.findings(run(work)))
 
     def write(self, path: str, run: Run = run_here) -> None:
-        """Write the migrated savepoint to a free path; raise UnsupportedStateError first if parts cannot be migrated."""
+        """Write the migrated savepoint to a free path; raise UnsupportedStateError first if a part cannot be."""
         planned = self._planned()
         self._expect_known(planned)
         staging = to_free_path(path)

@@ -66,7 +66,8 @@ class StateInput:
     """A table to add to an operator: its rows, how they are written, and the descriptor of its states.
 
     ``header`` is that of the stream whose entries or elements the rows are. ``bases`` are options that read
-    entries of other operators, which writing tasks merge with ``rest``, all other rows; empty if tasks cannot merge them.
+    entries of other operators, which writing tasks merge with ``rest``, all other rows; empty if tasks cannot
+    merge them.
     """
 
     frame: DataFrame
