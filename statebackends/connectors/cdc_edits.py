@@ -1,9 +1,9 @@
 """Changes of Flink CDC: the offset at which the stream phase continues, in MySQL's binary log or PostgreSQL's WAL.
 
 A restored reader of PostgreSQL streams from ``lsn_proc``, or ``lsn`` where that is not given, and looks for the
-transaction behind ``lsn_commit`` (``PostgresStreamingChangeEventSource``, ``WalPositionLocator``,
+transaction after ``lsn_commit`` (``PostgresStreamingChangeEventSource``, ``WalPositionLocator``,
 ``PostgresOffsetContext.Loader``): an offset that has only ``lsn``, as at the start of the stream phase, continues with
-the first transaction that was committed behind it.
+the first transaction that was committed after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark_savepoint.statebackends.connectors.split_edits import Key, Row, Tar
 
 START = "start_offset"
 FIXED = ("phase", "table", "end_offset", "high_watermark", "finished_splits", "suspended")
-#: Fields that an offset may have. Events and rows behind a position are skipped.
+#: Fields that an offset may have. Events and rows after a position are skipped.
 FIELDS = ("file", "pos", "event", "row", "gtids", "ts_sec", "server_id", "kind")
 SKIPPED = ("event", "row")
 SPECIFIC = "SPECIFIC"
@@ -143,7 +143,7 @@ class PostgresEdits(_StreamEdits):
         return json.dumps({LSN: number})
 
     def start(self, value: Row, given: Mapping[str, Any] | None, wanted: object) -> str:
-        """Return an offset of the fields that are given: others belong to the old position, but for its time."""
+        """Return an offset of the fields that are given: all others except the time belong to the old position."""
         known = _fields(value)
         if known and LSN not in known:
             raise ValueError(

@@ -33,7 +33,7 @@ from pyspark_savepoint.statebackends.connectors.operator_streams import with_ele
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
-#: Statuses that can be set. A failed committable is counted beside the others, and lost.
+#: Statuses that can be set. A failed committable is counted with the others, and lost.
 MARKS = (RECEIVED, RETRY, COMMITTED)
 LOST = "Flink would never commit them, so their data is lost unless it was committed in another way"
 ROWS = Sequence[Mapping[str, Any]] | None
@@ -84,7 +84,7 @@ def _changed(
         raise OptionError(
             f"{len(chosen)} committables are to be removed: {LOST}",
             operator=opened.operator.label,
-            remedy="lose_data=True removes them; mark_committables says that they were committed",
+            remedy="lose_data=True removes them; mark_committables records that they were committed",
         )
     elements: dict[int, list[bytes]] = {}
     for number, (subtask, payload) in enumerate(zip(found.subtasks, found.recognition.payloads, strict=True)):

@@ -83,7 +83,7 @@ def state_elements(opened: OpenOperator, state: str, request: TableRequest) -> l
 def _coordinator(savepoint: Snapshot, operator: OperatorState, request: TableRequest) -> Iterator[ConnectorState]:
     if operator.coordinator_state is None:
         return
-    # The state of a coordinator without splits looks alike for several sources: the splits of the readers decide.
+    # The state of a coordinator without splits is the same for several sources: the readers' splits decide.
     unnamed = replace(request, connector=None)
     kinds = [found.recognition.kind for found in connector_states(savepoint, operator, SPLITS, unnamed)]
     splits = None if not kinds else "" if kinds[0] is None else kinds[0].name

@@ -1,4 +1,4 @@
-"""Changes of FlinkKafkaConsumer, the source before KafkaSource: its union state has no enumerator beside it.
+"""Changes of FlinkKafkaConsumer, the source before KafkaSource: its union state has no enumerator.
 
 Every subtask sees all elements and keeps its own; partitions that are not among them are read from their beginning.
 """

@@ -141,7 +141,7 @@ class KafkaEdits:
         """Return the source with partitions that the enumerator will assign, from where the job's settings start."""
         if splits and source.enumerator_version < 2:
             raise ValueError(
-                f"version {source.enumerator_version} of the enumerator knows assigned partitions only: give "
+                f"version {source.enumerator_version} of the enumerator has assigned partitions only: give "
                 f"{splits[0].split_id} an offset, or one of {', '.join(STARTS)}"
             )
         gone = {self.key(split) for split in splits}

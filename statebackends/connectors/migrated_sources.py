@@ -58,7 +58,7 @@ def enumerator_version(release: str) -> int:
 def kafka_source(opened: OpenOperator, version: int, not_set: str | None, lose_data: bool) -> OperatorState:
     """Return the operator with the state of a KafkaSource in place of that of a FlinkKafkaConsumer.
 
-    ``version`` is that of the enumerator. ``not_set`` says where partitions are read that have no offset yet.
+    ``version`` is that of the enumerator. ``not_set`` is where reading starts in partitions that have no offset yet.
     """
     operator = opened.operator
     if STATE not in list_states(operator):
@@ -124,7 +124,7 @@ def _refuse_other_state(opened: OpenOperator, lose_data: bool) -> None:
             others.append("records in flight")
     if others and not lose_data:
         raise UnsupportedStateError(
-            "the operator has other state beside the partitions, which KafkaSource would not read",
+            "the operator has other state besides the partitions, which KafkaSource would not read",
             operator=opened.operator.label,
             found=", ".join(dict.fromkeys(others)),
             remedy="lose_data=True drops it",

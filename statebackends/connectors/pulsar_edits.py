@@ -1,6 +1,6 @@
-"""Changes of Pulsar sources: the message behind which a partition continues.
+"""Changes of Pulsar sources: the message after which a partition continues.
 
-A restored reader moves the cursor of its subscription to the message behind the last one that the split names
+A restored reader moves the cursor of its subscription to the message after the last one that the split names
 (``PulsarPartitionSplitReader.handleSplitsChanges``, ``CursorPosition``). Subscriptions that several readers share have
 one cursor for all of them, which splits do not set.
 """
@@ -31,7 +31,7 @@ MESSAGE = re.compile(r"(?:after )?(\d{1,19}):(-1|\d{1,19})(?::(\d{1,9})/(\d{1,9}
 
 
 class PulsarEdits:
-    """Edits of partitions: the last message that was read. The enumerator knows which partitions are assigned."""
+    """Edits of partitions: the last message that was read. The enumerator has the assigned partitions."""
 
     key_columns = ("topic", "partition")
 
@@ -65,7 +65,7 @@ class PulsarEdits:
         raise ValueError(f"ids of messages are not consecutive, so that no partition can be moved by {by}")
 
     def changed(self, value: Row, row: Row) -> Row:
-        """Return the split behind another message; a batch is read to its end unless index and size are given."""
+        """Return the split after another message; a batch is read to its end unless index and size are given."""
         before = split_row(value)
         refuse_changes(row, before, ("ranges", "transaction"))
         given = _position(row)
@@ -134,6 +134,6 @@ def _position(row: Row) -> tuple[int | None, ...]:
 
 
 def _order(value: Row) -> tuple[int, int, float]:
-    """Return the place of a split in the order of messages: a whole batch is behind its messages."""
+    """Return the place of a split in the order of messages: a whole batch is after its messages."""
     ledger, entry, index, _ = _position(split_row(value))
     return ledger or 0, entry or 0, float("inf") if index is None else index

@@ -61,7 +61,7 @@ STILL_THERE = {
     "pulsar": "the broker deletes messages that were acknowledged, unless its namespace retains them",
 }
 HYBRID = "hybrid_"
-#: Columns of table splits beside those of a kind, and of several snapshots: rows of it may be given as they are.
+#: Columns of table splits besides those of a kind, and of several snapshots: rows of it may be given as they are.
 TABLE_COLUMNS = frozenset(
     {
         "operator_uid",

@@ -40,7 +40,7 @@ class ReaderSplit:
 
 @dataclass(frozen=True)
 class SourceState:
-    """The state of a source (FLIP-27) of a known kind; without ``coordinator`` its enumerator starts anew."""
+    """The state of a source (FLIP-27) of a known kind; without ``coordinator`` its enumerator starts from scratch."""
 
     opened: OpenOperator
     kind: ConnectorKind[Any]

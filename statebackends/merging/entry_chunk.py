@@ -83,7 +83,7 @@ class EntryChunk:
         )
 
     def behind_timestamps(self) -> EntryChunk:
-        """Return the entries, which are timers, with the spans of their keys behind the timestamp."""
+        """Return the entries, which are timers, with the spans of their keys after the timestamp."""
         return EntryChunk(
             self.keys, self.values, self.state, self.key_group, self.key_start, self.key_end, self.value_start,
             self.value_end, self.serial_start + TIMESTAMP_BYTES, self.serial_end + TIMESTAMP_BYTES,

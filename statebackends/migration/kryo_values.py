@@ -1,4 +1,4 @@
-"""Values of one version of Kryo as those of the other, or as values of Flink's own serializers; and what goes wrong.
+"""Convert values of one version of Kryo to the other, or to Flink's own serializers; report what cannot be converted.
 
 Bytes do not show which version wrote them: depending on the value, Kryo 5 reads bytes of Kryo 2 correctly, as another
 value, or with an error. :class:`KryoStatePart` rewrites one part of a state and counts these cases.
@@ -107,7 +107,7 @@ class KryoChange:
         return known
 
     def reader(self, serializer: KryoSerializer, kryo: int) -> ReadObject:
-        """Return the function that reads the object at a position, and returns it with the position behind it."""
+        """Return the function that reads the object at a position, and returns it with the position after it."""
         form = self._format(serializer, kryo)
 
         def read(data: bytes, at: int) -> tuple[KryoObject | None, int]:

@@ -1,7 +1,7 @@
 """Files of a migrated operator: keyed state and operator state, one file per subtask, each in any process.
 
 Keyed state is read from any format and written in the canonical one, some key groups at a time: entries of states that
-need no change are copied as bytes, and no entry changes its key group. Keys that become other bytes are sorted anew.
+need no change are copied as bytes, and no entry changes its key group. Keys that become other bytes are sorted again.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class MigratedOperator:
 
     @property
     def changes_keyed_state(self) -> bool:
-        """Return whether keyed state is written anew."""
+        """Return whether keyed state is rewritten."""
         key = self.plan.key
         return (key is not None and bool(key.parts)) or any(map(self._changes, self.plan.keyed_plans.values()))
 
     @property
     def changes_operator_state(self) -> bool:
-        """Return whether operator state is written anew."""
+        """Return whether operator state is rewritten."""
         return any(map(self._changes, self.plan.operator_plans))
 
     def _changes(self, plan: StatePlan) -> bool:
@@ -81,7 +81,7 @@ class MigratedOperator:
 
     @property
     def keyed_subtasks(self) -> list[int]:
-        """The subtasks whose keyed state is written anew."""
+        """The subtasks whose keyed state is rewritten."""
         if not self.changes_keyed_state:
             return []
         if self.plan.moves_keys:
@@ -231,7 +231,7 @@ class MigratedOperator:
 
     @property
     def operator_subtasks(self) -> list[int]:
-        """The subtasks whose operator state is written anew."""
+        """The subtasks whose operator state is rewritten."""
         return [source.subtask for source in self.plan.opened.streams] if self.changes_operator_state else []
 
     def operator_state(self, index: int) -> OperatorStreamStateHandle:

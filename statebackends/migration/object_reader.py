@@ -29,7 +29,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects.model import FieldKey
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.migration.value_program import varint
 
-#: Returns the object at a position, and the position behind it.
+#: Returns the object at a position, and the position after it.
 ReadObject = Callable[[bytes, int], tuple[KryoObject | None, int]]
 PojoOf = Callable[[str], PojoSerializer | None]
 KryoReaderOf = Callable[[KryoSerializer], ReadObject]

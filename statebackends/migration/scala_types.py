@@ -1,6 +1,6 @@
 """Serializers of flink-scala-api in place of those of Flink 1's Scala API, which Flink 2 does not have.
 
-Which one a state has in the new job only a savepoint of that job says. ``Try`` and ``Enumeration`` have none there.
+Only a savepoint of the new job shows which one a state has there. ``Try`` and ``Enumeration`` have none there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNIT, FLINKX_UNIT = "UNIT", "FLINKX_UNIT"
 
 @dataclass(frozen=True)
 class Pair:
-    """A part of a serializer, by its path in the old one, and what stands in its place."""
+    """A part of a serializer, by its path in the old one, and what replaces it."""
 
     path: Path
     old: TypeSerializer

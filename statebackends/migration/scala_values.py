@@ -68,7 +68,7 @@ class _Converter:
     subclass_of: SubclassOf | None
 
     def of(self, old: TypeSerializer, new: TypeSerializer, path: Path) -> Rewrite:
-        """Return the function for a serializer; what is not of the Scala API is copied, but for what is inside."""
+        """Return the function for a serializer; other values are copied, but not parts of the Scala API in them."""
         if not is_rewritten(old, new):
             size = len(path)
             rewrites = {place[size:]: made for place, made in self.inside.items() if place[:size] == path}

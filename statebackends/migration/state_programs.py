@@ -1,7 +1,7 @@
 """Programs of one state: they rewrite its keys, namespaces, elements and values for the new release.
 
-value state and alike     the value           list state   the elements, with a comma between them
-map state                 the user key in the composite key, and the value behind its flag
+value state and such     the value           list state   the elements, with a comma between them
+map state                 the user key in the composite key, and the value after its flag
 timers                    key and namespace, in the composite key
 operator list, union      the elements        broadcast    key and value of every entry
 """
@@ -150,14 +150,14 @@ class EntryProgram:
             if not self.timer and self.variable:
                 behind = _length(end - at)
                 if data[end : end + len(behind)] != behind:
-                    raise self._damaged("the length behind a variable key or namespace", data)
+                    raise self._damaged("the length after a variable key or namespace", data)
                 end += len(behind)
                 out += _length(len(out) - start)
             at = end
         if self.user is not None:
             at = self.user.run(data, at, out)
         if at != len(data):
-            raise self._damaged("a composite key without bytes behind it", data)
+            raise self._damaged("a composite key without bytes after it", data)
         return bytes(out)
 
     def new_value(self, data: bytes) -> bytes:
@@ -217,9 +217,9 @@ class ElementProgram:
                     at = program.run(data, at, out)
             yield bytes(out)
         if at != len(data) and not self.programs[0].lenient:
-            raise CorruptStateError("bytes are left behind the elements of an operator state", found=len(data) - at)
+            raise CorruptStateError("bytes are left over after the elements of an operator state", found=len(data) - at)
 
 
 def _length(size: int) -> bytes:
-    """Return a length behind a variable key or namespace: base 256, lowest digit first."""
+    """Return a length after a variable key or namespace: base 256, lowest digit first."""
     return size.to_bytes(max(1, (size.bit_length() + 7) // 8), "little")

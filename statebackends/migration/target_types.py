@@ -47,7 +47,7 @@ LEAVE_OUT_OR_AS_IS = "leave the state out (drop), or as it is (as_is)"
 IN_RAW = (
     "Kryo wrote values of a RAW type of SQL, which are not rewritten: the other release may read them as other values"
 )
-#: Snapshot classes that Flink 2 does not have, beside those of the Scala API: only old releases wrote them.
+#: Snapshot classes that Flink 2 does not have, besides those of the Scala API: only old releases wrote them.
 GONE = {
     f"{RUNTIME}EitherSerializerSnapshot": "Flink 1.6 or older wrote it",
     "org.apache.flink.api.common.typeutils.base.GenericArraySerializerConfigSnapshot": "Flink 1.8 or older wrote it",

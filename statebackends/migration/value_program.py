@@ -23,7 +23,7 @@ from pyspark_savepoint.statebackends.model.serializer_parts import Path, with_pa
 
 #: Operation of a node whose value is rewritten by function ``a``; ``kernels.skip`` has smaller numbers.
 REWRITTEN = 1000
-#: Function that appends the new bytes of the value at a position to the output, and returns the position behind it.
+#: Function that appends the new bytes of the value at a position to the output, and returns the position after it.
 Rewrite = Callable[[bytes, int, bytearray], int]
 SkipNode = Callable[["_Value", int], int]
 #: Returns the program of a POJO's subclass that its snapshot does not list, by the name in a value; None if unknown.
@@ -92,7 +92,7 @@ class ValueProgram:
 
     serializer: TypeSerializer
     rewrites: Mapping[Path, Rewrite]
-    #: Whether bytes behind a value are ignored, as Flink does if values have lengths.
+    #: Whether bytes after a value are ignored, as Flink does if values have lengths.
     lenient: bool = False
     subclass_of: SubclassOf | None = None
     _functions: list[Rewrite] = field(default_factory=list, init=False)
@@ -138,7 +138,7 @@ class ValueProgram:
         return program._skip
 
     def run(self, data: bytes, at: int, out: bytearray) -> int:
-        """Append the rewritten value at a position to the output; return the position behind it."""
+        """Append the rewritten value at a position to the output; return the position after it."""
         value = _Value(data, out, at)
         try:
             end = self._skip(value, at)
@@ -154,12 +154,12 @@ class ValueProgram:
         return end
 
     def whole(self, data: bytes) -> bytes:
-        """Return the rewritten bytes of a value that takes all bytes; anything behind it is damage."""
+        """Return the rewritten bytes of a value that takes all bytes; anything after it is damage."""
         out = bytearray()
         end = self.run(data, 0, out)
         if end != len(data) and not self.lenient:
             raise CorruptStateError(
-                f"{len(data) - end} bytes are left behind a value of {self.serializer.flink_type}",
+                f"{len(data) - end} bytes are left over after a value of {self.serializer.flink_type}",
                 remedy="the snapshot is damaged, or the state was written by another version of Kryo",
             )
         return bytes(out)
@@ -185,7 +185,7 @@ def _copying(serializer: TypeSerializer) -> Rewrite:
 
 
 class _Compiler:
-    """Nodes of a layout as functions that return the position behind a value."""
+    """Nodes of a layout as functions that return the position after a value."""
 
     def __init__(self, layout: Layout, functions: list[Rewrite], unknown_subclass: Callable[[bytes], SkipNode]) -> None:
         self.layout = layout
@@ -286,7 +286,7 @@ def bounded_count(data: bytes, p: int) -> int:
 
 
 def varint(data: bytes, p: int) -> tuple[int, int]:
-    """Return a number of seven bits per byte, the least significant first, and the position behind it."""
+    """Return a number of seven bits per byte, the least significant first, and the position after it."""
     number = shift = 0
     while True:
         byte = data[p]

@@ -8,7 +8,7 @@ needs           the migration needs an argument: class files, types
 impossible      no rewriting helps; the reason says why
 ==============  ===============================================================================================
 
-``unmigrated`` says what Flink does with the part if nothing is done:
+``unmigrated`` is what Flink does with the part if nothing is done:
 
 ==============  ===============================================================================================
 restores        the values are equal

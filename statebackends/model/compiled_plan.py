@@ -49,7 +49,7 @@ WRAPPED = {
 #: States of top-n whose map keys are sort keys, and those whose map keys are unique keys.
 BY_SORT_KEY = ("data-state", "data-state-with-append", "sorted-map", "window_rank")
 BY_UNIQUE_KEY = ("data-state-with-update",)
-#: States with more fields than the input has: constants behind them.
+#: States with more fields than the input has: constants after them.
 WITH_MORE = ("inputState",)
 
 

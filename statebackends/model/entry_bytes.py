@@ -137,7 +137,7 @@ class EntryReader:
         if is_timer(meta):
             composite, value = key, binary_column(block.buffer, end, end)
             if self.with_keys:
-                # What is replayed from a changelog has no bytes of a user key beside those of the timer.
+                # What is replayed from a changelog has no bytes of a user key besides those of the timer.
                 key = binary_column(block.buffer, *self._key_of_timers(block, state, rows, block.key_end[rows]))
         else:
             composite = self._composite(block, rows, key, meta.namespace_serializer)

@@ -7,7 +7,7 @@
           +- Calc(select=[user, amount])(reuse_id=[1])
              +- ...
 
-A line is a node with its attributes; those below it, further to the right, are its inputs. ``Reused`` stands for the
+A line is a node with its attributes; those below it, further to the right, are its inputs. ``Reused`` refers to the
 node with that ``reuse_id``. Of two phases the second one's aggregates are those of the first. Unlike a compiled plan
 the text has no uids: the nodes of an operator are those of its kind, where a uid or name tells it, whose fields fit.
 """

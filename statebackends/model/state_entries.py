@@ -74,7 +74,7 @@ def state_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | N
 def encode_column(
     serializer: TypeSerializer, column: pa.Array, before: int = 0, behind: int = 0
 ) -> tuple[Bytes, Longs, Longs]:
-    """Serialize every row's value with room before and behind each; return the buffer and the spans of values."""
+    """Serialize every row's value with room before and after each; return the buffer and the spans of values."""
     sizes = serializer.sizes(column)
     ends = np.cumsum(sizes + (before + behind)) - behind
     start = ends - sizes
@@ -99,7 +99,7 @@ def _list_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | N
         lengths = np.asarray(pc.fill_null(pc.list_value_length(_present(access, there)), 0), np.int64)
         _refuse_unequal(np.flatnonzero(there), counts, lengths)
         items = with_access(items, list_parts(_present(access, there))[1])
-    # Every element has room for a comma behind it; the one after a list's last element is outside the list's span.
+    # Every element has room for a comma after it; the one after a list's last element is outside the list's span.
     buffer, start, end = encode_column(state.units[0], items, behind=1)
     buffer[end] = DELIMITER
     last = np.cumsum(counts) - 1
@@ -143,7 +143,7 @@ def _map_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | No
 
 
 def _flagged(serializer: TypeSerializer, values: pa.Array, ttl: bool) -> tuple[Bytes, Longs, Longs]:
-    """Serialize values behind a null flag; as in Flink, a null is followed by the serializer's form of null, if any.
+    """Serialize values after a null flag; as in Flink, a null is followed by the serializer's form of null, if any.
 
     With a time to live no value is null: the serializer of the values inside must be able to encode null.
     """

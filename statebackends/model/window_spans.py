@@ -4,8 +4,8 @@
                            window that cumulates has one for each step, the first of which has all that came so far
     windows of the input   ends of windows: WindowRank, WindowDeduplicate, WindowJoin, aggregates of aggregates
 
-Both are times without a zone, as ``window_start`` and ``window_end`` in SQL are. What a window is stands in a compiled
-plan (ISO 8601: ``PT1H``) and in the text of EXPLAIN (``1 h``).
+Both are times without a zone, as ``window_start`` and ``window_end`` in SQL are. A compiled plan (ISO
+8601: ``PT1H``) and the text of EXPLAIN (``1 h``) describe the windows.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     registered as                     value, list, reducing, aggregating state    list of byte arrays
     python-state-NAME                 map state                                   map of byte arrays
 
-A byte array holds one value, or several behind one another, as PyFlink appended them. PyFlink:
+A byte array holds one value, or several one after another, as PyFlink appended them. PyFlink:
 ``fn_execution/state_impl.py``; Flink: ``BeamStateRequestHandler``, ``BeamBagStateHandler``, ``BeamMapStateHandler``.
 """
 

@@ -55,7 +55,7 @@ from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
 
 
 def python_keyed_table(opened: OpenOperator, request: TableRequest, namespaced: bool) -> Table:
-    """Return ``keyed_state`` or ``window_state`` of a PyFlink operator, flattened if the request says so."""
+    """Return ``keyed_state`` or ``window_state`` of a PyFlink operator, flattened if the request asks for it."""
     below = _below(opened, request)
     inner = KeyedTable(opened, below, namespaced)
     names = [name for name in inner.spec.states if name in python_states(opened)]

@@ -128,7 +128,7 @@ def listed_states(opened: OpenOperator, request: TableRequest) -> PythonOperator
 
 
 def _declared(opened: OpenOperator, request: TableRequest) -> dict[str, DeclaredState]:
-    """Return what ``pyTypes`` says, by registered name; raise an error for a state that the operator does not have."""
+    """Return the types of ``pyTypes``, by registered name; raise an error for a state that does not exist."""
     said = parse_python_types(request.py_types or "")
     known = {shown_name(name): name for name in python_states(opened)}
     for name in said:

@@ -33,7 +33,7 @@ class Units:
     change: Longs
     unit: int
     spans: dict[str, tuple[Longs, Longs]]
-    #: The byte in front of each value is overwritten with the flag for "not null".
+    #: The byte before each value is overwritten with the flag for "not null".
     flagged: bool = False
 
 
@@ -52,7 +52,7 @@ class Scope:
 
 
 def read_counts(at: Cursors, what: str) -> Longs:
-    """Read the number of elements in front of each value."""
+    """Read the number of elements before each value."""
     counts = read_numbers(at, "read_i32", np.int32, f"a number of {what}").astype(np.int64)
     wrong = np.flatnonzero((counts < 0) | (counts > at.end - at.position))
     if len(wrong):
@@ -105,7 +105,7 @@ def assemble(buffer: Bytes, groups: list[tuple[int, Units]], key_group: Ints) ->
     columns = [pa.array(state[order]), pa.array(key_group[change[order]])]
     for part in PARTS:
         if part == "value":
-            # The user keys are already copied, so the byte in front of a value can become its flag.
+            # The user keys are already copied, so the byte before a value can become its flag.
             for _, units in groups:
                 if units.flagged:
                     buffer[units.spans["value"][0]] = 0

@@ -104,7 +104,7 @@ def _proof(source: ChangelogSource, header: KeyedBackendHeader, key: TypeSeriali
 
 
 def _tells(meta: StateMetaInfoSnapshot) -> bool:
-    """Return whether the changes of a state can be parsed behind their keys.
+    """Return whether the changes of a state can be parsed after their keys.
 
     Timers have no keys there, and opaque types hide where values end.
     """
@@ -114,7 +114,7 @@ def _tells(meta: StateMetaInfoSnapshot) -> bool:
 
 
 def _check_rest(batch: pa.RecordBatch, header: KeyedBackendHeader) -> None:
-    """Raise an error if a namespace or a value behind a key cannot be parsed."""
+    """Raise an error if a namespace or a value after a key cannot be parsed."""
     from pyspark_savepoint.formats.kernels import changelog
 
     state = np.asarray(batch.column("state"))

@@ -53,7 +53,7 @@ def name_of(meta: StateMetaInfoSnapshot) -> StateName:
 class ChangelogSource:
     """Description of materialized parts and changes: frozen, picklable, without open files.
 
-    ``key`` is the key serializer where no part records it; ``note`` says how it was determined.
+    ``key`` is the key serializer where no part records it; ``note`` tells users how it was determined.
     """
 
     path: str

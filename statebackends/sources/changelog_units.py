@@ -5,7 +5,7 @@
     ADD            an element
     DELETE         all of it              a user key                     the timer
     CLEAR                                 all of it
-    MERGE_TARGET   the namespace that takes over the values of the MERGE_SOURCEs behind it
+    MERGE_TARGET   the namespace that takes over the values of the MERGE_SOURCEs after it
 
 A change of many elements becomes one unit per element. Values are in the canonical format: elements of a list are
 joined by a comma, values of a map follow their null flag. Flink: the ``StateChangeApplier`` of each kind of state.
@@ -39,7 +39,7 @@ from pyspark_savepoint.statebackends.sources.changelog_entries import (
     read_counts,
 )
 
-#: Bytes of the operation and state id in front of every change's data.
+#: Bytes of the operation and state id before every change's data.
 HEAD = 3
 OPERATIONS = 8
 
@@ -82,8 +82,8 @@ class UnitReader:
         raise CorruptStateError(
             "a changelog does not match the format",
             state=meta.name,
-            expected="the registrations of states in front of all changes",
-            found="one behind them",
+            expected="the registrations of states before all changes",
+            found="one after them",
             remedy=UNREADABLE,
         )
 
@@ -142,7 +142,7 @@ class UnitReader:
         if not self.key.opaque_parts():
             skip_rows(self.key, at)
             return
-        # The key's length is unknown; the data behind it may have a constant width.
+        # The key's length is unknown; the data after it may have a constant width.
         behind = constant_width(meta.namespace_serializer)
         if operation != changelog.CLEAR:
             plain = meta.state_type not in ("LIST", "MAP") and operation in (changelog.SET, changelog.SET_INTERNAL)

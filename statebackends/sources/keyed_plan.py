@@ -229,7 +229,7 @@ def _shown(column: StateColumn) -> str:
     text = f"{_some(cut.binary)} {'is' if len(cut.binary) == 1 else 'are'} BINARY"
     if cut.null:
         text += (
-            f", with all bytes behind them, because their end is unknown; {_some(cut.null)} "
+            f", with all bytes after them, because their end is unknown; {_some(cut.null)} "
             f"{'is' if len(cut.null) == 1 else 'are'} NULL where these bytes contain them"
         )
     if cut.variants:

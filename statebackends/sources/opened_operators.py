@@ -121,5 +121,5 @@ def is_small(opened: OpenOperator) -> bool:
     return len(opened.operator.subtasks) <= MAX_FILES and inline <= MAX_INLINE
 
 
-#: Those of this process.
+#: The open operators of this process.
 OPENED = OpenedOperators()

@@ -1,7 +1,7 @@
 """Tables ``keyed_state`` and ``window_state``: one row per key (and window), one column per state.
 
 keyed_state    key, state...                    every key once, NULL where it lacks a state
-window_state   key, window, state...            every key and namespace once; state_window beside a session
+window_state   key, window, state...            every key and namespace once; state_window besides a session
 extra          <state>__last_access (TTL), key_group, subtask
 
 Spark compares column names without case. A state whose name is taken (by one of these columns, or by an earlier state)

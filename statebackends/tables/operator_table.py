@@ -77,7 +77,7 @@ class OperatorTable:
     def _warnings(self, meta: StateMetaInfoSnapshot) -> Iterator[str]:
         for role, serializer in meta.serializers.items():
             opaque = serializer.opaque_parts()
-            # Entries of a broadcast state are contiguous: one of unknown length hides those behind it.
+            # Entries of a broadcast state are contiguous: one of unknown length hides those after it.
             if not opaque or (self.raw and self.mode != "BROADCAST"):
                 continue
             what = f"operator state {self.state!r} has values of {opaque[0].flink_type} ({opaque[0].snapshot_class})"

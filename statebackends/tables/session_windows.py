@@ -80,7 +80,7 @@ def _joined(keys: pa.Array, windows: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class SessionWindows:
-    """Sessions of some key groups: keys with windows, as bytes, and the window that stands for them."""
+    """Sessions of some key groups: keys with windows, as bytes, and the window under which they are stored."""
 
     by_state_window: pa.Array
     by_session: pa.Array

@@ -1,4 +1,4 @@
-"""Tables of SQL's windows with columns for their starts and ends, beside the number that Flink keeps.
+"""Tables of SQL's windows with columns for their starts and ends, besides the number that Flink keeps.
 
 window_state   key, window, window_start, window_end, state...        slices: slice_start, slice_end
 timers         key, namespace, window_start, window_end, timestamp...

@@ -67,7 +67,7 @@ class TypeInference:
     ) -> TypeSerializer:
         """Return the type of a text; class names refer to class files, with type arguments if they have some.
 
-        ``container`` says that a list or map at the top is the container of list or map state, which is not inferred;
+        ``container``: a list or map at the top is the container of list or map state, which is not inferred;
         ``kryo``, that the text may name parts that are Kryo's, as ``KRYO<java.util.List>``.
         """
         of_kryo = KryoSerializer.of if kryo else None
@@ -190,7 +190,7 @@ class _Words:
         return ClassType(name)
 
     def declare(self, serializer: TypeSerializer) -> JavaType:
-        """Return a Java type that stands for a given serializer."""
+        """Return a Java type that represents a given serializer."""
         name = f"{len(self.declared)}#"
         self.declared[name] = Extracted(serializer, serializer.java_class or "java.lang.Object")
         return ClassType(name)

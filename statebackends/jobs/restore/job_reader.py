@@ -108,7 +108,7 @@ def from_graph(
     """Describe the job of a stream graph; ``types`` has ``key``, ``states`` and ``operatorStates`` by uid or name.
 
     ``classes`` are Java names of classes that the job has besides those in its types. ``inferred_by`` is the Flink
-    release that infers types from the classes for which the notation stands; ``types_from`` are jars and folders of
+    release that infers types from the classes that the notation names; ``types_from`` are jars and folders of
     class files.
     """
     version = _version(flink_version)

@@ -110,7 +110,7 @@ class MatchedOperator:
     def _remedy_for_parallelism(self) -> str | None:
         state, job = self.match.state, self.operator
         if job.parallelism > state.max_parallelism:
-            return f"parallelism at most {state.max_parallelism}, or the snapshot written anew with more key groups"
+            return f"parallelism at most {state.max_parallelism}, or the snapshot rewritten with more key groups"
         if job.max_parallelism not in (None, state.max_parallelism):
             return f"set max parallelism {state.max_parallelism} in the job, or none"
         return None

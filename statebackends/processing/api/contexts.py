@@ -1,4 +1,4 @@
-"""Contexts, which user functions are called with beside a value or a key.
+"""Contexts, which user functions get together with a value or a key.
 
 Flink: ``RuntimeContext``, ``KeyedStateStore``, ``OperatorStateStore``, and the ``Context`` classes of the functions.
 """

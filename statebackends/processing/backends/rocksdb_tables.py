@@ -34,7 +34,7 @@ _UNKNOWN: Any = object()
 
 
 class StoredTable(ABC):
-    """Table by the bytes of its keys in RocksDB behind the number of the state; None is no value."""
+    """Table by the bytes of its keys in RocksDB after the number of the state; None is no value."""
 
     def __init__(self, database: BufferedDatabase, prefix: bytes) -> None:
         self._database = database
@@ -113,7 +113,7 @@ class StoredTable(ABC):
         self._old, self._new, self._has_aged = newer, {}, True
 
     def entries(self) -> Iterator[tuple[bytes, Any]]:
-        """Yield the bytes behind the number of the state, and the values, in order."""
+        """Yield the bytes after the number of the state, and the values, in order."""
         if self._is_written:
             self._age()
             self._age()

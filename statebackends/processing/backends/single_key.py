@@ -25,7 +25,7 @@ SetKey = Callable[[Any, bytes], None]
 
 
 class _NoSlot:
-    """Stands for the first value where there is none."""
+    """Marks that there is no first value."""
 
     content: Any = None
 

@@ -109,7 +109,7 @@ class BroadcastElementContext(PlainContext):
 
 
 class BroadcastSideContext(BroadcastElementContext):
-    """Context of broadcast elements beside keyed ones. Flink: ``KeyedBroadcastProcessFunction.Context``."""
+    """Context of broadcast elements next to a keyed input. Flink: ``KeyedBroadcastProcessFunction.Context``."""
 
     __slots__ = ()
 
@@ -127,7 +127,7 @@ class BroadcastSideContext(BroadcastElementContext):
 
 
 class KeyedBroadcastElementContext(KeyedElementContext):
-    """Context of keyed elements beside broadcast ones. Flink: ``KeyedBroadcastProcessFunction.ReadOnlyContext``."""
+    """Context of keyed elements next to a broadcast input. Flink: ``KeyedBroadcastProcessFunction.ReadOnlyContext``."""
 
     __slots__ = ("_states", "_store", "_timers")
 

@@ -58,10 +58,10 @@ class SortedKeys:
         if back.any():
             row = int(back.argmax())
             raise ValueRangeError(
-                "the records are not in the order of their keys, but option 'presorted' says so",
+                "the records are not in the order of their keys, but option 'presorted' promises it",
                 expected="keys ascending in every partition"
                 + (", of each key the timestamps" if times is not None else ""),
-                found=f"key {after[row].as_py()!r} behind key {before[row].as_py()!r}",
+                found=f"key {after[row].as_py()!r} after key {before[row].as_py()!r}",
                 remedy="key_by(df, 'id').sortWithinPartitions('id'), or leave presorted out: then the tasks sort",
             )
 

@@ -2,7 +2,7 @@
 
     key            one column, or several: a TUPLE of them unless ``types`` has a type for ``key``
     states         every other column: an array is a LIST state, a map a MAP state, anything else a VALUE state,
-                   unless option ``states`` or the type says otherwise
+                   unless option ``states`` or the type gives another
     types          by column: option ``types``, else the state of that name in ``typesFrom``, else the default
                    (``flink_types.py``). For a list state, the type of the list or of its elements
     X__last_access the times of last access of state X, which has a time to live

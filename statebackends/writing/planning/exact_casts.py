@@ -8,7 +8,7 @@ the tasks (:func:`conform_column`).
 =================================  ==============================================================================
 to a                               from
 =================================  ==============================================================================
-number                             integers of any width, decimals without digits behind the point: every value
+number                             integers of any width, decimals without digits after the point: every value
                                    must fit. FLOAT, DOUBLE: any number that they hold exactly
 decimal                            decimals and integers that fit exactly
 text, bytes, boolean               the same

@@ -159,7 +159,7 @@ def split_types_from(paths: Iterable[str], inferred: bool) -> tuple[str | None, 
         raise OptionError(
             "option 'typesFrom' names two savepoints",
             found=", ".join(savepoints),
-            expected="one savepoint, beside jars and folders of class files",
+            expected="one savepoint, besides jars and folders of class files",
         )
     return next(iter(savepoints), None), tuple(classes)
 

@@ -106,7 +106,7 @@ def fitted(plan: WritePlan, base: Snapshot | None, opened: OpenOperator | None, 
             fit = operator_fit(opened if mine and opened is not None else OpenOperator(savepoint, operator), release)
         problems += [(operator.label, problem) for problem in fit.problems]
         if fit.keyed_state:
-            remedy = "Savepoint.load(spark, path).write(new_path, flink_version=...) writes them anew"
+            remedy = "Savepoint.load(spark, path).write(new_path, flink_version=...) rewrites them"
             problems.append((operator.label, Misfit("keyed state", f"{fit.keyed_state}; {remedy}")))
         # Operator state of the operator that is written is rewritten in any case.
         if fit.operator_state and (plan.request.is_keyed or not mine):

@@ -56,7 +56,7 @@ def test_fields_of_a_pojo_are_columns_beside_what_only_its_job_reads(kryo: Local
         assert value["monies"].endswith(b"Europe/Berli\xee")
         assert {value[name] for name in ("names", "opt", "order", "uri", "uuid", "zdt")} == {None}
     (note,) = [str(warning.message) for warning in shown]
-    assert "`monies`, `order` are BINARY, with all bytes behind" in note
+    assert "`monies`, `order` are BINARY, with all bytes after" in note
     assert "`names`, `opt`, `order`, `set`, `tm`, `uri`, `uuid`, `zdt` are NULL" in note
     (listed,) = [row for row in kryo.states().to_arrow().to_pylist() if row["state"] == "mixed"]
     assert "`monies`" in listed["note"]
