@@ -141,8 +141,8 @@ def test_records_that_spark_has_sorted_are_taken_as_they_are(found: list[Any]) -
 @pytest.mark.parametrize(
     ("wrong", "places"),
     [
-        ([("a", 1, 6), ("a", 2, 5)], "key 'a' behind key 'a'"),
-        ([("a", 1, 1), ("b", 1, 1), ("c", 1, 1), ("a", 1, 2)], "key 'a' behind key 'c'"),
+        ([("a", 1, 6), ("a", 2, 5)], "key 'a' after key 'a'"),
+        ([("a", 1, 1), ("b", 1, 1), ("c", 1, 1), ("a", 1, 2)], "key 'a' after key 'c'"),
     ],
 )
 def test_what_is_not_presorted_is_refused(wrong: list[Any], places: str, size: int) -> None:
