@@ -1,4 +1,4 @@
-"""Ranges of ``java.time``: Java refuses dates and times that do not exist, so a misread one is an error there."""
+"""Ranges of ``java.time``: Java rejects dates and times that do not exist, so it raises an error for a misread one."""
 
 from __future__ import annotations
 

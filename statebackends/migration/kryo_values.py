@@ -189,7 +189,7 @@ class KryoStatePart:
     #: Inner classes, whose outer object Kryo 5 does not write.
     inner: set[str] = field(default_factory=set)
     seen: set[str] = field(default_factory=set)
-    #: Whether to look for what is lost.
+    #: Whether to look for losses.
     inspects: bool = False
 
     @property

@@ -50,7 +50,7 @@ class Planned:
         return [plan.without(self.drop | self.as_is) for plan in self.plans]
 
     def unopened(self) -> Planned:
-        """Return the same with nothing read or open, for another process."""
+        """Return a copy without open files and cached results, for another process."""
         return replace(self, knowledge=replace(self.knowledge))
 
 
@@ -67,7 +67,7 @@ class ScanWork:
         return Scan(self.limit).pieces(self.planned.wanted)
 
     def unopened(self) -> ScanWork:
-        """Return the same with nothing read or open, for another process."""
+        """Return a copy without open files and cached results, for another process."""
         return replace(self, planned=self.planned.unopened())
 
     def run(self, number: int) -> bytes:
@@ -105,7 +105,7 @@ class WriteWork:
         return found
 
     def unopened(self) -> WriteWork:
-        """Return the same with nothing read or open, for another process."""
+        """Return a copy without open files and cached results, for another process."""
         return replace(self, planned=self.planned.unopened())
 
     def run(self, number: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Verdicts of the restore check about values: what Flink 2 makes of values of Flink 1 without a migration."""
+"""Verdicts of the restore check about values: how Flink 2 reads values of Flink 1 without a migration."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ KEY_OF_ELEMENT = "map_key"
 ELEMENTS = ("list_value", "map_value", KEY_OF_ELEMENT)
 #: Names that Flink makes up for fields.
 NUMBERED = re.compile("[f_][0-9]+")
-#: Behind a column's name, for the keys of its map.
+#: Suffix of a column's name, for the keys of its map.
 MAP_KEY = ".key"
 
 

@@ -90,7 +90,7 @@ class StateVerdict:
 
 @dataclass(frozen=True)
 class ValueVerdicts:
-    """What another Flink makes of the values of one operator, without a migration: by part, and as reasons."""
+    """How another Flink reads the values of one operator without a migration: by part, and as reasons."""
 
     states: tuple[StateVerdict, ...]
     reasons: tuple[tuple[Verdict, str], ...]

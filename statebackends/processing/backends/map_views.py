@@ -9,7 +9,7 @@ from pyspark_savepoint.statebackends.processing.api.state import K, MapState, V
 
 
 class Items(ItemsView[K, V]):
-    """Pairs of a dict; an iteration goes over those that there are when it begins."""
+    """Pairs of a dict; an iteration covers those that exist when it begins."""
 
     __slots__ = ()
     _mapping: dict[K, V]
@@ -19,7 +19,7 @@ class Items(ItemsView[K, V]):
 
 
 class Keys(KeysView[K]):
-    """Keys of a dict; an iteration goes over those that there are when it begins."""
+    """Keys of a dict; an iteration covers those that exist when it begins."""
 
     __slots__ = ()
     _mapping: dict[K, object]
@@ -29,7 +29,7 @@ class Keys(KeysView[K]):
 
 
 class Values(ValuesView[V]):
-    """Values of a dict; an iteration goes over those that there are when it begins."""
+    """Values of a dict; an iteration covers those that exist when it begins."""
 
     __slots__ = ()
     _mapping: dict[object, V]

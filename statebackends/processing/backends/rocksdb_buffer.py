@@ -1,7 +1,7 @@
 """Reads ahead and writes behind of the RocksDB state backend, in a few megabytes of memory.
 
 What is read for the records at hand is read at once, in the order of the keys; what is written waits until there is a
-batch. Nobody else reads the database, so that what waits is found here first. Iterating writes it first.
+batch. No other process uses the database, so pending writes are found here first. Iterating writes them first.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-#: Bytes that wait to be written, counted with what Python needs for them.
+#: Most bytes of pending writes, counted with what Python needs for them.
 MOST_BEHIND = 16 << 20
 #: Bytes of values that are read ahead, and the most keys.
 MOST_AHEAD, MOST_KEYS = 8 << 20, 8192
@@ -25,7 +25,7 @@ class BufferedDatabase:
 
     def __init__(self, database: Any, new_batch: Callable[[], Any]) -> None:
         self._db = database
-        #: Reads an entry that is neither written behind nor read ahead here.
+        #: Reads an entry that is not in memory.
         self.read: Callable[[bytes], bytes | None] = database.get
         self._new_batch = new_batch
         self._behind: dict[bytes, bytes | None] = {}
@@ -71,7 +71,7 @@ class BufferedDatabase:
         cursor.status()
 
     def write(self) -> None:
-        """Write what waits, in the order of the keys."""
+        """Write all pending entries, in the order of the keys."""
         if self._behind:
             behind = self._behind
             self.write_all((key, behind[key]) for key in sorted(behind))
@@ -104,12 +104,12 @@ class BufferedDatabase:
         return len(wanted), sum(len(value) for value in values if value is not None)
 
     def close(self) -> None:
-        """Close the database; what waits belongs to a task that is over."""
+        """Close the database; pending writes are dropped, because the task is over."""
         self._db.close()
 
 
 class Source(Protocol):
-    """What reads ahead by places."""
+    """Source of values that are read ahead by place."""
 
     @property
     def used(self) -> int:

@@ -49,8 +49,8 @@ class CurrentKey(NamedTuple):
 class SingleKeyStateBackend(KeyedStateBackend):
     """State of one key.
 
-    Most functions have one state, of one value: what sets the key, for every record, knows it by itself, and calls a
-    method only if there are more.
+    Most functions have one state with one value. The function that sets the key, called for every record, handles that
+    state itself, and calls a method only if there are more.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class SingleKeyStateBackend(KeyedStateBackend):
         return self._current.set_key
 
     def _current_key(self) -> CurrentKey:
-        """Return what knows the key, in variables of functions: each costs half of an attribute."""
+        """Return functions that keep the key in closure variables, which cost half as much as attributes."""
         current, now = None, b""
         first, add, has_more, output_others = self._first, self._add_first, False, self._output_others
 

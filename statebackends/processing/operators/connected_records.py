@@ -2,8 +2,8 @@
 
 The rows of all inputs are one table: a number per row, the key, and for each input a struct column with its rows and,
 if it has timestamps, a column with them. One sort of this table does what sorting each input and merging them would.
-Of one key, records come in the order of timestamps; records without precede all, and of equal ones those of the first
-input come first. Flink: ``MultiInputSortingDataInput``.
+Records of a key are in the order of their timestamps; those without a timestamp come first, and of equal timestamps
+those of the first input. Flink: ``MultiInputSortingDataInput``.
 
     input   0 for the broadcast input, from 1 for keyed inputs
     order   of broadcast rows their number, so that they come in the same order in every task

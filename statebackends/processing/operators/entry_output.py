@@ -33,7 +33,7 @@ from pyspark_savepoint.statebackends.processing.runtime.adaptive_batches import 
 from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, from_python, to_python
 
 _VOID = b"\0"
-#: The place of calls that are of no key, compared by identity.
+#: The place of calls without a key, compared by identity.
 OUTSIDE = bytes([0xFF]) * 3
 _PREFIX = 2
 _TIME = struct.Struct(">Q")
