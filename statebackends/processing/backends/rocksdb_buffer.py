@@ -12,7 +12,7 @@ from typing import Any, Protocol
 #: Most bytes of pending writes, counted with what Python needs for them.
 MOST_BEHIND = 16 << 20
 #: Bytes of values that are read ahead, and the most keys.
-MOST_AHEAD, MOST_KEYS = 8 << 20, 8192
+MOST_AHEAD, MOST_KEYS = 8 << 20, 1 << 16
 #: Bytes of a key and a value as Python objects, beside their own.
 OBJECTS = 200
 #: Chunks of records without reading ahead, after few of those values were used.

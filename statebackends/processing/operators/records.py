@@ -83,6 +83,8 @@ def _flags(column: pa.BooleanArray) -> Flags:
 
 #: Number of rows converted to Python objects at a time.
 CHUNK = 8192
+#: Rows, or bytes of Arrow, from which unsorted records are converted together: their state is read at once.
+GATHERED_ROWS, GATHERED_BYTES = 32768, 8 << 20
 TIME_BYTES = 8
 SIGN = np.int64(-(2**63))
 
@@ -129,7 +131,7 @@ class Records:
     def sorted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
         """Yield all records in order."""
         if not self.order.sort:
-            yield from (self._keyed(batch) for batch in batches)
+            yield from map(self._keyed, gathered(batches))
         elif self.order.presorted:
             yield from self._checked(batches)
         else:
@@ -183,8 +185,9 @@ class Records:
 
     def chunks(self, batch: SortedBatch, reuse: ObjectReuseMode, unshared: Unshared) -> Iterator[Chunk]:
         """Yield a batch as Python objects, some at a time."""
-        for low in range(0, len(batch), CHUNK):
-            yield self._chunk(batch.slice(low, min(low + CHUNK, len(batch))), reuse, unshared)
+        size = CHUNK if self.order.sort else max(1, len(batch))
+        for low in range(0, len(batch), size):
+            yield self._chunk(batch.slice(low, min(low + size, len(batch))), reuse, unshared)
 
     def _chunk(self, batch: SortedBatch, reuse: ObjectReuseMode, unshared: Unshared) -> Chunk:
         starts = run_starts(batch)
@@ -207,6 +210,19 @@ class Records:
             return values_of(rows, self.columns, reuse, unshared)
         values = to_python(rows.column(self.columns[0]))
         return map(copied, values) if reuse is ObjectReuseMode.COPY_PER_OPERATOR else values
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in larger batches."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        rows, size = sum(part.num_rows for part in held), sum(part.nbytes for part in held)
+        if rows >= GATHERED_ROWS or size >= GATHERED_BYTES:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held = []
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
 def values_of(

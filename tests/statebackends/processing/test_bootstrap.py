@@ -27,7 +27,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
 )
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapTask
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
-from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
+from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder, gathered
 from pyspark_savepoint.statebackends.processing.runtime import adaptive_batches
 from tests.statebackends.processing.tasks import ARRIVED, MODES, SORTED, batches_of, plan_of, run_plan, states_after
 
@@ -385,3 +385,13 @@ def test_rows_inside_of_what_is_kept_are_copied_by_users(reuse: ObjectReuseMode,
     """FLIP-21, and the README: FULL_REUSE copies its one row where it is put as it is, and nowhere else."""
     found = states_after(plan_of(Keeping(keep), reuse=reuse), [("a", amount, amount) for amount in (1, 2, 3)])
     assert [row["f1"] if "f1" in row else row["amount"] for row in found["rows"]["a"]] == amounts
+
+
+def test_unsorted_records_are_gathered_in_order() -> None:
+    batches = [pa.record_batch({"number": pa.array(range(low, low + 10_000))}) for low in range(0, 70_000, 10_000)]
+    found = list(gathered(batches))
+    assert [batch.num_rows for batch in found] == [40_000, 30_000]
+    assert pa.Table.from_batches(found)["number"].to_pylist() == list(range(70_000))
+    large = pa.record_batch({"text": pa.array(["x" * (9 << 20)])})
+    assert [batch.num_rows for batch in gathered([large, large])] == [1, 1]
+    assert list(gathered([])) == []
