@@ -6,6 +6,7 @@ the same shape). One operator ``bench``, keys long or 13-character strings, stat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,24 +97,30 @@ def write_savepoint(
     return path
 
 
-def _write_stream(
-    path: Path, kind: str, keys: Any, groups: Any, owned: KeyGroupRange, max_parallelism: int, shuffle: Any
-) -> tuple[list[int], int]:
-    states = tuple(
+def header_of(kind: str, states: Mapping[str, str]) -> bytes:
+    """Return the header of a stream with value states, whose types are stems of Flink's serializers."""
+    registered = tuple(
         StateMetaInfoSnapshot(
             name,
             BackendStateType.KEY_VALUE,
             {"KEYED_STATE_TYPE": "VALUE"},
             {"VALUE_SERIALIZER": basic(stem), "NAMESPACE_SERIALIZER": VOID},
         )
-        for name, stem in (("total", "Long"), ("count", "Int"))
+        for name, stem in states.items()
     )
     head = DataOutputView()
-    KeyedBackendHeader(False, basic("Long" if kind == "long" else "String"), states).write(head)
+    KeyedBackendHeader(False, basic("Long" if kind == "long" else "String"), registered).write(head)
+    return head.getvalue()
+
+
+def _write_stream(
+    path: Path, kind: str, keys: Any, groups: Any, owned: KeyGroupRange, max_parallelism: int, shuffle: Any
+) -> tuple[list[int], int]:
+    head = header_of(kind, {"total": "Long", "count": "Int"})
     prefix = 2 if max_parallelism > 128 else 1
     offsets = []
     with path.open("wb") as file:
-        file.write(head.getvalue())
+        file.write(head)
         for group in owned:
             rows = np.flatnonzero(groups == group)
             offsets.append(file.tell() if len(rows) else 0)

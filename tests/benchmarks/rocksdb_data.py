@@ -13,15 +13,12 @@ from typing import Any
 import numpy as np
 from rocksdict import BlockBasedOptions, Checkpoint, DBCompressionType, Options, Rdict, WriteBatch, WriteOptions
 
-from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
 from pyspark_savepoint.formats.metadata.keyed_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
-from tests.benchmarks.data import UID, key_groups, make_keys
-from tests.statebackends.keyed_models import VOID, basic
+from tests.benchmarks.data import UID, header_of, key_groups, make_keys
 
 STATES = {"total": ("Long", ">i8"), "count": ("Int", ">i4")}
 MAX_PARALLELISM = 128
@@ -60,18 +57,8 @@ def write_native_savepoint(path: Path, kind: str, count: int, parallelism: int =
 
 
 def _write_header(path: Path, kind: str) -> RelativeFileStateHandle:
-    states = tuple(
-        StateMetaInfoSnapshot(
-            name,
-            BackendStateType.KEY_VALUE,
-            {"KEYED_STATE_TYPE": "VALUE"},
-            {"VALUE_SERIALIZER": basic(stem), "NAMESPACE_SERIALIZER": VOID},
-        )
-        for name, (stem, _) in STATES.items()
-    )
-    head = DataOutputView()
-    KeyedBackendHeader(False, basic("Long" if kind == "long" else "String"), states).write(head)
-    path.write_bytes(head.getvalue())
+    head = header_of(kind, {name: stem for name, (stem, _) in STATES.items()})
+    path.write_bytes(head)
     return RelativeFileStateHandle(path.name, len(head))
 
 

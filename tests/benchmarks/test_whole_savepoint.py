@@ -24,7 +24,7 @@ import pytest
 
 from pyspark_savepoint import Savepoint
 from tests.benchmarks import data
-from tests.benchmarks.test_word_count import Workers
+from tests.benchmarks.measure import Memory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,11 +85,11 @@ def test_differences(tuned: SparkSession, tmp_path: Path, order: str, monkeypatc
     assert {state: row["changed"] for state, row in numbers.items()} == {"total": found, "count": found}
     assert joined(old, new).count() == found
     print(f"\n{KEYS:,} keys, {order}, {found:,} changed")
-    with Workers() as workers:
+    with Memory() as memory:
         timed("diff in numbers", lambda: old.diff(new).collect())
         rows = timed("diff in rows", lambda: old.diff(new, data.UID).write.format("noop").mode("overwrite").save())
     join = timed("join of both tables", lambda: joined(old, new).write.format("noop").mode("overwrite").save())
-    print(f"join : diff in rows = {join / rows:.1f} : 1; largest worker {workers.peak} MB")
+    print(f"join : diff in rows = {join / rows:.1f} : 1; largest worker {memory.worker} MB")
 
 
 @ORDERS
@@ -118,9 +118,9 @@ def test_edits(tuned: SparkSession, tmp_path: Path, order: str) -> None:
             verb().write(str(target))
             shutil.rmtree(target)
 
-        with Workers() as workers:
+        with Memory() as memory:
             seconds = timed(name, run)
         start = time.perf_counter()
         shutil.copytree(path, tmp_path / f"copy-{name}")
         copied = time.perf_counter() - start
-        print(f"{name} : copy of the files = {seconds / copied:.1f} : 1; largest worker {workers.peak} MB")
+        print(f"{name} : copy of the files = {seconds / copied:.1f} : 1; largest worker {memory.worker} MB")

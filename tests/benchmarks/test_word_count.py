@@ -15,12 +15,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +32,7 @@ from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectRe
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
+from tests.benchmarks.measure import Memory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,34 +74,6 @@ def by_aggregation(spark: SparkSession, kind: str, path: str) -> None:
     counts.write.format("savepoint").option("uid", "count").option("key", "word").mode("append").save(path)
 
 
-class Workers(threading.Thread):
-    """Watches the memory of Spark's Python workers: ``peak`` is that of the largest, in MB."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.peak = 0
-        self._done = threading.Event()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self.join()
-
-    def run(self) -> None:
-        while not self._done.wait(0.25):
-            for process in Path("/proc").glob("[0-9]*"):
-                try:
-                    if b"pyspark.daemon" in (process / "cmdline").read_bytes():
-                        status = (process / "status").read_text()
-                        resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-                        self.peak = max(self.peak, int(resident.split()[1]) // 1024)
-                except (OSError, StopIteration):
-                    continue  # it has ended meanwhile
-
-
 WAYS: dict[str, Callable[[SparkSession, str, str], None]] = {
     "sorted function": by_function,
     "DataFrame": by_aggregation,
@@ -126,12 +98,12 @@ def test_word_count(tuned: SparkSession, tmp_path: Path, kind: str) -> None:
     answers = {}
     for way in wanted:
         path = str(tmp_path / way.replace(" ", "-"))
-        with Workers() as workers:
+        with Memory() as watched:
             seconds[way] = [timed(WAYS[way], tuned, kind, path)]
             if 1 < seconds[way][0] < WORTH_ANOTHER_RUN:
                 shutil.rmtree(path)
                 seconds[way].append(timed(WAYS[way], tuned, kind, path))
-        memory[way] = workers.peak
+        memory[way] = watched.worker
         counts = Savepoint.load(tuned, path).keyed_state("count")
         answers[way] = counts.selectExpr("count(*)", "sum(count)", "sum(hash(key, count))").first()
         assert answers[way] is not None
