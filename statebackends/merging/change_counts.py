@@ -41,7 +41,7 @@ SCHEMA = pa.schema(
     ]
 )
 KEYED_STATE, OPERATOR_STATE, BROADCAST = "keyed_state", "operator_state", "BROADCAST"
-#: Errors about types that only the user's code knows: what is noted; others, as of damaged files, are raised.
+#: Errors about types that only user code reads: what is noted; others, as of damaged files, are raised.
 NOTED = (UndecodableStateError, UnsupportedStateError)
 
 

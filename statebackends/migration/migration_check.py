@@ -79,8 +79,8 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
         missing = part.obstacle.reason.startswith(MISSING_CLASS)
         fails = missing or part.obstacle.verdict is MigrationVerdict.IMPOSSIBLE
         outcome = Outcome.FAILS if fails else Outcome.UNKNOWN
-        stands = part.obstacle
-        return PartVerdict(ref, name, stands.verdict, outcome, old, None, stands.reason, stands.remedy)
+        obstacle = part.obstacle
+        return PartVerdict(ref, name, obstacle.verdict, outcome, old, None, obstacle.reason, obstacle.remedy)
     if not part.has_values:
         reason = f"{MISSING_CLASS}{part.old.snapshot_class} in that release: it was moved"
         return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, Outcome.FAILS, old, new, reason)

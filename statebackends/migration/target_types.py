@@ -284,7 +284,7 @@ class _Search:
             return Obstacle(
                 MigrationVerdict.NEEDS,
                 f"Flink {release} has a serializer for {name}<...> if its type arguments are plain classes; no class "
-                "file says them",
+                "file contains them",
                 f"name a savepoint of the new job (types_from), or the type of the state in words (types), with "
                 f"{EXAMPLES.get(name, 'LIST<STRING>')} or the like for this part, or KRYO<{old.type_class}> if it is "
                 f"Kryo's in the new job too",

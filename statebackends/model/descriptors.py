@@ -101,7 +101,7 @@ class KeyedDescriptor:
 
     ``key_columns`` form the key: one column, or the fields of a composite in the order of the serializer's fields.
     ``namespace`` is None for state without namespaces; otherwise its values are in ``namespace_column``. ``key_group``
-    is the column with every row's key group, required if only the user's code knows the key's hash. ``composite``: the
+    is the column with every row's key group, required if only user code defines the key's hash. ``composite``: the
     key is a struct of the columns, even of a single one (a ``Tuple1``, as ``keyBy("id")`` makes it).
     """
 

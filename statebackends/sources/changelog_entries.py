@@ -62,7 +62,7 @@ def read_counts(at: Cursors, what: str) -> Longs:
 
 
 def delimited(serializer: TypeSerializer, at: Cursors, meta: StateMetaInfoSnapshot) -> TypeSerializer:
-    """Return the serializer; raise an error if only the user's code knows where its values end."""
+    """Return the serializer; raise an error if only user code can find where its values end."""
     opaque = serializer.opaque_parts()
     if opaque:
         raise UndecodableStateError(

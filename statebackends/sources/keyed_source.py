@@ -78,7 +78,7 @@ class KeyedSource:
         for (start, key_group), end in zip(placed, ends, strict=True):
             if not header.size <= start < end:
                 raise CorruptStateError(
-                    f"key group {key_group} cannot begin where its handle says",
+                    f"key group {key_group} cannot begin at the offset in its handle",
                     path=source.path,
                     offset=start,
                     operator=self.operator,

@@ -53,7 +53,7 @@ class RawTimerSource:
         for extent in extents:
             if not extent.start <= extent.end <= size:
                 raise CorruptStateError(
-                    f"key group {extent.key_group} of raw state cannot begin where its handle says",
+                    f"key group {extent.key_group} of raw state cannot begin at the offset in its handle",
                     offset=extent.start,
                     operator=self.operator,
                     remedy=UNREADABLE,

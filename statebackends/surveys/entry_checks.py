@@ -1,6 +1,6 @@
 """Checks of keyed state entries, block by block, without building rows.
 
-key          in its key group, unless only the user's code knows its hash; complete
+key          in its key group, unless only user code defines its hash; complete
 namespace    complete
 user key     complete
 value        decoded at full precision; if no column can hold it, walked from end to end
@@ -185,7 +185,7 @@ class TimerChecks:
 def check_keys(at: Cursors, serializer: TypeSerializer, key_group: Ints, max_parallelism: int, tally: Tally) -> None:
     """Check that keys are complete, and in their key groups if their hash is known."""
     if not check_key_groups(at, serializer, key_group, max_parallelism):
-        tally.notes[f"key groups of keys of {serializer.flink_type}: only the user's code knows their hash"] = None
+        tally.notes[f"key groups of keys of {serializer.flink_type}: only user code defines their hash"] = None
         check_complete(serializer, at, "keys", tally)
 
 

@@ -236,7 +236,7 @@ class _Walk:
     def _hidden(
         self, key_groups: tuple[int, ...], states: set[int], found: Found, error: UndecodableStateError
     ) -> None:
-        """Check the states one by one if only the user's code knows where the values of a state end."""
+        """Check the states one by one if only user code can find where the values of a state end."""
         if len(states) > 1:
             for state in sorted(states):
                 self.walk(key_groups, {state}, found)

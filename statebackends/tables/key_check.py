@@ -1,7 +1,7 @@
 """Check that keys lie in the key groups that their hashes give: Flink never finds a key in another key group.
 
-Keys are checked if their type has a hash that follows from the data; of other types (POJOs, enums, Kryo) only the
-user's code knows the hash. A flipped bit in a key is found unless its new hash leads to the same key group, which has a
+Keys are checked if their type has a hash that follows from the data; of other types (POJOs, enums, Kryo) only user
+code defines the hash. A flipped bit in a key is found unless its new hash leads to the same key group, which has a
 probability of one in ``max_parallelism``.
 """
 

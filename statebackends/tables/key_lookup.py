@@ -1,7 +1,7 @@
 """Look-up of keys without a scan: option ``keys``.
 
 The keys of the JSON list, written as the table shows them, become a column of the key's type. Their Java hashes give
-the key groups to open, and their serialized bytes are compared with the entries. If only the user's code knows the hash
+the key groups to open, and their serialized bytes are compared with the entries. If only user code defines the hash
 (POJO, Kryo), every key group is read; a key that cannot be given as JSON is an error.
 """
 

@@ -372,7 +372,7 @@ class TypeExtractor:
                 if serializer.name == kind.name.replace("$", "."):
                     return Extracted(serializer, kind.name)
         raise UnsupportedStateError(
-            f"{kind.name} is a record of Avro's, and its schema does not stand in its class as one text",
+            f"{kind.name} is an Avro record whose class does not contain its schema as one string",
             remedy=f"AVRO<{kind.name}>('{{...}}') with the schema's JSON",
         )
 

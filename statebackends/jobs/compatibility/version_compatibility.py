@@ -40,9 +40,7 @@ def metadata_problem(metadata: CheckpointMetadata, version: Flink) -> str | None
     newest = release_of(version).metadata
     if metadata.version <= newest:
         return None
-    return (
-        f"metadata version {metadata.version}, of which Flink {'.'.join(map(str, version))} knows those up to {newest}"
-    )
+    return f"metadata version {metadata.version}; Flink {'.'.join(map(str, version))} reads versions up to {newest}"
 
 
 def crosses(metadata: CheckpointMetadata, version: Flink) -> bool:
@@ -65,8 +63,8 @@ def _crossing(serializer: TypeSerializer, version: Flink, kryo: bool) -> Iterato
         yield incompatible(f"{problem}, and cannot read the snapshot at all")
     if kryo and isinstance(serializer, KryoSerializer):
         yield unknown(
-            f"{serializer.flink_type} was written by Kryo 2, and Flink 2 reads with Kryo 5: check_migration says what "
-            "becomes of the values"
+            f"{serializer.flink_type} was written by Kryo 2, and Flink 2 reads with Kryo 5: check_migration shows "
+            "what becomes of the values"
         )
     for child in serializer.children:
         yield from _crossing(child, version, kryo)

@@ -199,7 +199,7 @@ def _assumptions(graph: StreamGraph, given: Mapping[int, Mapping[str, Any]]) -> 
     if all("slot_sharing_group" not in values for values in given.values()):
         yield "all operators are in one slot sharing group"
     if any("chaining" not in values for values in given.values()):
-        yield "disableChaining and startNewChain are used only where settings say so"
+        yield "disableChaining and startNewChain are not used, except in operators with setting 'chaining'"
     for node in graph.nodes.values():
         behind = [graph.nodes[edge.target] for edge in node.out_edges]
         sinks = [target for target in behind if target.name.endswith(YIELDING_SUFFIX)]

@@ -80,7 +80,7 @@ class EntryOutput:
         self._keys: list[bytes] = []
         self._contents: list[Any] = []
         self._size = 0
-        self._pace = AdaptiveBatches()
+        self._batches = AdaptiveBatches()
 
     def add(self, place: bytes, namespace: Any, content: Any) -> None:
         """Add the content of a place (and namespace)."""
@@ -91,7 +91,7 @@ class EntryOutput:
         self._keys.append(place + (_VOID if namespace is None else namespace.to_bytes()))
         self._contents.append(content)
         self._size += len(content) if self._many else 1
-        if self._size >= self._pace.units:
+        if self._size >= self._batches.units:
             self.flush()
 
     def flush(self) -> None:
@@ -121,7 +121,7 @@ class EntryOutput:
             binary_column(found.buffer, found.key_start, found.key_end),
             binary_column(found.value_buffer, found.value_start, found.value_end),
         )
-        self._pace.made(size, batch.nbytes)
+        self._batches.made(size, batch.nbytes)
         self._done.append(batch)
 
     def _entries(self, contents: list[Any], keys: KeySpans) -> StateEntries:

@@ -185,11 +185,11 @@ def _elements(
         yield from _entries(number, descriptor, list(state.items()), name)
         return
     kind = descriptor.element.arrow_type(PLAIN)
-    pace = AdaptiveBatches()
-    for part in pace.parts(list(state.get())):
+    batches = AdaptiveBatches()
+    for part in batches.parts(list(state.get())):
         with _of_state(descriptor):
             column = serialized(descriptor.element, from_python(part, kind, name))
-        pace.made(len(part), column.nbytes)
+        batches.made(len(part), column.nbytes)
         yield _batch(number, column)
 
 

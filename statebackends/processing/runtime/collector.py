@@ -31,7 +31,7 @@ class Collector:
         self._kind = pa.struct(list(schema))
         self._one = schema.names[0] if len(schema) == 1 else None
         self._rows: list[Any] = []
-        self._pace = AdaptiveBatches()
+        self._batches = AdaptiveBatches()
         self._keys: list[Any] = []
         self._starts: list[int] = []
 
@@ -53,7 +53,7 @@ class Collector:
 
     def is_full(self) -> bool:
         """Return whether there are enough rows for a batch."""
-        return len(self._rows) >= self._pace.units
+        return len(self._rows) >= self._batches.units
 
     def full(self) -> Iterator[pa.RecordBatch]:
         """Yield a batch if there are enough rows for one."""
@@ -64,13 +64,13 @@ class Collector:
         rows, keys, starts, done = self._rows, self._keys, self._starts, 0
         # The last key may have more rows.
         self._rows, self._keys, self._starts = [], keys[-1:], [0] * len(keys[-1:])
-        for part in self._pace.parts(rows):
+        for part in self._batches.parts(rows):
             try:
                 batch = self._batch(part)
             except SavepointError as error:
                 place = bisect_right(starts, done + self._refused(part)) - 1
                 raise error.with_facts(key=f"{keys[place]!r:.500}" if place >= 0 else None) from None
-            self._pace.made(len(part), batch.nbytes)
+            self._batches.made(len(part), batch.nbytes)
             done += len(part)
             yield batch
 

@@ -115,7 +115,7 @@ def _copy(part: OperatorPart, meta: StateMetaInfoSnapshot, file: OutputFile) -> 
 
 
 def _no_ends(state: str, meta: StateMetaInfoSnapshot) -> UndecodableStateError:
-    """Return the error for a stream with one offset for all elements, whose ends only the user's code knows."""
+    """Return the error for a stream with one offset for all elements, whose ends only user code can find."""
     return UndecodableStateError(
         f"this release of Flink compressed operator state without recording where its elements end, so {state!r} "
         f"cannot "

@@ -1,6 +1,6 @@
 """Description of the key of a write: its columns, its serializer, and whether Flink accepts it as a key.
 
-The Java hash of a key decides its key group. It is computed if the data define it; if only the user's code knows it
+The Java hash of a key decides its key group. It is computed if the data define it; if only user code defines it
 (POJOs, lists of enums, Kryo, Avro), the DataFrame must have a column of key groups. Flink itself rejects arrays and
 enums as keys. Flink: ``KeyedStream#validateKeyType``, ``KeyGroupRangeAssignment``.
 """

@@ -104,7 +104,7 @@ class _Keyed:
         expect_names("types", self.request.types, [*parts, *others])
         expect_names("states", self.request.states, self.schema.names)
         if not isinstance(self.request.ttl, bool):
-            expect_names("ttl", self.request.ttl, self.schema.names, "only the job says how long values live; ")
+            expect_names("ttl", self.request.ttl, self.schema.names, "the time to live itself is set in the job only; ")
 
     def describe(self) -> KeyedDescriptor:
         known = self.base or self.types
@@ -187,7 +187,7 @@ class _Keyed:
                 kind, serializer = StateKind(meta.state_type), unwrap(meta.value_serializer)
                 if wanted is not None and wanted is not kind:
                     raise OptionError(
-                        f"option 'states' says {wanted.lower()} of {column!r}, which is {kind.lower()} in 'typesFrom'",
+                        f"{column!r} is {wanted.lower()} in option 'states', but {kind.lower()} in 'typesFrom'",
                         remedy="name its type in option 'types' as well, or leave 'states' out",
                     )
             if self.request.has_ttl(column):

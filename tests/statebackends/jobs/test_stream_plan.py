@@ -61,7 +61,7 @@ def test_what_a_plan_leaves_open_is_named() -> None:
     assert graph.assumptions == (
         "no uid: 'Source: orders' (node 1), 'count' (node 3), 'log: Writer' (node 9)",
         "all operators are in one slot sharing group",
-        "disableChaining and startNewChain are used only where settings say so",
+        "disableChaining and startNewChain are not used, except in operators with setting 'chaining'",
         "the job adds the sinks of 'Source: orders' (node 1) after other outputs: setting 'outputs' changes this",
         "'Source: orders' (node 1) is no SourceFunction: setting 'legacy' changes this",
     )

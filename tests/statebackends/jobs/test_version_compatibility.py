@@ -41,7 +41,7 @@ KRYO = KryoSerializer("org.apache.flink.api.java.typeutils.runtime.kryo.KryoSeri
 )
 def test_newer_metadata_is_not_read(version: int, flink: Flink, newest: int | None) -> None:
     problem = metadata_problem(CheckpointMetadata(version, 1), flink)
-    assert problem is None if newest is None else str(problem).endswith(f"knows those up to {newest}")
+    assert problem is None if newest is None else str(problem).endswith(f"reads versions up to {newest}")
 
 
 @pytest.mark.parametrize(("version", "flink"), [(2, (1, 20)), (4, (1, 20)), (5, (2, 0)), (6, (2, 3))])
@@ -72,7 +72,7 @@ def test_the_restore_check_says_it_of_the_whole_snapshot() -> None:
     check = check_restore(shop, describe_job({**job, "flinkVersion": "1.20"}))
     (row,) = [row for row in check.operators if row.verdict is Verdict.FAILS]
     assert (row.operator, row.match) == (None, None)
-    assert row.reasons == ("metadata version 6, of which Flink 1.20 knows those up to 4",)
+    assert row.reasons == ("metadata version 6; Flink 1.20 reads versions up to 4",)
     assert check.to_arrow().num_rows == len(shop.operators) + 1
     assert check_restore(shop, describe_job(job)).verdict is Verdict.RESTORES
     # The same as if Flink 1 had written it: every head is read then, and nothing there is of Kryo's.
