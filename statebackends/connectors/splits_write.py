@@ -124,7 +124,7 @@ class SplitsWrite:
                 )
             key = tuple(row[name] for name in columns)
             if key in found:
-                raise OptionError("two rows are of one split", operator=source.label, found="-".join(map(str, key)))
+                raise OptionError("two rows have the same split", operator=source.label, found="-".join(map(str, key)))
             found[key] = row
         return found
 

@@ -108,7 +108,7 @@ def damage_bytes(rng: random.Random, data: bytes) -> bytes:
 
 
 def damage_gently(rng: random.Random, data: bytes) -> bytes:
-    """One bit or one small number changed: most of the input still reads, and what is behind the change is reached."""
+    """Change one bit or one small number: most of the input still reads, so that bytes after the change are reached."""
     out = bytearray(data)
     if out:
         rng.choice((flip, nudge))(rng, out)

@@ -46,17 +46,17 @@ class Report:
 def fuzz(target: str, seed: int, first: int, count: int, keep: Path, replay: Sequence[Path] = ()) -> Report:
     """Read inputs of a target; those of problems are kept in a folder."""
     report = Report(target)
-    behind = first + count
+    end = first + count
     start = time.monotonic()
-    while first < behind or replay:
-        done = _run(target, seed, first, behind - first, keep, replay, report)
+    while first < end or replay:
+        done = _run(target, seed, first, end - first, keep, replay, report)
         first, replay = first + done, ()
     report.seconds = time.monotonic() - start
     return report
 
 
 def _run(target: str, seed: int, first: int, count: int, keep: Path, replay: Sequence[Path], report: Report) -> int:
-    """One worker: how many inputs it has done, that which killed it with them."""
+    """Run one worker; return the number of inputs that it read, including one that killed it."""
     with tempfile.TemporaryDirectory(prefix="savepoint-fuzz-") as folder:
         current, errors = Path(folder) / "current", Path(folder) / "stderr"
         command = [sys.executable, "-m", "tests.fuzz.format_worker", "--target", target, "--current", str(current)]

@@ -1,8 +1,7 @@
-"""Damage that keeps to the structure: parts behind a length are doubled, removed, exchanged, put in themselves.
+"""Damage that keeps the structure: parts with a length are repeated, removed, exchanged, or put into themselves.
 
-What a number at some place says is taken for the length of what follows, as all formats of a snapshot have it:
-big-endian of two or four bytes, or a varint. Where that is a part, it is changed together with its length, so that what
-is behind it still reads.
+A number at any offset is taken as the length of the bytes after it, as in all formats of a snapshot: big-endian of two
+or four bytes, or a varint. A part is changed together with its length, so that the bytes after it still read.
 """
 
 from __future__ import annotations

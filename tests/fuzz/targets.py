@@ -409,7 +409,7 @@ def _types(rng: random.Random) -> bytes:
 
 
 def _inner_types(text: str) -> list[tuple[int, int]]:
-    """Where the arguments of types are: behind ``<``, ``(`` or a comma, up to the end that belongs to it."""
+    """Return the spans of the arguments of types: after ``<``, ``(`` or a comma, up to the matching end."""
     found = []
     for start in (at + 1 for at, char in enumerate(text) if char in "<(,"):
         depth = 0

@@ -32,8 +32,8 @@ def test_no_cell_is_empty_and_errors_are_told_below() -> None:
     assert by_name[REFERENCED]["RocksDB native, on hashmap"] == "own files"
     assert all(cell for cells in by_name.values() for cell in cells.values())
     assert "6 cells were restored" in table
-    assert "420 values compared; 1 were not restored. The bases were written by 1.16.3." in table
-    assert "remove_keys, RocksDB native on rocksdb: StateMigrationException: no" in table
+    assert "420 values compared; 1 cells were not restored. The bases were written by 1.16.3." in table
+    assert "* RocksDB native on rocksdb, remove_keys:\n  StateMigrationException: no" in table
 
 
 def test_the_table_in_readme_is_of_all_changes_and_bases() -> None:

@@ -7,7 +7,7 @@ reads one execution vertex: states are joined and decoded in columns, and passed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS
 from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction
+from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
 from pyspark_savepoint.statebackends.processing.readers.key_group_cache import (
     BATCH_ROWS,
     NO_TIMERS,
@@ -123,6 +123,27 @@ class KeyedReaderPlan:
         return cls(function, schema, metas, columns, key, table.spec.options, vertices, slices)
 
 
+def rows_of(
+    function: KeyedStateReaderFunction | WindowReaderFunction,
+    schema: pa.Schema,
+    store: ReaderStore,
+    keys: KeyedPartition,
+    read: Callable[[pa.RecordBatch, Collector], None],
+) -> Iterator[pa.RecordBatch]:
+    """Open a function, and yield the rows that it yields for one vertex: ``read`` calls it for a batch of keys."""
+    collector = Collector(schema)
+    with Closing(function), relaxed_gc():
+        with UserCode(function, "open"):
+            open_function(function, store)
+        store.closed = isinstance(function, KeyedStateReaderFunction)
+        for batch in keys.batches():
+            read(batch, collector)
+            with UserCode(function, "its rows"):
+                yield from collector.full()
+        with UserCode(function, "its rows"):
+            yield from collector.rest()
+
+
 class ReadContext(RegisteredTimers):
     """Context of a reader function. Flink: ``KeyedStateReaderFunction.Context``."""
 
@@ -153,17 +174,7 @@ class KeyedReaderTask:
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that the function yields."""
-        function, collector = self.plan.function, Collector(self.plan.schema)
-        with Closing(function), relaxed_gc():
-            with UserCode(function, "open"):
-                open_function(function, self.store)
-            self.store.closed = True
-            for batch in self.vertex.rows.batches():
-                self._read(batch, collector)
-                with UserCode(function, "its rows"):
-                    yield from collector.full()
-            with UserCode(function, "its rows"):
-                yield from collector.rest()
+        return rows_of(self.plan.function, self.plan.schema, self.store, self.vertex.rows, self._read)
 
     def _read(self, batch: pa.RecordBatch, collector: Collector) -> None:
         rows, ctx, read_key = self.rows, self.context, self.plan.function.read_key

@@ -32,11 +32,10 @@ from pyspark_savepoint.statebackends.processing.readers.key_group_cache import (
     partitions_by_group,
     timers_of,
 )
-from pyspark_savepoint.statebackends.processing.readers.keyed_reader import choose, decode_keys, states_of
+from pyspark_savepoint.statebackends.processing.readers.keyed_reader import choose, decode_keys, rows_of, states_of
 from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderRows, ReaderStore
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
-from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
-from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode, open_function
+from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode
 from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, to_python
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keyed_table import (
@@ -247,16 +246,7 @@ class WindowReaderTask:
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that the function yields."""
-        function, collector = self.plan.function, Collector(self.plan.schema)
-        with Closing(function), relaxed_gc():
-            with UserCode(function, "open"):
-                open_function(function, self.store)
-            for batch in self.vertex.rows.batches():
-                self._read(batch, collector)
-                with UserCode(function, "its rows"):
-                    yield from collector.full()
-            with UserCode(function, "its rows"):
-                yield from collector.rest()
+        return rows_of(self.plan.function, self.plan.schema, self.store, self.vertex.rows, self._read)
 
     def _read(self, batch: pa.RecordBatch, collector: Collector) -> None:
         rows, ctx, read_window = self.rows, self.context, self.plan.function.read_window

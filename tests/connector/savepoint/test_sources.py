@@ -63,7 +63,7 @@ def test_kafka_is_rewound_by_a_mapping_a_table_and_another_savepoint(
     progress = history(spark, str(tmp_path), table="offsets").where("stream = 'orders' AND partition = '1'")
     found = {(row["checkpoint_id"], row["offset"]) for row in progress.collect()}
     assert found == {(41, 10), (moved.metadata().first()["checkpoint_id"], 11)}  # type: ignore[index]
-    with pytest.raises(OptionError, match="two rows are of one split"):
+    with pytest.raises(OptionError, match="two rows have the same split"):
         savepoint.with_offsets("source", earlier.union(earlier))
     with pytest.raises(OptionError, match="column 'topic'"):
         savepoint.with_offsets("source", earlier.drop("topic"))

@@ -11,6 +11,8 @@ from tests.oracle.matrix.cells import NAMES, REFERENCED, Cell, Results
 
 BEGIN, END = "<!-- matrix: printed by python -m tests.oracle.matrix -->", "<!-- end of matrix -->"
 README = Path(__file__).parents[2] / "README.md"
+#: More changes with one error are counted.
+MAX_NAMED = 3
 RELEASES = ("1.16.3", "1.17.2", "1.18.1", "1.19.3", "1.20.5", "2.0.2", "2.1.1", "2.2.1", "2.3.0")
 
 
@@ -55,13 +57,14 @@ def printed(results: Results) -> str:
     restored = [int(result["values"]) for result in results.values() if "values" in result]
     writers = sorted({str(result["base of"]) for result in results.values() if "base of" in result}, key=by_number)
     lines = [
-        f"{len(restored):,} cells were restored by real Flink ({', '.join(known)}), {sum(restored):,} values compared;"
-        f" {len(results) - len(restored)} were not restored. The bases were written by {', '.join(writers)}.",
+        f"{len(restored):,} cells were restored by real Flink ({', '.join(known)}):",
+        f"{sum(restored):,} values compared; {len(results) - len(restored)} cells were not restored. The bases were "
+        f"written by {', '.join(writers)}.",
         "",
         "| change | " + " | ".join(f"{base}, on {backend}" for base, backend in columns()) + " |",
         "| --- |" + " --- |" * len(columns()),
     ]
-    errors: dict[str, list[str]] = defaultdict(list)
+    errors: dict[tuple[str, str], list[str]] = defaultdict(list)
     for change in NAMES:
         texts = []
         for base, backend in columns():
@@ -72,9 +75,14 @@ def printed(results: Results) -> str:
             if bad:
                 text = f"{text}; not {short(bad, every)}" if text else f"not {short(bad, every)}"
                 for result in bad.values():
-                    errors[reason(str(result["error"]))].append(f"{change}, {base} on {backend}")
+                    errors[f"{base} on {backend}", reason(str(result["error"]))].append(change)
             only = change == REFERENCED and BASES[base].only_own and backend != BASES[base].own
             texts.append(text or ("own files" if only else "not run"))
         lines.append(f"| {change.replace('|', ' ')} | {' | '.join(texts)} |")
-    lines += ["", *(f"* {'; '.join(sorted(set(cells)))}: {error}" for error, cells in errors.items())] if errors else []
+    if errors:
+        lines.append("")
+    for (where, error), changes in errors.items():
+        names = sorted(set(changes))
+        which = f"{len(names)} changes" if len(names) > MAX_NAMED else "; ".join(names)
+        lines += [f"* {where}, {which}:", f"  {error}"]
     return "\n".join(lines)

@@ -77,7 +77,7 @@ def test_what_cannot_be_written_is_refused_before_it_is(path: str, corpus: Path,
     table = splits(path)
     for wrong, message in (
         (table.drop_columns(["topic"]), "column 'topic'"),
-        (pa.concat_tables([table, table]), "two rows are of one split"),
+        (pa.concat_tables([table, table]), "two rows have the same split"),
         (with_offset(table, -5), "whole number"),
         (table.set_column(1, "operator_uid_hash", pa.array(["0" * 32] * len(table))), "another operator"),
     ):
