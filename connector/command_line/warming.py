@@ -84,6 +84,7 @@ def use_samples(folder: Path) -> int:
     for sample in samples:
         remove_key(sample, f"{sample}-edited")
     write_sample(f"{folder}/written")
+    use_entry_memory()
     return sum(read_all(open_savepoint(str(path))) for path in sorted(folder.iterdir()))
 
 
@@ -115,6 +116,17 @@ def remove_key(path: str, target: str) -> None:
     request = WriteRequest(target, uid=OPERATOR, table="entries", header=header, bases=(base,))
     plan = plan_write(request, ENTRIES, Distribution(operator.max_parallelism, 1))
     commit(plan, [write_rows(plan, 0, deleted.to_batches())])
+
+
+def use_entry_memory() -> None:
+    """Use the entries in memory of the state backend ``rocksdb``, before a database without entries."""
+    from pyspark_savepoint.statebackends.processing.backends.entry_memory import EntryMemory
+    from pyspark_savepoint.statebackends.processing.backends.rocksdb_buffer import BufferedDatabase
+
+    memory = EntryMemory(BufferedDatabase({}, list), size=1000)
+    memory.write_all([b"key"], [b"value"])
+    memory.read_all([b"key"])
+    list(memory.entries(b""))
 
 
 def write_sample(folder: str) -> None:

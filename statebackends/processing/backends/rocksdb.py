@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.local_disk import local_directory
 from pyspark_savepoint.statebackends.processing.api.state import State
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState, StateOutput
+from pyspark_savepoint.statebackends.processing.backends.entry_memory import MEMORY, EntryMemory
 from pyspark_savepoint.statebackends.processing.backends.rocksdb_buffer import Ahead, BufferedDatabase
 from pyspark_savepoint.statebackends.processing.backends.rocksdb_states import (
     ROCKS,
@@ -38,17 +39,22 @@ BLOCK_CACHE = 64 << 20
 
 
 class RocksDBStateBackend(KeyedStateBackend):
-    """States of all keys, on disk."""
+    """States of all keys, on disk.
+
+    ``kept`` are the bytes of changed values that stay Python objects, ``memory`` those of encoded values in memory.
+    """
 
     key: Any = None
     place: bytes = b""
 
-    def __init__(self, directory: str | None = None) -> None:
+    def __init__(self, directory: str | None = None, kept: int = KEPT, memory: int = MEMORY) -> None:
         folder = tempfile.mkdtemp(prefix="savepoint-rocksdb-", dir=directory or local_directory())
         with ExitStack() as leaving:
             leaving.callback(shutil.rmtree, folder, ignore_errors=True)
             self._db = buffered(open_database(folder))
             self._leave = leaving.pop_all()
+        self._memory = EntryMemory(self._db, memory)
+        self._kept = kept
         self._here = Place()
         self._outputs: list[tuple[RocksState | TableState, StateOutput]] = []
         self._stored: dict[State, RocksState | TableState] = {}
@@ -64,7 +70,7 @@ class RocksDBStateBackend(KeyedStateBackend):
         if state.kind in ROCKS:
             created = stored = ROCKS[state.kind](self._db, prefix, state, self._here)
         else:
-            stored = TableState(self._db, prefix, state, self._here)
+            stored = TableState(self._memory, prefix, state, self._here)
             created = stored.shown
         self._outputs.append((stored, output))
         self._stored[created] = stored
@@ -76,7 +82,7 @@ class RocksDBStateBackend(KeyedStateBackend):
         states = [state for state, _ in self._outputs]
         tables = [state for state in states if isinstance(state, TableState)]
         for state in tables:
-            state.table.most = KEPT // 2 // len(tables)
+            state.table.most = self._kept // len(tables)
         keyed = [state.table for state in tables if not state.state.namespaced]
         lists = [state for state in states if isinstance(state, RocksListState) and not state.state.namespaced]
         lengths = [ListLengths(self._db, lists)] if lists else []

@@ -1,11 +1,11 @@
-"""Tables in RocksDB for states with one value per key, or per key and window: the states of :mod:`tables` look them up.
+"""Tables in RocksDB for states with one value per key, or per key and window, as states of :mod:`tables` look them up.
 
     entry   := u16 state  u8[] place                                                                  without namespaces
              | u16 state  u8[] place  u8[] namespace  u32 (bytes of place)  u32 (bytes of namespace)
 
-Changed entries stay in memory, in two generations. When the new generation is full, the old one is written, in the
-order of the keys, and the new one becomes the old one. So keys that change often stay in memory, and a table that fits
-into memory is never written. Nothing else writes these entries, so those in memory are the newest.
+Changed values stay Python objects until there are many, and then go, encoded, to an :class:`EntryMemory`, which writes
+to RocksDB when it is full. So tables that fit into memory are never written to RocksDB. Nothing else writes these
+entries, so those in memory are the newest.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -21,13 +22,15 @@ import pyarrow.types as pt
 from pyspark_savepoint.statebackends.processing.api.state import State
 from pyspark_savepoint.statebackends.processing.backends.backend import RegisteredState
 from pyspark_savepoint.statebackends.processing.backends.codec import as_stored, codec
-from pyspark_savepoint.statebackends.processing.backends.rocksdb_buffer import BufferedDatabase
+from pyspark_savepoint.statebackends.processing.backends.entry_memory import EntryMemory
 from pyspark_savepoint.statebackends.processing.backends.tables import TABLES, Place
 
-#: Bytes that the tables of a task keep in memory, in both generations.
+#: Bytes of the changed values that the tables of a task keep as objects.
 KEPT = 96 << 20
 #: Bytes that Python needs for an entry of a dict, beside those of its key and of encoded values.
 OBJECTS = 200
+#: Values that are encoded at a time.
+FOLDED = 1 << 15
 _LENGTHS = struct.Struct(">II")
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 _UNKNOWN: Any = object()
@@ -36,17 +39,17 @@ _UNKNOWN: Any = object()
 class StoredTable(ABC):
     """Table by the bytes of its keys in RocksDB after the number of the state; None is no value."""
 
-    def __init__(self, database: BufferedDatabase, prefix: bytes) -> None:
-        self._database = database
+    def __init__(self, memory: EntryMemory, prefix: bytes) -> None:
+        self._memory = memory
         self._prefix = prefix
+        #: Changed values, and values as they are in memory or RocksDB: nearly all of them were read ahead.
         self._new: dict[bytes, Any] = {}
-        self._old: dict[bytes, Any] = {}
-        #: Values that were read for the next records, and whether a generation has ended since.
         self._ahead: dict[bytes, Any] = {}
-        self._has_aged = False
         self._is_written = False
-        #: Most bytes of a generation.
-        self.most = KEPT // 2
+        #: Bytes of the values that were read one by one.
+        self._one_by_one = 0
+        #: Most bytes of changed values.
+        self.most = KEPT
         #: How often a value was used that was read ahead.
         self.used = 0
 
@@ -59,79 +62,82 @@ class StoredTable(ABC):
         """Set the value; raise ValueRangeError if a column of its type cannot hold it."""
 
     @abstractmethod
-    def _encoded(self, kept: Iterable[Any]) -> Iterable[bytes | None]:
-        """Return the bytes of values as memory holds them."""
+    def _encoded(self, kept: Iterable[Any]) -> list[bytes | None]:
+        """Return the bytes of values as dictionaries hold them."""
 
     @abstractmethod
-    def _decoded(self, data: list[bytes | None]) -> Iterable[Any]:
-        """Return values as memory holds them."""
+    def _decoded(self, data: list[bytes | None]) -> list[Any]:
+        """Return values as dictionaries hold them."""
 
     @abstractmethod
     def _value(self, kept: Any) -> Any:
-        """Return a value that memory holds."""
+        """Return a value that a dictionary holds."""
 
     def pop(self, at: bytes, default: None) -> None:
         """Remove the value if there is one."""
         self._new[at] = None
         if len(self._new) * (OBJECTS + len(at)) > self.most:
-            self._age()
+            self._fold()
 
     def _find(self, at: bytes) -> Any:
-        """Return what memory would hold of a value that is not in the new generation."""
-        found = self._old.get(at, _UNKNOWN)
-        if found is _UNKNOWN:
-            found = self._ahead.get(at, _UNKNOWN)
-            if found is _UNKNOWN:
-                if not self._is_written:
-                    return None
-                (found,) = self._decoded([self._database.read(self._prefix + at)])
-            else:
-                self.used += 1
+        """Return what a dictionary would hold of a value that did not change."""
+        found = self._ahead.get(at, _UNKNOWN)
+        if found is not _UNKNOWN:
+            self.used += 1
+        elif self._is_written:
+            (found,) = self._decoded([self._memory.read(self._prefix + at)])
+            self._one_by_one += OBJECTS + len(at) + (len(found) if isinstance(found, bytes) else 0)
+            if self._one_by_one > self.most // 4:
+                self._ahead, self._one_by_one = {}, 0
+            self._ahead[at] = found
+        else:
+            found = None
         return found
 
     def read_ahead(self, places: Sequence[bytes]) -> tuple[int, int]:
         """Read the values of some places at once; return how many there were to read, and their bytes."""
-        self.used, self._ahead, self._has_aged = 0, {}, False
+        # Not among these records, because the values that are read ahead for them would then be read again.
+        if self._is_full(self.most - 2 * OBJECTS * len(places)):
+            self._fold()
+        self.used, self._ahead, self._one_by_one = 0, {}, 0
         if not self._is_written:
             return 0, 0
-        new, old, prefix = self._new, self._old, self._prefix
-        wanted = sorted({place for place in places if place not in new and place not in old})
-        data = self._database.read_all([prefix + place for place in wanted])
+        new, prefix = self._new, self._prefix
+        wanted = [place for place in set(places) if place not in new]
+        data = self._memory.read_all([prefix + place for place in wanted])
         self._ahead = dict(zip(wanted, self._decoded(data), strict=True))
         return len(wanted), sum(map(len, filter(None, data)))
 
-    def _age(self) -> None:
-        """Write the old generation, and make the new one the old one."""
-        old, newer, prefix = self._old, self._new, self._prefix
-        written = sorted(old.keys() - newer.keys()) if newer else sorted(old)
-        values = self._encoded(map(old.__getitem__, written))
-        self._database.write_all(zip([prefix + at for at in written], values, strict=True))
-        self._is_written |= bool(written)
-        # Records may have changed what was read for them: with the second generation that ends, changes are written.
-        if self._has_aged:
-            self._ahead = {}
-        self._old, self._new, self._has_aged = newer, {}, True
+    def _is_full(self, most: int) -> bool:
+        """Return whether the changed values need more than some bytes."""
+        return bool(self._new) and len(self._new) * (OBJECTS + len(next(iter(self._new)))) > most
+
+    def _fold(self) -> None:
+        """Encode the changed values."""
+        changed, prefix = iter(self._new.items()), self._prefix
+        while part := list(islice(changed, FOLDED)):
+            self._memory.write_all([prefix + at for at, _ in part], self._encoded([kept for _, kept in part]))
+            self._is_written = True
+        self._new, self._ahead, self._one_by_one = {}, {}, 0
 
     def entries(self) -> Iterator[tuple[bytes, Any]]:
         """Yield the bytes after the number of the state, and the values, in order."""
         if self._is_written:
-            self._age()
-            self._age()
-            for key, data in self._database.entries(self._prefix):
+            self._fold()
+            for key, data in self._memory.entries(self._prefix):
                 (kept,) = self._decoded([data])
                 yield key[len(self._prefix) :], self._value(kept)
         else:
-            kept_values = self._old | self._new
-            for at in sorted(kept_values):
-                if kept_values[at] is not None:
-                    yield at, self._value(kept_values[at])
+            for at in sorted(self._new):
+                if self._new[at] is not None:
+                    yield at, self._value(self._new[at])
 
 
 class NumberTable(StoredTable):
-    """Integers or floats, which memory holds as they are."""
+    """Integers or floats, which dictionaries hold as they are."""
 
-    def __init__(self, database: BufferedDatabase, prefix: bytes, kind: pa.DataType) -> None:
-        super().__init__(database, prefix)
+    def __init__(self, memory: EntryMemory, prefix: bytes, kind: pa.DataType) -> None:
+        super().__init__(memory, prefix)
         self._kind = kind
         self._plain = int if pt.is_integer(kind) else float
         self._struct = struct.Struct(">q" if self._plain is int else ">d")
@@ -145,13 +151,13 @@ class NumberTable(StoredTable):
             value = as_stored(value, self._kind)
         self._new[at] = value
         if len(self._new) * (OBJECTS + len(at)) > self.most:
-            self._age()
+            self._fold()
 
-    def _encoded(self, kept: Iterable[Any]) -> Iterable[bytes | None]:
+    def _encoded(self, kept: Iterable[Any]) -> list[bytes | None]:
         pack = self._struct.pack
         return [None if number is None else pack(number) for number in kept]
 
-    def _decoded(self, data: list[bytes | None]) -> Iterable[Any]:
+    def _decoded(self, data: list[bytes | None]) -> list[Any]:
         unpack = self._struct.unpack
         return [None if number is None else unpack(number)[0] for number in data]
 
@@ -160,10 +166,10 @@ class NumberTable(StoredTable):
 
 
 class BytesTable(StoredTable):
-    """Values of other types, which memory holds encoded: some can be changed in place, and their sizes differ."""
+    """Values of other types, which dictionaries hold encoded: some can be changed in place, and their sizes differ."""
 
-    def __init__(self, database: BufferedDatabase, prefix: bytes, kind: pa.DataType) -> None:
-        super().__init__(database, prefix)
+    def __init__(self, memory: EntryMemory, prefix: bytes, kind: pa.DataType) -> None:
+        super().__init__(memory, prefix)
         self._encode, self._decode = codec(kind)
         self._bytes = 0
 
@@ -179,21 +185,24 @@ class BytesTable(StoredTable):
         self._new[at] = data
         self._bytes += len(data) - (0 if before is None else len(before))
         if self._bytes + len(self._new) * (OBJECTS + len(at)) > self.most:
-            self._age()
+            self._fold()
 
     def pop(self, at: bytes, default: None) -> None:
         before = self._new.get(at)
         self._bytes -= 0 if before is None else len(before)
         super().pop(at, default)
 
-    def _age(self) -> None:
-        super()._age()
+    def _is_full(self, most: int) -> bool:
+        return self._bytes + len(self._new) * OBJECTS > most
+
+    def _fold(self) -> None:
+        super()._fold()
         self._bytes = 0
 
-    def _encoded(self, kept: Iterable[Any]) -> Iterable[bytes | None]:
-        return kept
+    def _encoded(self, kept: Iterable[Any]) -> list[bytes | None]:
+        return list(kept)
 
-    def _decoded(self, data: list[bytes | None]) -> Iterable[Any]:
+    def _decoded(self, data: list[bytes | None]) -> list[Any]:
         return data
 
     def _value(self, kept: Any) -> Any:
@@ -203,10 +212,10 @@ class BytesTable(StoredTable):
 class TableState:
     """State whose values are in a table, as the backend uses it: like a :class:`RocksState`."""
 
-    def __init__(self, database: BufferedDatabase, prefix: bytes, state: RegisteredState, here: Place) -> None:
+    def __init__(self, memory: EntryMemory, prefix: bytes, state: RegisteredState, here: Place) -> None:
         (kind,) = state.units
         table = NumberTable if pt.is_integer(kind) or pt.is_floating(kind) else BytesTable
-        self.table: StoredTable = table(database, prefix, kind)
+        self.table: StoredTable = table(memory, prefix, kind)
         self.state = state
         #: The class of the namespaces, set with the first one.
         self.windows: Any = None

@@ -267,7 +267,7 @@ WARM = """
 import json, tempfile, warnings
 from pathlib import Path
 from pyspark_savepoint.command_line.warming import use_samples
-from pyspark_savepoint.formats.kernels import binaryrow, fixed, frames, merging, skip, sst, walk
+from pyspark_savepoint.formats.kernels import binaryrow, entry_table, fixed, frames, merging, skip, sst, walk
 
 warnings.simplefilter("ignore")
 with tempfile.TemporaryDirectory() as folder:
@@ -276,7 +276,7 @@ kernels = [
     sst.decode_blocks, sst.decode_index, sst.join_values, sst.prefix_numbers, sst.resolve,
     frames.hash_rows, frames.merge_rows, walk.hash_runs, skip.locate_rows, fixed.copy_spans,
     merging.compare_runs, merging.find_keys, merging.first_unordered, merging.number_keys,
-    binaryrow.read_bits, binaryrow.read_le,
+    binaryrow.read_bits, binaryrow.read_le, entry_table.find_entries, entry_table.list_entries, entry_table.put_entries,
 ]
 print(json.dumps([kernel.__name__ for kernel in kernels if not kernel.signatures]))
 """

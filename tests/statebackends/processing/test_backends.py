@@ -17,6 +17,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
 from pyspark_savepoint.statebackends.processing.api.windows import GlobalWindow
 from pyspark_savepoint.statebackends.processing.backends.backend import RegisteredState
 from pyspark_savepoint.statebackends.processing.backends.backends import BACKENDS, create_backend
+from pyspark_savepoint.statebackends.processing.backends.rocksdb import RocksDBStateBackend
 from tests.statebackends.processing.programs import STATES, WINDOWS, Collected, programs, run, windowed_programs
 
 
@@ -39,17 +40,24 @@ def test_heap_answers_as_one_key_at_a_time(program: list[Any]) -> None:
     assert sorted(answers, key=lambda answer: answer[0]) == sorted(expected, key=lambda answer: answer[0])
 
 
+#: Bytes of values that stay objects, and of encoded values in memory: all, some of both, none.
+SIZES = [(1 << 20, 1 << 20), (1000, 300), (1, 100), (1, 1)]
+
+
+@pytest.mark.parametrize(("kept", "memory"), SIZES)
 @settings(max_examples=40, deadline=None)
 @given(programs)
-def test_rocksdb_answers_as_the_heap(program: list[Any]) -> None:
-    assert run(create_backend("rocksdb"), program, False) == run(create_backend("heap"), program, False)
+def test_rocksdb_answers_as_the_heap(kept: int, memory: int, program: list[Any]) -> None:
+    found = run(RocksDBStateBackend(None, kept, memory), program, False)
+    assert found == run(create_backend("heap"), program, False)
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize(("kept", "memory"), SIZES)
+@settings(max_examples=40, deadline=None)
 @given(windowed_programs)
-def test_windows_of_the_backends_are_alike(program: list[Any]) -> None:
+def test_windows_of_the_backends_are_alike(kept: int, memory: int, program: list[Any]) -> None:
     heap = run(create_backend("heap"), program, True)
-    assert run(create_backend("rocksdb"), program, True) == heap
+    assert run(RocksDBStateBackend(None, kept, memory), program, True) == heap
     assert run(create_backend("single_key"), in_order(program), True)[1] == heap[1]
 
 

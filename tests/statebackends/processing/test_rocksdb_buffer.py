@@ -11,6 +11,7 @@ import pytest
 
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.statebackends.processing.backends import rocksdb_buffer
+from pyspark_savepoint.statebackends.processing.backends.entry_memory import MEMORY, EntryMemory
 from pyspark_savepoint.statebackends.processing.backends.rocksdb import buffered, open_database
 from pyspark_savepoint.statebackends.processing.backends.rocksdb_buffer import Ahead
 from pyspark_savepoint.statebackends.processing.backends.rocksdb_tables import BytesTable, NumberTable, StoredTable
@@ -62,9 +63,8 @@ def test_large_values_are_read_ahead_one_by_one(tmp_path: Path, monkeypatch: pyt
 
 def table_of(kind: pa.DataType, folder: Path, most: int) -> StoredTable:
     """Return an empty table whose generations have at most some bytes."""
-    created = (NumberTable if pa.types.is_integer(kind) else BytesTable)(
-        buffered(open_database(str(folder))), PREFIX, kind
-    )
+    memory = EntryMemory(buffered(open_database(str(folder))), size=300)
+    created = (NumberTable if pa.types.is_integer(kind) else BytesTable)(memory, PREFIX, kind)
     created.most = most
     return created
 
@@ -97,22 +97,48 @@ def test_tables_are_dictionaries(kind: pa.DataType, most: int, tmp_path: Path) -
 
 def test_a_table_that_fits_into_memory_is_not_written(tmp_path: Path) -> None:
     database = buffered(open_database(str(tmp_path)))
-    table = NumberTable(database, PREFIX, pa.int64())
+    table = NumberTable(EntryMemory(database, MEMORY), PREFIX, pa.int64())
     for number, key in enumerate(KEYS):
         table[key] = number
     assert list(table.entries()) == sorted(zip(KEYS, range(40), strict=True))
     assert not list(database.entries(b""))
 
 
-def test_what_was_read_ahead_is_forgotten_once_its_change_is_written(tmp_path: Path) -> None:
+def test_values_that_were_read_ahead_are_those_of_later_changes(tmp_path: Path) -> None:
     table = table_of(pa.int64(), tmp_path, most=1)
     for key in KEYS:
         table[key] = 1
-    assert table.read_ahead(KEYS) == (39, 39 * 8)
-    # Each of these ends a generation, so that the first change is in RocksDB, and no longer in memory.
+    assert table.read_ahead(KEYS) == (40, 40 * 8)
+    # Each of these is encoded at once, because there is room for none.
     for number, key in enumerate(KEYS[:4], 2):
         table[key] = number
     assert [table.get(key) for key in KEYS[:6]] == [2, 3, 4, 5, 1, 1]
+
+
+def test_values_read_one_by_one_are_bounded(tmp_path: Path) -> None:
+    table = table_of(pa.string(), tmp_path, most=3000)
+    for key in KEYS:
+        table[key] = "x" * 500
+    assert list(table.entries()) == [(key, "x" * 500) for key in sorted(KEYS)]
+    assert all(table.get(key) == "x" * 500 for key in KEYS)
+    assert len(table._ahead) < 6
+
+
+@pytest.mark.parametrize("size", [20, 300, 3000, 1 << 20])
+def test_entries_in_memory_and_in_the_database_are_those_of_a_dictionary(size: int, tmp_path: Path) -> None:
+    memory, model = EntryMemory(buffered(open_database(str(tmp_path))), size), dict[bytes, bytes | None]()
+    chosen = random.Random(size)
+    for number in range(3000):
+        keys = chosen.sample(KEYS, chosen.randrange(1, 8))
+        if chosen.random() < 0.6:
+            values = [None if chosen.random() < 0.3 else b"%d" % number * chosen.choice([1, 1, 5]) for _ in keys]
+            memory.write_all(keys, values)
+            model.update(zip(keys, values, strict=True))
+        else:
+            assert memory.read_all(keys) == [model.get(key) for key in keys]
+    there = {key: value for key, value in model.items() if value is not None}
+    assert list(memory.entries(b"key 1")) == sorted(item for item in there.items() if item[0].startswith(b"key 1"))
+    assert list(memory.entries(b"")) == sorted(there.items())
 
 
 def test_a_value_changes_by_update_only(tmp_path: Path) -> None:
