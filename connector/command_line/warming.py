@@ -126,6 +126,7 @@ def use_entry_memory() -> None:
     memory = EntryMemory(BufferedDatabase({}, list), size=1000)
     memory.write_all([b"key"], [b"value"])
     memory.read_all([b"key"])
+    memory.read(b"key")
     list(memory.entries(b""))
 
 

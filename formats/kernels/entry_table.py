@@ -81,6 +81,16 @@ def find_entries(
 
 
 @kernel
+def find_entry(entries: Any, table: Any, key: Any, secret: Any) -> tuple[int, int]:
+    """Return what :func:`find_entries` finds for one key."""
+    at = np.int64(table[find_slot(entries, table, key, 0, len(key), secret)]) - 1
+    if at < 0:
+        return -1, -2
+    start = at + HEAD + be_i32(entries, at)
+    return start, start + be_i32(entries, at + 4)
+
+
+@kernel
 def list_entries(entries: Any, table: Any, key_start: Any, key_end: Any, value_end: Any) -> None:
     """List the keys in the order of the table; each value begins where its key ends."""
     i = 0

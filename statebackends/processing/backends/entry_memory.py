@@ -36,7 +36,12 @@ class EntryMemory:
 
     def read(self, key: bytes) -> bytes | None:
         """Return the value of a key."""
-        return self.read_all([key])[0]
+        from pyspark_savepoint.formats.kernels import entry_table, hashing
+
+        start, end = entry_table.find_entry(self._entries, self._table, np.frombuffer(key, np.uint8), hashing.SECRET)
+        if start < 0:
+            return self._database.read(key) if self._is_written else None
+        return self._entries[start:end].tobytes() if start <= end else None
 
     def read_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of keys."""

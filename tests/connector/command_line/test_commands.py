@@ -276,7 +276,8 @@ kernels = [
     sst.decode_blocks, sst.decode_index, sst.join_values, sst.prefix_numbers, sst.resolve,
     frames.hash_rows, frames.merge_rows, walk.hash_runs, skip.locate_rows, fixed.copy_spans,
     merging.compare_runs, merging.find_keys, merging.first_unordered, merging.number_keys,
-    binaryrow.read_bits, binaryrow.read_le, entry_table.find_entries, entry_table.list_entries, entry_table.put_entries,
+    binaryrow.read_bits, binaryrow.read_le,
+    entry_table.find_entries, entry_table.find_entry, entry_table.list_entries, entry_table.put_entries,
 ]
 print(json.dumps([kernel.__name__ for kernel in kernels if not kernel.signatures]))
 """

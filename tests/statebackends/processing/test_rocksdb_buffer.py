@@ -136,6 +136,7 @@ def test_entries_in_memory_and_in_the_database_are_those_of_a_dictionary(size: i
             model.update(zip(keys, values, strict=True))
         else:
             assert memory.read_all(keys) == [model.get(key) for key in keys]
+            assert memory.read(keys[0]) == model.get(keys[0])
     there = {key: value for key, value in model.items() if value is not None}
     assert list(memory.entries(b"key 1")) == sorted(item for item in there.items() if item[0].startswith(b"key 1"))
     assert list(memory.entries(b"")) == sorted(there.items())
