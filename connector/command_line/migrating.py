@@ -10,7 +10,7 @@ from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import Migration, migration_of
-from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck, MigrationVerdict
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, MigrationVerdict
 
 RESTORES, NEEDS_MIGRATION = 0, 1
 COLUMNS = ("verdict", "operator", "state", "part", "type", "hashmap", "rocksdb", "values", "changed", "reason")

@@ -10,7 +10,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import migration_of
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import NEWEST_FLINK
 from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import crosses
-from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome, PartVerdict
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome, PartVerdict
 
 RELEASE = ".".join(map(str, NEWEST_FLINK))
 CHECKS = {

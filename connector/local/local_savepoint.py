@@ -27,7 +27,7 @@ from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text, snapshot_path
-from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck
 from pyspark_savepoint.statebackends.model.applicability import TABLES
 
 if TYPE_CHECKING:

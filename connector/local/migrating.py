@@ -18,7 +18,7 @@ from pyspark_savepoint.options.paths import path_text
 from pyspark_savepoint.statebackends.migration.migration_check import verdicts_of
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, expect_known
 from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork, WriteWork
-from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck, PartVerdict
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, PartVerdict
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 
 #: Verdicts that an error lists; its text is bounded.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.plan.source_changes import base_of, rows_of_frame, with_operator
-from pyspark_savepoint.statebackends.connectors.committable_edits import (
+from pyspark_savepoint.statebackends.connectors.edits.committables import (
     marked_committables,
     without_committables,
     without_in_flight,

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark_savepoint.formats.connectors.kind import READER_STATE
+from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan
-from pyspark_savepoint.statebackends.connectors.source_edits import key_columns, positioned, split_rows
+from pyspark_savepoint.statebackends.connectors.edits.sources import key_columns, positioned, split_rows
+from pyspark_savepoint.statebackends.connectors.edits.splits import Edited, Row
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
-from pyspark_savepoint.statebackends.connectors.split_edits import Edited, Row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

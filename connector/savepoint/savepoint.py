@@ -1266,7 +1266,7 @@ class Savepoint:
             sp.with_offsets("orders-source", by=-1000)
 
         """
-        from pyspark_savepoint.statebackends.connectors.source_edits import with_offsets
+        from pyspark_savepoint.statebackends.connectors.edits.sources import with_offsets
 
         plan = self.plan.operator(uid)
         if isinstance(offsets, Savepoint):
@@ -1309,7 +1309,7 @@ class Savepoint:
             sp.add_splits("orders-source", [{"topic": "orders", "partition": 7, "offset": 0}])
 
         """
-        from pyspark_savepoint.statebackends.connectors.source_edits import add_splits
+        from pyspark_savepoint.statebackends.connectors.edits.sources import add_splits
 
         rows = list(splits) if isinstance(splits, Sequence) else rows_of_frame(splits, self.plan.operator(uid))
         return self._changed(uid, lambda plan: with_source(plan, connector, lambda source: add_splits(source, rows)))
@@ -1338,7 +1338,7 @@ class Savepoint:
             sp.remove_splits("orders-source", [("orders", 3)], forget=False)
 
         """
-        from pyspark_savepoint.statebackends.connectors.source_edits import remove_splits
+        from pyspark_savepoint.statebackends.connectors.edits.sources import remove_splits
 
         return self._changed(
             uid,
@@ -1363,7 +1363,7 @@ class Savepoint:
             sp.start_over("orders-source").write("/savepoints/from-the-start")
 
         """
-        from pyspark_savepoint.statebackends.connectors.source_edits import start_over
+        from pyspark_savepoint.statebackends.connectors.edits.sources import start_over
 
         return self._changed(uid, lambda plan: with_operator(plan, start_over(base_of(plan).opened, connector)))
 

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.options.schema import arrow_schema
 from pyspark_savepoint.source.reader import warn
-from pyspark_savepoint.statebackends.connectors.splits_write import SplitsWrite
+from pyspark_savepoint.statebackends.connectors.edits.splits_write import SplitsWrite
 
 if TYPE_CHECKING:
     import pyarrow as pa

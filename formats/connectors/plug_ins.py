@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.kind import ConnectorKind, Position, Row
+from pyspark_savepoint.formats.connectors.payloads.kind import ConnectorKind, Position, Row
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.plug_in_packages import CONNECTORS, plugged_in
 from pyspark_savepoint.formats.serializers.plug_ins import PlugIn

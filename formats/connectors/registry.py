@@ -10,34 +10,34 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark_savepoint.formats.connectors.cdc import CDC, CDC_ENUMERATOR, MYSQL_CDC, MYSQL_CDC_ENUMERATOR
-from pyspark_savepoint.formats.connectors.committer import SINK_COMMITTABLES
-from pyspark_savepoint.formats.connectors.dynamic_kafka import DYNAMIC_KAFKA_ENUMERATOR, DYNAMIC_KAFKA_SPLITS
-from pyspark_savepoint.formats.connectors.file_sink import (
-    FILE_COMMITTABLES,
-    FILE_COMPACTORS,
-    FILE_COUNTERS,
-    FILE_WRITERS,
-)
-from pyspark_savepoint.formats.connectors.files import FILE_ENUMERATOR, FILE_SPLITS
-from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, read_element
-from pyspark_savepoint.formats.connectors.hybrid import hybrid_kinds
-from pyspark_savepoint.formats.connectors.iceberg import ICEBERG_COMMITTABLES, ICEBERG_COMMITTER, ICEBERG_JOB
-from pyspark_savepoint.formats.connectors.jdbc import JDBC_COMMITTABLES, JDBC_WRITERS, JDBC_XA
-from pyspark_savepoint.formats.connectors.kafka import KAFKA_ENUMERATOR, KAFKA_SPLITS
-from pyspark_savepoint.formats.connectors.kafka_consumer import KAFKA_CONSUMER
-from pyspark_savepoint.formats.connectors.kafka_producer import KAFKA_PRODUCER, KAFKA_PRODUCER_HINT
-from pyspark_savepoint.formats.connectors.kafka_sink import KAFKA_COMMITTABLES, KAFKA_WRITERS
-from pyspark_savepoint.formats.connectors.kind import (
+from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, read_element
+from pyspark_savepoint.formats.connectors.payloads.kind import (
     FRAMED_STATES,
     SOURCE_COORDINATOR,
     STATES_OF_TABLES,
     ConnectorKind,
 )
-from pyspark_savepoint.formats.connectors.kinesis import KINESIS_CONSUMER, KINESIS_ENUMERATOR, KINESIS_SPLITS
 from pyspark_savepoint.formats.connectors.plug_ins import plugged_kinds
-from pyspark_savepoint.formats.connectors.pulsar import PULSAR_COMMITTABLES, PULSAR_ENUMERATOR, PULSAR_SPLITS
-from pyspark_savepoint.formats.connectors.sequence import (
+from pyspark_savepoint.formats.connectors.sinks.committer import SINK_COMMITTABLES
+from pyspark_savepoint.formats.connectors.sinks.file_sink import (
+    FILE_COMMITTABLES,
+    FILE_COMPACTORS,
+    FILE_COUNTERS,
+    FILE_WRITERS,
+)
+from pyspark_savepoint.formats.connectors.sinks.iceberg import ICEBERG_COMMITTABLES, ICEBERG_COMMITTER, ICEBERG_JOB
+from pyspark_savepoint.formats.connectors.sinks.jdbc import JDBC_COMMITTABLES, JDBC_WRITERS, JDBC_XA
+from pyspark_savepoint.formats.connectors.sinks.kafka_producer import KAFKA_PRODUCER, KAFKA_PRODUCER_HINT
+from pyspark_savepoint.formats.connectors.sinks.kafka_sink import KAFKA_COMMITTABLES, KAFKA_WRITERS
+from pyspark_savepoint.formats.connectors.sources.cdc import CDC, CDC_ENUMERATOR, MYSQL_CDC, MYSQL_CDC_ENUMERATOR
+from pyspark_savepoint.formats.connectors.sources.dynamic_kafka import DYNAMIC_KAFKA_ENUMERATOR, DYNAMIC_KAFKA_SPLITS
+from pyspark_savepoint.formats.connectors.sources.files import FILE_ENUMERATOR, FILE_SPLITS
+from pyspark_savepoint.formats.connectors.sources.hybrid import hybrid_kinds
+from pyspark_savepoint.formats.connectors.sources.kafka import KAFKA_ENUMERATOR, KAFKA_SPLITS
+from pyspark_savepoint.formats.connectors.sources.kafka_consumer import KAFKA_CONSUMER
+from pyspark_savepoint.formats.connectors.sources.kinesis import KINESIS_CONSUMER, KINESIS_ENUMERATOR, KINESIS_SPLITS
+from pyspark_savepoint.formats.connectors.sources.pulsar import PULSAR_COMMITTABLES, PULSAR_ENUMERATOR, PULSAR_SPLITS
+from pyspark_savepoint.formats.connectors.sources.sequence import (
     DATAGEN,
     DATAGEN_ENUMERATOR,
     NUMBER_SEQUENCE,

@@ -37,7 +37,7 @@ class FrameSpans:
     """Output arrays of the framing kernel: entries of ``states`` states, whose keys follow a prefix."""
 
     def __init__(self, capacity: int, prefix: int, states: int) -> None:
-        from pyspark_savepoint.formats.kernels import frames
+        from pyspark_savepoint.formats.kernels.entries import frames
 
         self.kernel = frames.split_frames
         self.prefix, self.states = prefix, states
@@ -151,7 +151,7 @@ class CanonicalKeyedStream:
 
         Bytes are those of keys, namespaces and values, without the prefix and lengths.
         """
-        from pyspark_savepoint.formats.kernels import frames
+        from pyspark_savepoint.formats.kernels.entries import frames
 
         limit = block_bytes // 4 if self.header.compressed else block_bytes
         states = len(self.header.states)
@@ -270,7 +270,7 @@ class CanonicalKeyedStream:
 
         Return None also if the spans of rows would take more than ``most`` bytes.
         """
-        from pyspark_savepoint.formats.kernels import walk
+        from pyspark_savepoint.formats.kernels.entries import walk
 
         tail = self._tail(set(columns))
         place = {state: i for i, state in enumerate(columns)}
@@ -316,7 +316,8 @@ class CanonicalKeyedStream:
 
         Only if ``hashed``, states that are not sorted are joined with a hash table.
         """
-        from pyspark_savepoint.formats.kernels import hashing, walk
+        from pyspark_savepoint.formats.kernels import hashing
+        from pyspark_savepoint.formats.kernels.entries import walk
 
         spans = rows.arrays
         start, stop = runs[:, walk.START].copy(), runs[:, walk.STOP].copy()
@@ -459,7 +460,7 @@ def merge_large_key_group(stream: CanonicalKeyedStream, extent: Extent, wanted: 
 def _scan(
     stream: CanonicalKeyedStream, content: KeyGroupContent, extent: Extent, wanted: Wanted
 ) -> dict[int, _Scan] | None:
-    from pyspark_savepoint.formats.kernels import frames
+    from pyspark_savepoint.formats.kernels.entries import frames
 
     runs: dict[int, _Scan] = {}
     for block, before in stream.windows(content, extent, wanted):

@@ -115,7 +115,7 @@ SCHEMA = pa.schema(
 
 def binary_column(buffer: Bytes, start: Longs, end: Longs) -> pa.Array:
     """Return the spans of a buffer as a binary column."""
-    from pyspark_savepoint.formats.kernels import fixed
+    from pyspark_savepoint.formats.kernels.values import fixed
 
     offsets = np.zeros(len(start) + 1, np.int64)
     np.cumsum(end - start, out=offsets[1:])

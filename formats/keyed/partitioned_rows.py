@@ -66,7 +66,7 @@ class PartitionedStates:
 
     def divide(self, content: KeyGroupContent, extent: Extent, size: int) -> bool:
         """Divide the entries of a key group of about ``size`` bytes; return whether its bytes are undamaged."""
-        from pyspark_savepoint.formats.kernels import frames, walk
+        from pyspark_savepoint.formats.kernels.entries import frames, walk
 
         self.parts = min(MOST_PARTS, 1 << max(0, (size - 1) // PART_BYTES).bit_length())
         self.entries = np.zeros(self.parts, np.int64)
@@ -108,7 +108,8 @@ class PartitionedStates:
 
     def _add(self, buffer: Bytes, start: int, stop: int, state: int, part_of: Any) -> bool:
         """Divide entries of one state; return whether all keys are long enough."""
-        from pyspark_savepoint.formats.kernels import hashing, partition
+        from pyspark_savepoint.formats.kernels import hashing
+        from pyspark_savepoint.formats.kernels.entries import partition
 
         bounds = np.zeros(self.parts + 1, np.int64)
         secret = hashing.secret_of(1)
@@ -154,7 +155,8 @@ class PartitionedStates:
                 discard(self.file)
 
     def _joined(self, low: int, high: int, size: int, origin: Origin) -> tuple[Bytes, RowSpans]:
-        from pyspark_savepoint.formats.kernels import hashing, walk
+        from pyspark_savepoint.formats.kernels import hashing
+        from pyspark_savepoint.formats.kernels.entries import walk
 
         buffer = np.empty(size, np.uint8)
         at = np.zeros((len(self.runs), high - low + 1), np.int64)

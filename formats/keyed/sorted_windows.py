@@ -52,7 +52,7 @@ class SortedStates:
 
     def ranges(self, content: KeyGroupContent, extent: Extent) -> Mapping[int, Range] | None:
         """Return the range of each state; None if one is not sorted, occurs twice, or the bytes are damaged."""
-        from pyspark_savepoint.formats.kernels import frames, walk
+        from pyspark_savepoint.formats.kernels.entries import frames, walk
 
         found: dict[int, Range] = {}
         rest = np.empty(0, np.uint8)
@@ -90,7 +90,7 @@ class SortedStates:
 
     def rows(self, content: KeyGroupContent, ranges: Mapping[int, Range]) -> Iterator[tuple[Bytes, RowSpans]]:
         """Yield the rows of the columns, in pieces, each with its buffer; states without a range have no values."""
-        from pyspark_savepoint.formats.kernels import walk
+        from pyspark_savepoint.formats.kernels.entries import walk
 
         chosen = [state for state in self.columns if state in ranges]
         share = max(1, self.window // max(1, len(chosen)))

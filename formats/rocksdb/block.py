@@ -194,7 +194,7 @@ def _decompress(data: Bytes, start: Longs, end: Longs, base: int, path: str, are
 
 def _content_sizes(data: Bytes, start: Longs, end: Longs, kinds: Bytes, base: int, path: str) -> tuple[Longs, Longs]:
     """Return the sizes of the contents, and the starts of the compressed bytes."""
-    from pyspark_savepoint.formats.kernels import varints
+    from pyspark_savepoint.formats.kernels.values import varints
 
     sizes = np.empty(len(start), np.int64)
     body = start.copy()

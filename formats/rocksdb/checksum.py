@@ -25,7 +25,7 @@ LOW32 = 0xFFFFFFFF
 
 def masked_crc32c(data: Bytes, start: Longs, end: Longs) -> Checksums:
     """Return the masked CRC-32C of every span."""
-    from pyspark_savepoint.formats.kernels import sst
+    from pyspark_savepoint.formats.kernels.entries import sst
 
     crc = np.empty(len(start), np.uint64)
     sst.crc32c(data, start, end, sst.CRC_TABLES, crc)

@@ -94,7 +94,7 @@ def decode_entries(
         entries = _decode(blocks, file, _measure(blocks, file), arena)
     if entries is None:
         raise _unreadable(file.path, "blocks of entries, as many as were counted")
-    from pyspark_savepoint.formats.kernels import sst
+    from pyspark_savepoint.formats.kernels.entries import sst
 
     number = np.empty(len(entries), np.int64)
     sst.prefix_numbers(entries.buffer, entries.key_start, entries.key_end, file.prefix, number)
@@ -111,7 +111,7 @@ def decode_entries(
 
 def _measure(blocks: Blocks, file: SstFile) -> tuple[int, int]:
     """Return the number of entries in blocks, and the bytes of their keys."""
-    from pyspark_savepoint.formats.kernels import sst
+    from pyspark_savepoint.formats.kernels.entries import sst
 
     count, size = np.empty(len(blocks.start), np.int64), np.empty(len(blocks.start), np.int64)
     failing = sst.measure_blocks(blocks.buffer, blocks.start, blocks.end, file.prefix, count, size)
@@ -123,7 +123,7 @@ def _measure(blocks: Blocks, file: SstFile) -> tuple[int, int]:
 
 def _decode(blocks: Blocks, file: SstFile, room: tuple[int, int], arena: Arena | None) -> DatabaseEntries | None:
     """Return the entries of blocks; None if they exceed ``room``."""
-    from pyspark_savepoint.formats.kernels import sst
+    from pyspark_savepoint.formats.kernels.entries import sst
 
     capacity, keys = room
     start, end = blocks.start, blocks.end
@@ -229,7 +229,7 @@ def resolve(
     runs: Sequence[DatabaseEntries], deleted: DeletedRanges, path: str, arena: Arena | None = None
 ) -> DatabaseEntries:
     """Return the newest value of every key of some sorted runs; the tags of the result have no meaning."""
-    from pyspark_savepoint.formats.kernels import sst
+    from pyspark_savepoint.formats.kernels.entries import sst
 
     bounds = [0, *np.cumsum([len(run) for run in runs]).tolist()]
     entries = concatenate(runs)
@@ -270,7 +270,7 @@ def _with_room(buffer: Bytes, size: int, arena: Arena | None) -> tuple[Bytes, in
 
 def _merge(entries: DatabaseEntries, orders: list[Longs]) -> Longs:
     """Merge sorted lists of entries into one."""
-    from pyspark_savepoint.formats.kernels import sst
+    from pyspark_savepoint.formats.kernels.entries import sst
 
     while len(orders) > 1:
         merged = []
@@ -283,7 +283,7 @@ def _merge(entries: DatabaseEntries, orders: list[Longs]) -> Longs:
 
 
 def _unresolved(why: int, tag: int, path: str) -> CorruptStateError | UnsupportedStateError:
-    from pyspark_savepoint.formats.kernels import sst
+    from pyspark_savepoint.formats.kernels.entries import sst
 
     if why == sst.UNSORTED:
         return _unreadable(path, "entries in the order of their keys")

@@ -196,7 +196,7 @@ class RocksDBKeyedStream:
                 yield self._block([(state, entries)], namespaced, complete=False)
 
     def _block(self, parts: Sequence[tuple[int, DatabaseEntries]], namespaced: bool, complete: bool) -> KeyedBlock:
-        from pyspark_savepoint.formats.kernels import sst
+        from pyspark_savepoint.formats.kernels.entries import sst
 
         prefix = self.database.prefix
         all_entries = [entries for _, entries in parts]

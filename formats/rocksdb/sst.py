@@ -240,7 +240,7 @@ class SstFile:
     def _decode_index_block(
         self, blocks: Blocks, start: int, end: int, offset: int
     ) -> tuple[Longs, Longs, Longs, list[bytes]]:
-        from pyspark_savepoint.formats.kernels import sst
+        from pyspark_savepoint.formats.kernels.entries import sst
 
         properties = self.properties
         capacity = (end - start) // 3 + 1

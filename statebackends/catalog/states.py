@@ -8,7 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.kind import ASYNC_STATE, IN_FLIGHT, SOURCE_COORDINATOR, STATES_OF_TABLES
+from pyspark_savepoint.formats.connectors.payloads.kind import (
+    ASYNC_STATE,
+    IN_FLIGHT,
+    SOURCE_COORDINATOR,
+    STATES_OF_TABLES,
+)
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Origin
-from pyspark_savepoint.formats.connectors.kind import ASYNC_STATE
+from pyspark_savepoint.formats.connectors.payloads.kind import ASYNC_STATE
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError
 from pyspark_savepoint.formats.operator.channel_state import Channel, ChannelElement, elements, frames
 from pyspark_savepoint.formats.serializers.base import TypeSerializer

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pyspark_savepoint.formats.connectors.kafka_producer import STATE as KAFKA_PRODUCER_STATE
-from pyspark_savepoint.formats.connectors.kind import SOURCE_COORDINATOR, SPLITS
+from pyspark_savepoint.formats.connectors.payloads.kind import SOURCE_COORDINATOR, SPLITS
 from pyspark_savepoint.formats.connectors.registry import (
     Recognition,
     recognise_coordinator,
     recognise_elements,
     states_of,
 )
+from pyspark_savepoint.formats.connectors.sinks.kafka_producer import STATE as KAFKA_PRODUCER_STATE
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TwoPhaseCommitSerializer

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.kind import (
+from pyspark_savepoint.formats.connectors.payloads.kind import (
     COMMITTABLES,
     OFFSETS,
     SOURCE_COORDINATOR,

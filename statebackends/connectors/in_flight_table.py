@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.connectors.kind import ASYNC_STATE
+from pyspark_savepoint.formats.connectors.payloads.kind import ASYNC_STATE
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.operator.channel_state import Channel

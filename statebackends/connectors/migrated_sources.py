@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, write_element
-from pyspark_savepoint.formats.connectors.kafka import (
+from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, write_element
+from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE
+from pyspark_savepoint.formats.connectors.registry import recognise_elements
+from pyspark_savepoint.formats.connectors.sources.kafka import (
     COMMITTED,
     EARLIEST,
     KAFKA_ENUMERATOR,
@@ -25,9 +27,7 @@ from pyspark_savepoint.formats.connectors.kafka import (
     KafkaPartition,
     KafkaSplit,
 )
-from pyspark_savepoint.formats.connectors.kafka_consumer import KAFKA_CONSUMER, STATE, next_offset
-from pyspark_savepoint.formats.connectors.kind import READER_STATE
-from pyspark_savepoint.formats.connectors.registry import recognise_elements
+from pyspark_savepoint.formats.connectors.sources.kafka_consumer import KAFKA_CONSUMER, STATE, next_offset
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle

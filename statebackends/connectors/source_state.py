@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark_savepoint.formats.connectors import kafka_consumer, kinesis
-from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, write_element
-from pyspark_savepoint.formats.connectors.kind import READER_STATE, SOURCE_COORDINATOR, SPLITS, ConnectorKind
+from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, write_element
+from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE, SOURCE_COORDINATOR, SPLITS, ConnectorKind
 from pyspark_savepoint.formats.connectors.registry import (
     Recognition,
     kinds_of,
     recognise_coordinator,
     recognise_elements,
 )
+from pyspark_savepoint.formats.connectors.sources import kafka_consumer, kinesis
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle

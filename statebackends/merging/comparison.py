@@ -56,7 +56,7 @@ def _compared(
     sides: list[Runs], places: Longs, maps: Collection[int]
 ) -> tuple[Longs, tuple[Flags, Flags], Longs] | None:
     """Return the runs, the flags of both sides and the numbers of equal keys; None if keys are in no order."""
-    from pyspark_savepoint.formats.kernels import merging
+    from pyspark_savepoint.formats.kernels.entries import merging
 
     is_map = np.isin(places & 0xFFFFFFFF, list(maps)).astype(np.int64)
     runs = np.stack([*sides[0].bounds(places), *sides[1].bounds(places), is_map], axis=1)

@@ -50,7 +50,8 @@ class HashPartitions:
             self._write(side)
 
     def _write(self, side: int) -> None:
-        from pyspark_savepoint.formats.kernels import frames, hashing
+        from pyspark_savepoint.formats.kernels import hashing
+        from pyspark_savepoint.formats.kernels.entries import frames
 
         if not self._files[side]:
             with spilling():

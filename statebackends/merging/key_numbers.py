@@ -25,7 +25,8 @@ class KeyNumbers:
     @classmethod
     def of(cls, chunk: EntryChunk) -> KeyNumbers:
         """Number the keys of some entries."""
-        from pyspark_savepoint.formats.kernels import hashing, merging
+        from pyspark_savepoint.formats.kernels import hashing
+        from pyspark_savepoint.formats.kernels.entries import merging
 
         start, end = _keys(chunk)
         first = np.empty(len(chunk), np.int64)
@@ -35,7 +36,8 @@ class KeyNumbers:
 
     def find(self, chunk: EntryChunk) -> Ints:
         """Return the numbers of the keys of some entries, -1 for unknown keys."""
-        from pyspark_savepoint.formats.kernels import hashing, merging
+        from pyspark_savepoint.formats.kernels import hashing
+        from pyspark_savepoint.formats.kernels.entries import merging
 
         out = np.empty(len(chunk), np.int32)
         known = self.keys, self.start, self.end, self.first

@@ -52,7 +52,7 @@ class Runs:
 
     def first_unordered(self) -> int:
         """Return the first entry whose key is not greater than the one before it in its run, or -1."""
-        from pyspark_savepoint.formats.kernels import merging
+        from pyspark_savepoint.formats.kernels.entries import merging
 
         chunk = self.chunk
         start, end = np.ascontiguousarray(chunk.key_start), np.ascontiguousarray(chunk.key_end)

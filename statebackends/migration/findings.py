@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome
 
 #: Number of reasons that are kept for each part; every unknown class is one.
 MAX_HINDRANCES = 20

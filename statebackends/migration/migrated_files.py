@@ -26,12 +26,12 @@ from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, conc
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
 from pyspark_savepoint.statebackends.merging.paired_chunks import together
 from pyspark_savepoint.statebackends.merging.runs import Runs
-from pyspark_savepoint.statebackends.migration.chunk_rewriter import ChunkRewriter
-from pyspark_savepoint.statebackends.migration.kryo_values import PartError
 from pyspark_savepoint.statebackends.migration.migration_plan import OperatorMigration, StatePlan
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
-from pyspark_savepoint.statebackends.migration.state_programs import EntryProgram
-from pyspark_savepoint.statebackends.migration.value_program import UnknownSubclassError
+from pyspark_savepoint.statebackends.migration.rewriting.chunk_rewriter import ChunkRewriter
+from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import PartError
+from pyspark_savepoint.statebackends.migration.rewriting.state_programs import EntryProgram
+from pyspark_savepoint.statebackends.migration.rewriting.value_program import UnknownSubclassError
 from pyspark_savepoint.statebackends.model.request import DEFAULT_MEMORY, TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources

@@ -17,10 +17,9 @@ from pyspark_savepoint.statebackends.migration.migration_plan import (
     OperatorMigration,
     plan_migration,
 )
-from pyspark_savepoint.statebackends.migration.state_programs import KEY, NAMESPACE
-from pyspark_savepoint.statebackends.migration.target_types import ChangedPart, Target
-from pyspark_savepoint.statebackends.migration.value_scan import KEY_NAME, Scan, operator_state_name, state_name
-from pyspark_savepoint.statebackends.migration.verdicts import (
+from pyspark_savepoint.statebackends.migration.rewriting.state_programs import KEY, NAMESPACE
+from pyspark_savepoint.statebackends.migration.rewriting.target_types import ChangedPart, Target
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
     MISSING_CLASS,
     MigrationCheck,
     MigrationVerdict,
@@ -28,6 +27,7 @@ from pyspark_savepoint.statebackends.migration.verdicts import (
     PartVerdict,
     StateRef,
 )
+from pyspark_savepoint.statebackends.migration.value_scan import KEY_NAME, Scan, operator_state_name, state_name
 
 NOTHING = StateFindings()
 NOT_LOOKED_AT = "its values were not read, because another part of the state must be solved first"

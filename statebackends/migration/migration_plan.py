@@ -18,9 +18,9 @@ from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.migration.kryo_values import KryoChange
-from pyspark_savepoint.statebackends.migration.scala_keys import ScalaKeyGroups, expect_hashes
-from pyspark_savepoint.statebackends.migration.state_programs import (
+from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import KryoChange
+from pyspark_savepoint.statebackends.migration.rewriting.scala_keys import ScalaKeyGroups, expect_hashes
+from pyspark_savepoint.statebackends.migration.rewriting.state_programs import (
     LIST,
     MAP,
     VALUE,
@@ -28,14 +28,19 @@ from pyspark_savepoint.statebackends.migration.state_programs import (
     EntryProgram,
     RoleProgram,
 )
-from pyspark_savepoint.statebackends.migration.target_types import (
+from pyspark_savepoint.statebackends.migration.rewriting.target_types import (
     LEAVE_OUT,
     ChangedPart,
     Obstacle,
     Target,
     TargetTypes,
 )
-from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome, PartVerdict, StateRef
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
+    MigrationVerdict,
+    Outcome,
+    PartVerdict,
+    StateRef,
+)
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.model.request import FIRST_METADATA_OF_FLINK_2
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator

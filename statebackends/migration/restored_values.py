@@ -11,8 +11,8 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDesc
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import StateVerdict, ValueVerdicts, Verdict
 from pyspark_savepoint.statebackends.migration.migration_check import check_migration
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge
-from pyspark_savepoint.statebackends.migration.verdicts import FAILS_AT_FIRST_ACCESS, Outcome, PartVerdict
-from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict as Migration
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import FAILS_AT_FIRST_ACCESS, Outcome, PartVerdict
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict as Migration
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.releases import RELEASES
 

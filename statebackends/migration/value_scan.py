@@ -17,9 +17,11 @@ from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
 from pyspark_savepoint.statebackends.merging.paired_chunks import together
-from pyspark_savepoint.statebackends.migration.compiled_programs import CLASSES, CompiledProgram
 from pyspark_savepoint.statebackends.migration.findings import Findings, Hindrance, StateFindings
-from pyspark_savepoint.statebackends.migration.kryo_values import (
+from pyspark_savepoint.statebackends.migration.migration_plan import OperatorMigration, StatePlan
+from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
+from pyspark_savepoint.statebackends.migration.rewriting.compiled_programs import CLASSES, CompiledProgram
+from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import (
     PLAIN_COLLECTIONS,
     KryoStatePart,
     NullReadError,
@@ -27,12 +29,10 @@ from pyspark_savepoint.statebackends.migration.kryo_values import (
     PartError,
     UnreadableError,
 )
-from pyspark_savepoint.statebackends.migration.migration_plan import OperatorMigration, StatePlan
-from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
-from pyspark_savepoint.statebackends.migration.scala_values import ScalaPart
-from pyspark_savepoint.statebackends.migration.state_programs import KEY, EntryProgram, RoleProgram
-from pyspark_savepoint.statebackends.migration.value_program import UnknownSubclassError
-from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome
+from pyspark_savepoint.statebackends.migration.rewriting.scala_values import ScalaPart
+from pyspark_savepoint.statebackends.migration.rewriting.state_programs import KEY, EntryProgram, RoleProgram
+from pyspark_savepoint.statebackends.migration.rewriting.value_program import UnknownSubclassError
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.writing.planning.edited_header import StateId
 

@@ -85,7 +85,7 @@ class KeyCodec:
 
     def key_groups(self, keys: pa.Array, rows: pa.RecordBatch | None = None) -> Ints:
         """Return key groups from the keys' Java hashes, or from the key group column if they are not computable."""
-        from pyspark_savepoint.formats.kernels import keys as kernels
+        from pyspark_savepoint.formats.kernels.entries import keys as kernels
 
         name = self.descriptor.key_group
         given = self._given(rows.column(name), name) if name is not None and rows is not None else None
@@ -130,7 +130,7 @@ class KeyCodec:
 
     def sort_keys(self, keys: pa.Array, namespaces: pa.Array | None) -> pa.BinaryArray:
         """Serialize keys and namespaces; ``namespaces`` is None for a constant namespace."""
-        from pyspark_savepoint.formats.kernels import keys as kernels
+        from pyspark_savepoint.formats.kernels.entries import keys as kernels
 
         count = len(keys)
         sizes = self.serializer.sizes(keys)
@@ -174,7 +174,7 @@ class KeyCodec:
 
 def entry_keys(state: Ints, composite: pa.BinaryArray) -> pa.BinaryArray:
     """Return sort keys of raw entries: the state number of each entry before its composite key."""
-    from pyspark_savepoint.formats.kernels import emit
+    from pyspark_savepoint.formats.kernels.entries import emit
 
     buffer, start, end = spans_of(composite)
     numbers = np.ascontiguousarray(state, ">u2").view(np.uint8)

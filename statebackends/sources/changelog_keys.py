@@ -115,7 +115,7 @@ def _tells(meta: StateMetaInfoSnapshot) -> bool:
 
 def _check_rest(batch: pa.RecordBatch, header: KeyedBackendHeader) -> None:
     """Raise an error if a namespace or a value after a key cannot be parsed."""
-    from pyspark_savepoint.formats.kernels import changelog
+    from pyspark_savepoint.formats.kernels.entries import changelog
 
     state = np.asarray(batch.column("state"))
     for i in np.unique(state).tolist():

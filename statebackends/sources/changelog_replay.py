@@ -126,7 +126,8 @@ class Replay:
             self.waiting = []
 
     def _divide(self, parts: Parts, batch: pa.RecordBatch) -> None:
-        from pyspark_savepoint.formats.kernels import frames, hashing
+        from pyspark_savepoint.formats.kernels import hashing
+        from pyspark_savepoint.formats.kernels.entries import frames
 
         offsets, data = binary_parts(batch.column("key"))
         part = np.empty(batch.num_rows, np.int64)
@@ -188,7 +189,8 @@ class _Cells:
 
     def _number(self, buffer: Bytes, start: Longs, end: Longs) -> tuple[Any, Longs]:
         """Number the spans so that equal ones share a number; return the numbers and the first unit of each."""
-        from pyspark_savepoint.formats.kernels import frames, hashing
+        from pyspark_savepoint.formats.kernels import hashing
+        from pyspark_savepoint.formats.kernels.entries import frames
 
         n = len(start)
         number, first = np.empty(n, np.int32), np.empty(n, np.int64)
@@ -199,7 +201,7 @@ class _Cells:
 
     def left(self) -> pa.RecordBatch:
         """Return the entries that remain, without their units."""
-        from pyspark_savepoint.formats.kernels import changelog
+        from pyspark_savepoint.formats.kernels.entries import changelog
 
         n = len(self.unit)
         sizes = np.full(n, changelog.HEAD, np.int64)
@@ -228,7 +230,7 @@ class _Cells:
             raise _torn(meta, self.like.origin)
 
     def _entries(self, first: Longs, head: Longs, following: Longs) -> pa.RecordBatch:
-        from pyspark_savepoint.formats.kernels import changelog
+        from pyspark_savepoint.formats.kernels.entries import changelog
 
         sizes = np.empty(len(head), np.int64)
         changelog.chain_sizes(head, following, self.offsets["value"], sizes)

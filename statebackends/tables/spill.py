@@ -70,7 +70,8 @@ class SpillJoin:
 
     def add(self, block: KeyedBlock) -> None:
         """Divide the selected entries of a block among the parts, which are written once there are enough of them."""
-        from pyspark_savepoint.formats.kernels import frames, hashing
+        from pyspark_savepoint.formats.kernels import hashing
+        from pyspark_savepoint.formats.kernels.entries import frames
 
         if not self.files:
             with spilling():

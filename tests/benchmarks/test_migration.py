@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
 from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.statebackends.migration.state_programs import RoleProgram
+from pyspark_savepoint.statebackends.migration.rewriting.state_programs import RoleProgram
 from tests.processor_time import processor_seconds
 from tests.statebackends.migration.test_compiled_programs import CHANGE, KNOWLEDGE, KRYO_2, LIST, MAP
 

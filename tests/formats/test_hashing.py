@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pyspark_savepoint.formats.columns import Cursors
-from pyspark_savepoint.formats.kernels import frames, hashing
+from pyspark_savepoint.formats.kernels import hashing
+from pyspark_savepoint.formats.kernels.entries import frames
 
 BITS = 13
 KEYS = 1 << BITS

@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.class_files import ClassPath
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
-from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, write_element
-from pyspark_savepoint.formats.connectors.kind import BUCKET_STATE, READER_STATE, SOURCE_COORDINATOR
+from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, write_element
+from pyspark_savepoint.formats.connectors.payloads.kind import BUCKET_STATE, READER_STATE, SOURCE_COORDINATOR
 from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements, states_of
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError

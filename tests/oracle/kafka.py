@@ -23,14 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark_savepoint.formats.connectors.kafka_consumer import KAFKA_CONSUMER, STATE, last_offset
+from pyspark_savepoint.formats.connectors.sources.kafka_consumer import KAFKA_CONSUMER, STATE, last_offset
 from pyspark_savepoint.formats.metadata import OperatorState, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.changes import assemble, with_identifier
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.connectors.migrated_sources import enumerator_version, kafka_source
-from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
-from pyspark_savepoint.statebackends.connectors.source_edits import (
+from pyspark_savepoint.statebackends.connectors.edits.sources import (
     add_splits,
     positioned,
     remove_splits,
@@ -38,6 +36,8 @@ from pyspark_savepoint.statebackends.connectors.source_edits import (
     start_over,
     with_offsets,
 )
+from pyspark_savepoint.statebackends.connectors.migrated_sources import enumerator_version, kafka_source
+from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.conftest import CORPUS

@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.comparing import count_differences
 from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.local.migrating import Migration, migration_of
-from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict
 from tests.conftest import CORPUS
 from tests.oracle.flink import FlinkError, cache_folder, class_path, command_line, fetch, filled_at_once, jdk_tool
 

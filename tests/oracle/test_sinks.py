@@ -11,7 +11,7 @@ import pytest
 from pyspark_savepoint.formats.metadata import OperatorState, write_metadata
 from pyspark_savepoint.formats.snapshot.changes import assemble
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
-from pyspark_savepoint.statebackends.connectors.committable_edits import (
+from pyspark_savepoint.statebackends.connectors.edits.committables import (
     marked_committables,
     without_committables,
     without_in_flight,

@@ -60,7 +60,7 @@ class AvroNull:
         return pa.null()
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.FIXED, 0)
 
@@ -89,7 +89,7 @@ class AvroBytes:
         return pa.string() if self.text else pa.binary()
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.BLOCK, 1) if self.size is None else layout.add(skip.FIXED, self.size)
 
@@ -123,7 +123,7 @@ class AvroBytes:
         return lengths
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels import fixed
+        from pyspark_savepoint.formats.kernels.values import fixed
 
         offsets, data = binary_parts(column)
         if self.size is None:
@@ -161,7 +161,7 @@ class AvroDecimal:
 
     def _widths(self, column: pa.Array) -> Longs:
         """Return the bytes of the shortest two's complement of every number."""
-        from pyspark_savepoint.formats.kernels import binaryrow
+        from pyspark_savepoint.formats.kernels.values import binaryrow
 
         widths = np.zeros(len(column), np.int64)
         binaryrow.decimal_sizes(decimal_halves(column), widths)
@@ -179,7 +179,7 @@ class AvroDecimal:
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
         """Write one number per row; the sign fills the first bytes of a fixed size."""
-        from pyspark_savepoint.formats.kernels import binaryrow, fixed
+        from pyspark_savepoint.formats.kernels.values import binaryrow, fixed
 
         widths = self._widths(column)
         halves = decimal_halves(column)
@@ -207,7 +207,7 @@ class AvroEnum:
         return pa.string()
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.FIXED, 4)
 
@@ -265,7 +265,7 @@ class AvroTime:
         return pa.int64() if options.timestamps == "raw" else TIMES[self.logical][2]
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.FIXED, self.width)
 

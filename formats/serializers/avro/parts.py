@@ -240,7 +240,7 @@ class AvroBlocks:
         return total, np.hstack(starts)[:, order], np.hstack(stops)[:, order]
 
     def _read_counts(self, at: Cursors) -> Longs:
-        from pyspark_savepoint.formats.kernels import skip, varints
+        from pyspark_savepoint.formats.kernels.values import skip, varints
 
         walker = at.at(at.position.copy(), at.end)
         counts = np.zeros(len(at), np.int64)
@@ -277,7 +277,7 @@ class AvroBlocks:
         return sizes + 1
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels import varints
+        from pyspark_savepoint.formats.kernels.values import varints
 
         counts, columns = self._items(column)
         full = counts > 0
@@ -290,7 +290,7 @@ class AvroBlocks:
 
 def layout_of(part: Part, layout: Layout, records: Mapping[str, int]) -> int:
     """Return the layout of a type, given the nodes of the enclosing ``records``, to which it may refer by name."""
-    from pyspark_savepoint.formats.kernels import skip
+    from pyspark_savepoint.formats.kernels.values import skip
 
     if isinstance(part, AvroRecord):
         node = layout.reserve(len(part.parts), skip.SEQUENCE)

@@ -105,7 +105,7 @@ def list_of(kind: pa.DataType) -> pa.DataType:
 
 def gather_blocks(at: Cursors, sizes: Longs) -> tuple[Longs, Bytes]:
     """Copy ``sizes`` bytes from every cursor into one buffer; return offsets and buffer."""
-    from pyspark_savepoint.formats.kernels import fixed
+    from pyspark_savepoint.formats.kernels.values import fixed
 
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
@@ -140,7 +140,7 @@ class PrimitiveArraySerializer(SimpleSerializer):
         return list_of(self.kind.arrow)
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.BLOCK, self.width)
 
@@ -187,7 +187,7 @@ class PrimitiveArraySerializer(SimpleSerializer):
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
         """Write the counts, then the elements of all rows as one block."""
-        from pyspark_savepoint.formats.kernels import fixed
+        from pyspark_savepoint.formats.kernels.values import fixed
 
         counts, items = list_parts(column)
         numbers = self._numbers(items)
@@ -229,7 +229,7 @@ class StringValueArraySerializer(SimpleSerializer):
         return list_of(pa.string())
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.EXTENT)
 
@@ -271,12 +271,12 @@ class NullValueArraySerializer(SimpleSerializer):
         return list_of(pa.null())
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.FIXED, 4)
 
     def decode(self, at: Cursors) -> pa.Array:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         counts = bounded_counts(self, "nulls", at, lambda room: np.full_like(room, skip.MAX_EMPTY))
         expect_few_empty("NULL_VALUE", at, counts)

@@ -56,7 +56,7 @@ def read_blocks(at: Cursors, sizes: Longs) -> pa.Array:
 
 def write_blocks(column: pa.Array, at: Cursors) -> None:
     """Write the bytes of every row."""
-    from pyspark_savepoint.formats.kernels import fixed
+    from pyspark_savepoint.formats.kernels.values import fixed
 
     fixed.write_bytes(at.buffer, at.position, *binary_parts(column))
 
@@ -71,7 +71,7 @@ class BlockSerializer(SimpleSerializer):
     """Base class of serializers of a length and that many bytes."""
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.BLOCK, 1)
 
@@ -128,7 +128,7 @@ class VariantSerializer(SimpleSerializer):
         return variant.VARIANT
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.EXTENT, 1)
 

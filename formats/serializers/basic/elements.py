@@ -51,7 +51,7 @@ def pick(column: pa.Array, rows: Flags) -> pa.Array:
 
 def read_counts(whole: Part, parts: Sequence[Part], at: Cursors) -> Longs:
     """Read how often the parts of ``whole`` follow: at most as often as the remaining bytes can hold."""
-    from pyspark_savepoint.formats.kernels import skip
+    from pyspark_savepoint.formats.kernels.values import skip
 
     what = ", ".join(part.flink_type for part in parts)
     width = sum(map(abs, program(*parts).widths))
@@ -93,7 +93,7 @@ def encode_elements(parts: Sequence[Part], columns: Sequence[pa.Array], at: Curs
 
 def write_zeros(at: Cursors, counts: Longs) -> None:
     """Write ``counts`` zero bytes at every cursor."""
-    from pyspark_savepoint.formats.kernels import fixed
+    from pyspark_savepoint.formats.kernels.values import fixed
 
     offsets = np.concatenate(([0], np.cumsum(counts)))
     fixed.write_bytes(at.buffer, at.position, offsets, np.zeros(int(offsets[-1]), np.uint8))

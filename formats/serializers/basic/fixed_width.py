@@ -27,7 +27,7 @@ class FixedWidthSerializer(SimpleSerializer):
         return self.width
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.FIXED, self.width)
 

@@ -151,7 +151,7 @@ class Numbers:
     @classmethod
     def read(cls, at: Cursors, scaled: bool, what: str) -> Numbers:
         """Read one number per cursor."""
-        from pyspark_savepoint.formats.kernels import big_integers
+        from pyspark_savepoint.formats.kernels.values import big_integers
 
         rows = len(at)
         start = at.at(at.position.copy(), at.end)
@@ -268,7 +268,7 @@ class BigNumberSerializer(SimpleSerializer):
         return pa.decimal128(int(precision), int(scale))
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.BIG_INTEGER, int(self.scaled))
 
@@ -286,7 +286,7 @@ class BigNumberSerializer(SimpleSerializer):
         return np.diff(self._spell(column)[0])
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels import big_integers, fixed
+        from pyspark_savepoint.formats.kernels.values import big_integers, fixed
 
         if pa.types.is_decimal(column.type):
             words, sizes = self._measure(column)
@@ -297,7 +297,7 @@ class BigNumberSerializer(SimpleSerializer):
 
     def _measure(self, column: pa.Array) -> tuple[Words, Longs]:
         """Return words and encoded bytes of a decimal column; for integers, zeros after the point are dropped."""
-        from pyspark_savepoint.formats.kernels import big_integers
+        from pyspark_savepoint.formats.kernels.values import big_integers
 
         words = np.ascontiguousarray(words_of(self._integers(column)))
         sizes = np.zeros(len(column), np.int64)
@@ -349,7 +349,7 @@ class BigNumberSerializer(SimpleSerializer):
 
 def hash_words(words: Words) -> Longs:
     """Return ``BigInteger.hashCode`` of 128-bit numbers; leading zero words do not change the hash."""
-    from pyspark_savepoint.formats.kernels import big_integers
+    from pyspark_savepoint.formats.kernels.values import big_integers
 
     plain = np.ascontiguousarray(words)
     magnitudes = np.empty_like(plain)

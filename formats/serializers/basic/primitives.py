@@ -130,7 +130,7 @@ BY_SNAPSHOT = {_snapshot(stem): (stem, kind) for stem, kind in KINDS.items()} | 
 
 def read_numbers(at: Cursors, kernel: str, dtype: Any, what: str) -> npt.NDArray[Any]:
     """Read one number per cursor with a kernel of ``kernels.fixed``."""
-    from pyspark_savepoint.formats.kernels import fixed
+    from pyspark_savepoint.formats.kernels.values import fixed
 
     out = np.empty(len(at), dtype)
     # Kernels store bits; the dtype decides whether they are signed.
@@ -142,7 +142,7 @@ def read_numbers(at: Cursors, kernel: str, dtype: Any, what: str) -> npt.NDArray
 
 def write_numbers(values: npt.NDArray[Any], at: Cursors) -> None:
     """Write one number per cursor, big-endian, in the width of its dtype."""
-    from pyspark_savepoint.formats.kernels import fixed
+    from pyspark_savepoint.formats.kernels.values import fixed
 
     width = values.itemsize
     bits = values.view(f"i{width}") if values.dtype.kind == "f" else values
@@ -173,7 +173,7 @@ class NumberSerializer(SimpleSerializer):
         return int(np.dtype(self.kind.dtype).itemsize)
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.FIXED, self.length)
 

@@ -284,7 +284,7 @@ class MaskedElements:
         return Repeated(self.part).arrow_type(options)
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.MASKED_REPEAT, parts=[self.part.layout(layout)])
 
@@ -311,7 +311,7 @@ class MaskedElements:
         return total
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels import fixed
+        from pyspark_savepoint.formats.kernels.values import fixed
 
         counts, items = list_parts(column)
         valid = valid_rows(items)

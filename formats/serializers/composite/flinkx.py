@@ -90,7 +90,7 @@ class CountedFields:
         return self.fields.arrow_type(options)
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         if not self.fields.parts:
             return self.fields.layout(layout)
@@ -385,7 +385,7 @@ class FlinkxCaseObjectSerializer(TypeSerializer):
         return pa.bool_()
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.FIXED, 0)
 

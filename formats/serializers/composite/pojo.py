@@ -135,7 +135,7 @@ class PojoSerializer(TypeSerializer):
         return pa.struct([pa.field(column.name, types.get(i, pa.string())) for i, column in enumerate(columns)])
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         parts = [member.serializer.layout(layout) for member in self.fields + self.registered]
         for member in self.others:
@@ -183,7 +183,7 @@ class PojoSerializer(TypeSerializer):
         return tags
 
     def _read_names(self, at: Cursors) -> Longs:
-        from pyspark_savepoint.formats.kernels import names
+        from pyspark_savepoint.formats.kernels.values import names
 
         known = [encode_modified_utf8(member.name) for member in self.others]
         offsets = np.concatenate(([0], np.cumsum([len(name) for name in known]))).astype(np.int64)
@@ -372,7 +372,7 @@ def _read_field(field: Member, at: Cursors) -> pa.Array:
 
 
 def _write_constant(data: bytes, at: Cursors, rows: Longs) -> None:
-    from pyspark_savepoint.formats.kernels import fixed
+    from pyspark_savepoint.formats.kernels.values import fixed
 
     sub = at.select(rows)
     offsets = np.arange(len(rows) + 1, dtype=np.int64) * len(data)

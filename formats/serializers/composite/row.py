@@ -129,7 +129,7 @@ class RowSerializer(CompositeSerializer):
         return pa.struct([*kind, pa.field(ROW_KIND, pa.string())]) if options.row_kind else kind
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.MASKED, self.kind_bits, 0, [field.layout(layout) for field in self.nested])
 

@@ -132,7 +132,7 @@ class Tuple0Serializer(SimpleSerializer):
         return pa.struct([])
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.FIXED, 1)
 

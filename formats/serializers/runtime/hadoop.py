@@ -31,7 +31,7 @@ class TextSerializer(SimpleSerializer):
         return pa.string()
 
     def decode(self, at: Cursors) -> pa.Array:
-        from pyspark_savepoint.formats.kernels import hadoop
+        from pyspark_savepoint.formats.kernels.values import hadoop
 
         start = at.at(at.position.copy(), at.end)
         sizes = np.zeros(len(at), np.int64)
@@ -52,7 +52,7 @@ class TextSerializer(SimpleSerializer):
         return lengths + _length_sizes(lengths)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels import hadoop
+        from pyspark_savepoint.formats.kernels.values import hadoop
 
         lengths = block_sizes(column)
         hadoop.write_lengths(at.buffer, at.position, lengths, _length_sizes(lengths))
@@ -60,7 +60,7 @@ class TextSerializer(SimpleSerializer):
 
 
 def _length_sizes(lengths: Longs) -> Longs:
-    from pyspark_savepoint.formats.kernels import hadoop
+    from pyspark_savepoint.formats.kernels.values import hadoop
 
     sizes = np.zeros(len(lengths), np.int64)
     hadoop.length_sizes(lengths, sizes)

@@ -76,7 +76,7 @@ class DecimalCodec(Wide):
         return np.where(target.present if target.generated else target.valid, 16, 0).astype(np.int64)
 
     def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
-        from pyspark_savepoint.formats.kernels import binaryrow
+        from pyspark_savepoint.formats.kernels.values import binaryrow
 
         halves = decimal_halves(column)
         if kind.compact:
@@ -99,7 +99,7 @@ def compact_decimals(kind: LogicalType, values: Longs, valid: Flags, at: Cursors
 
 def wide_decimals(kind: LogicalType, spans: Cursors, valid: Flags) -> pa.Array:
     """Return a column of decimals from spans of big-endian two's complement."""
-    from pyspark_savepoint.formats.kernels import binaryrow
+    from pyspark_savepoint.formats.kernels.values import binaryrow
 
     most = 10**kind.precision - 1
     halves = np.empty((len(valid), 2), np.uint64)

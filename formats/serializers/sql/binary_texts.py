@@ -48,7 +48,7 @@ class BytesCodec(Wide):
         return np.where(target.valid, sizes, 0)
 
     def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
-        from pyspark_savepoint.formats.kernels import binaryrow
+        from pyspark_savepoint.formats.kernels.values import binaryrow
 
         if self.text:
             expect_utf8(column)
@@ -63,7 +63,7 @@ class BytesCodec(Wide):
 
 def copy_spans(kind: pa.DataType, spans: Cursors, valid: Flags) -> pa.Array:
     """Return a column of the bytes between the cursors and their ends."""
-    from pyspark_savepoint.formats.kernels import fixed
+    from pyspark_savepoint.formats.kernels.values import fixed
 
     offsets = np.zeros(len(spans) + 1, np.int64)
     np.cumsum(spans.end - spans.position, out=offsets[1:])
@@ -113,7 +113,7 @@ class VariantCodec(Wide):
         return np.where(target.valid, sizes + np.int64(4), 0)
 
     def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
-        from pyspark_savepoint.formats.kernels import binaryrow
+        from pyspark_savepoint.formats.kernels.values import binaryrow
 
         value, metadata = (binary_parts(part) for part in column.flatten())
         first = np.diff(metadata[0])

@@ -49,7 +49,7 @@ class TimestampCodec(Wide):
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
         """Return microseconds; with ``timestamps=raw`` the stored numbers."""
-        from pyspark_savepoint.formats.kernels import binaryrow
+        from pyspark_savepoint.formats.kernels.values import binaryrow
 
         at = slots.at
         if kind.compact:

@@ -72,7 +72,7 @@ class SizedSerializer(TypeSerializer):
     """Serializer of values with their size before them, a big-endian int."""
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.BLOCK, 1)
 
@@ -89,7 +89,7 @@ class SizedSerializer(TypeSerializer):
 
 def start_values(sizes: Longs, at: Cursors) -> Longs:
     """Write the sizes, and zeros for the values; return the starts of the values. The cursors move past them."""
-    from pyspark_savepoint.formats.kernels import binaryrow
+    from pyspark_savepoint.formats.kernels.values import binaryrow
 
     write_numbers(sizes.astype(np.int32), at)
     start = at.position.copy()
@@ -100,7 +100,7 @@ def start_values(sizes: Longs, at: Cursors) -> Longs:
 
 def murmur_hash(spans: Cursors) -> Ints:
     """Return Flink's Murmur hash of the bytes that the cursors span."""
-    from pyspark_savepoint.formats.kernels import binaryrow
+    from pyspark_savepoint.formats.kernels.values import binaryrow
 
     hashes = np.empty(len(spans), np.int32)
     binaryrow.murmur(spans.buffer, spans.position, spans.end, hashes)
@@ -273,7 +273,7 @@ class BinaryRowDataSerializer(SizedSerializer):
 
 def write_blobs(column: pa.Array, at: Cursors) -> None:
     """Write size and bytes of every row of a utf8 or binary column."""
-    from pyspark_savepoint.formats.kernels import fixed
+    from pyspark_savepoint.formats.kernels.values import fixed
 
     offsets, data = binary_parts(column)
     write_numbers(np.diff(offsets).astype(np.int32), at)

@@ -32,7 +32,7 @@ class Slots:
 
     def extents(self, in_place: bool = False) -> tuple[Longs, Longs]:
         """Return start and end of the bytes of every value; empty where not valid."""
-        from pyspark_savepoint.formats.kernels import binaryrow
+        from pyspark_savepoint.formats.kernels.values import binaryrow
 
         at = self.at
         starts, stops = np.empty_like(self.place), np.empty_like(self.place)
@@ -53,7 +53,7 @@ class Slots:
 
     def numbers(self, width: int) -> Longs:
         """Return the slots as signed numbers; 0 where not valid."""
-        from pyspark_savepoint.formats.kernels import binaryrow
+        from pyspark_savepoint.formats.kernels.values import binaryrow
 
         out = np.empty(len(self.place), np.int64)
         binaryrow.read_le(self.at.buffer, self.place, self.valid, width, out)
@@ -81,14 +81,14 @@ class SlotOutput:
 
     def put(self, values: npt.NDArray[Any], width: int = 8, place: Longs | None = None) -> None:
         """Write little-endian numbers into the slots, or at ``place``."""
-        from pyspark_savepoint.formats.kernels import binaryrow
+        from pyspark_savepoint.formats.kernels.values import binaryrow
 
         where = self.place if place is None else place
         binaryrow.put_le(self.buffer, where, values.astype(np.int64), width, self.valid)
 
     def put_extent(self, low: npt.NDArray[Any], rows: Flags) -> None:
         """Write ``low`` and the offset of the variable part into the slots."""
-        from pyspark_savepoint.formats.kernels import binaryrow
+        from pyspark_savepoint.formats.kernels.values import binaryrow
 
         binaryrow.put_le(self.buffer, self.place, low | (self.free - self.base) << 32, 8, rows)
 

@@ -135,7 +135,7 @@ class DecimalDataSerializer(SizedSerializer):
         return arrow_type(self.kind, options)
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.FIXED, 8) if self.kind.compact else super().layout(layout)
 
@@ -149,7 +149,7 @@ class DecimalDataSerializer(SizedSerializer):
 
     def sizes(self, column: pa.Array) -> Longs:
         """Return eight, or the bytes of the size and of the shortest two's complement."""
-        from pyspark_savepoint.formats.kernels import binaryrow
+        from pyspark_savepoint.formats.kernels.values import binaryrow
 
         refuse_nulls(column, self.flink_type)
         sizes = np.full(len(column), 4, np.int64)
@@ -158,7 +158,7 @@ class DecimalDataSerializer(SizedSerializer):
         return sizes + 4
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels import binaryrow
+        from pyspark_savepoint.formats.kernels.values import binaryrow
 
         halves = decimal_halves(column)
         if self.kind.compact:
@@ -205,7 +205,7 @@ class TimestampDataSerializer(TypeSerializer):
         return 8 if self.kind.compact else 12
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels import skip
+        from pyspark_savepoint.formats.kernels.values import skip
 
         return layout.add(skip.FIXED, self.length)
 

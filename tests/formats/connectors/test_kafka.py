@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, read_element, write_element
-from pyspark_savepoint.formats.connectors.kafka import (
+from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, read_element, write_element
+from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
+from pyspark_savepoint.formats.connectors.sources.kafka import (
     KAFKA_ENUMERATOR,
     KAFKA_SPLITS,
     NONE,
@@ -18,7 +19,6 @@ from pyspark_savepoint.formats.connectors.kafka import (
     KafkaPartition,
     KafkaSplit,
 )
-from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 
 READERS = "SourceReaderState"

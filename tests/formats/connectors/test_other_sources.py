@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.cdc import CDC, MYSQL_CDC
-from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, write_element
-from pyspark_savepoint.formats.connectors.kafka_consumer import KAFKA_CONSUMER, STATE, last_offset
-from pyspark_savepoint.formats.connectors.kind import READER_STATE, SPLITS, ConnectorKind, Position, Row
-from pyspark_savepoint.formats.connectors.kinesis import (
+from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, write_element
+from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE, SPLITS, ConnectorKind, Position, Row
+from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
+from pyspark_savepoint.formats.connectors.sources.cdc import CDC, MYSQL_CDC
+from pyspark_savepoint.formats.connectors.sources.kafka_consumer import KAFKA_CONSUMER, STATE, last_offset
+from pyspark_savepoint.formats.connectors.sources.kinesis import (
     CONSUMER_STATE,
     KINESIS_CONSUMER,
     KINESIS_ENUMERATOR,
     KINESIS_SPLITS,
 )
-from pyspark_savepoint.formats.connectors.pulsar import PULSAR_ENUMERATOR, PULSAR_SPLITS
-from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
+from pyspark_savepoint.formats.connectors.sources.pulsar import PULSAR_ENUMERATOR, PULSAR_SPLITS
 from pyspark_savepoint.formats.errors import OptionError
 from tests.formats.connectors.test_sinks import blob, i32, i64, rows, utf
 

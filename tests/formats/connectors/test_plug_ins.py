@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.formats.connectors.frames import Payload
-from pyspark_savepoint.formats.connectors.kind import COMMITTABLES, ConnectorKind, columns
+from pyspark_savepoint.formats.connectors.payloads.frames import Payload
+from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES, ConnectorKind, columns
 from pyspark_savepoint.formats.connectors.plug_ins import guarded
 from pyspark_savepoint.formats.errors import UserFunctionError
 

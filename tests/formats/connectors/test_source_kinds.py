@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.dynamic_kafka import (
+from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, write_element
+from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
+from pyspark_savepoint.formats.connectors.sources.dynamic_kafka import (
     DYNAMIC_KAFKA_ENUMERATOR,
     DYNAMIC_KAFKA_SPLITS,
     ClusterEnumerator,
@@ -15,11 +17,19 @@ from pyspark_savepoint.formats.connectors.dynamic_kafka import (
     DynamicKafkaEnumerator,
     DynamicKafkaSplit,
 )
-from pyspark_savepoint.formats.connectors.files import FILE_ENUMERATOR, FILE_SPLITS, FilePath, FileSplit, PendingSplits
-from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, write_element
-from pyspark_savepoint.formats.connectors.kafka import KafkaEnumerator, KafkaPartition, KafkaSplit
-from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
-from pyspark_savepoint.formats.connectors.sequence import NUMBER_SEQUENCE, NUMBER_SEQUENCE_ENUMERATOR, SequenceSplit
+from pyspark_savepoint.formats.connectors.sources.files import (
+    FILE_ENUMERATOR,
+    FILE_SPLITS,
+    FilePath,
+    FileSplit,
+    PendingSplits,
+)
+from pyspark_savepoint.formats.connectors.sources.kafka import KafkaEnumerator, KafkaPartition, KafkaSplit
+from pyspark_savepoint.formats.connectors.sources.sequence import (
+    NUMBER_SEQUENCE,
+    NUMBER_SEQUENCE_ENUMERATOR,
+    SequenceSplit,
+)
 from pyspark_savepoint.formats.errors import SavepointError
 
 READERS = "SourceReaderState"

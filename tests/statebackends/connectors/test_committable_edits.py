@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.committer import SINK_COMMITTABLES, requests
-from pyspark_savepoint.formats.connectors.frames import read_element
-from pyspark_savepoint.formats.connectors.kind import ASYNC_STATE, COMMITTER_STATE
+from pyspark_savepoint.formats.connectors.payloads.frames import read_element
+from pyspark_savepoint.formats.connectors.payloads.kind import ASYNC_STATE, COMMITTER_STATE
+from pyspark_savepoint.formats.connectors.sinks.committer import SINK_COMMITTABLES, requests
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.connectors.committable_edits import (
+from pyspark_savepoint.statebackends.connectors.connector_states import state_elements
+from pyspark_savepoint.statebackends.connectors.edits.committables import (
     marked_committables,
     without_committables,
     without_in_flight,
 )
-from pyspark_savepoint.statebackends.connectors.connector_states import state_elements
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.statebackends.connectors.test_connector_tables import case

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.kafka_consumer import last_offset
+from pyspark_savepoint.formats.connectors.sources.kafka_consumer import last_offset
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
-from pyspark_savepoint.statebackends.connectors.source_edits import (
+from pyspark_savepoint.statebackends.connectors.edits.sources import (
     REWOUND,
     add_splits,
     positioned,

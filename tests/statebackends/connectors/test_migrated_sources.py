@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.kafka import (
+from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE
+from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
+from pyspark_savepoint.formats.connectors.sources.kafka import (
     EARLIEST,
     KAFKA_ENUMERATOR,
     KAFKA_SPLITS,
@@ -15,9 +17,7 @@ from pyspark_savepoint.formats.connectors.kafka import (
     KafkaEnumerator,
     KafkaSplit,
 )
-from pyspark_savepoint.formats.connectors.kafka_consumer import KAFKA_CONSUMER, STATE, last_offset
-from pyspark_savepoint.formats.connectors.kind import READER_STATE
-from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
+from pyspark_savepoint.formats.connectors.sources.kafka_consumer import KAFKA_CONSUMER, STATE, last_offset
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot

@@ -10,24 +10,23 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.cdc import CDC, MYSQL_CDC
-from pyspark_savepoint.formats.connectors.dynamic_kafka import (
+from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, write_element
+from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE
+from pyspark_savepoint.formats.connectors.sources.cdc import CDC, MYSQL_CDC
+from pyspark_savepoint.formats.connectors.sources.dynamic_kafka import (
     DYNAMIC_KAFKA_ENUMERATOR,
     ClusterEnumerator,
     DynamicKafkaEnumerator,
     DynamicKafkaSplit,
 )
-from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, write_element
-from pyspark_savepoint.formats.connectors.kafka import KafkaEnumerator, KafkaPartition, KafkaSplit
-from pyspark_savepoint.formats.connectors.kind import READER_STATE
-from pyspark_savepoint.formats.connectors.kinesis import CONSUMER_STATE, KINESIS_CONSUMER, KINESIS_SPLITS
-from pyspark_savepoint.formats.connectors.pulsar import PULSAR_SPLITS
+from pyspark_savepoint.formats.connectors.sources.kafka import KafkaEnumerator, KafkaPartition, KafkaSplit
+from pyspark_savepoint.formats.connectors.sources.kinesis import CONSUMER_STATE, KINESIS_CONSUMER, KINESIS_SPLITS
+from pyspark_savepoint.formats.connectors.sources.pulsar import PULSAR_SPLITS
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.statebackends.connectors.connector_states import connector_states
 from pyspark_savepoint.statebackends.connectors.connector_table import offsets_of
-from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
-from pyspark_savepoint.statebackends.connectors.source_edits import (
+from pyspark_savepoint.statebackends.connectors.edits.sources import (
     REWOUND,
     add_splits,
     positioned,
@@ -35,6 +34,7 @@ from pyspark_savepoint.statebackends.connectors.source_edits import (
     start_over,
     with_offsets,
 )
+from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.frames import Payload, write_element
-from pyspark_savepoint.formats.connectors.kind import COMMITTABLES
+from pyspark_savepoint.formats.connectors.payloads.frames import Payload, write_element
+from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES
 from pyspark_savepoint.formats.connectors.registry import KINDS, recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload
-from pyspark_savepoint.formats.connectors.kafka import (
+from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload
+from pyspark_savepoint.formats.connectors.sources.kafka import (
     KAFKA_ENUMERATOR,
     NONE,
     KafkaEnumerator,
@@ -21,8 +21,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHan
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.connectors.connector_states import connector_states, state_elements
 from pyspark_savepoint.statebackends.connectors.connector_table import offsets_of
-from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
-from pyspark_savepoint.statebackends.connectors.source_edits import (
+from pyspark_savepoint.statebackends.connectors.edits.sources import (
     REWOUND,
     add_splits,
     key_columns,
@@ -32,6 +31,7 @@ from pyspark_savepoint.statebackends.connectors.source_edits import (
     start_over,
     with_offsets,
 )
+from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator

@@ -13,8 +13,8 @@ import pytest
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, OptionError, SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
-from pyspark_savepoint.statebackends.connectors.source_edits import REWOUND
-from pyspark_savepoint.statebackends.connectors.splits_write import SplitsWrite
+from pyspark_savepoint.statebackends.connectors.edits.sources import REWOUND
+from pyspark_savepoint.statebackends.connectors.edits.splits_write import SplitsWrite
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest

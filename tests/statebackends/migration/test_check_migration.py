@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.serializers.sql.table_data import RawValueDataSer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import migration_of
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge
-from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck, MigrationVerdict, Outcome
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from tests.conftest import CORPUS
 

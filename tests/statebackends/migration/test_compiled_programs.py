@@ -14,10 +14,10 @@ from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects import STRING, KryoObject, object_format, write_object
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.statebackends.migration.compiled_programs import CompiledProgram
-from pyspark_savepoint.statebackends.migration.kryo_values import KryoChange
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge
-from pyspark_savepoint.statebackends.migration.state_programs import RoleProgram
+from pyspark_savepoint.statebackends.migration.rewriting.compiled_programs import CompiledProgram
+from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import KryoChange
+from pyspark_savepoint.statebackends.migration.rewriting.state_programs import RoleProgram
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 
 LIST, MAP, SET = (KryoSerializer.of(f"java.util.{name}") for name in ("List", "Map", "Set"))

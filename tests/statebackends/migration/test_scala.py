@@ -25,13 +25,18 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import Migration, migration_of
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
-from pyspark_savepoint.statebackends.migration.kryo_values import PartError
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, plan_migration
-from pyspark_savepoint.statebackends.migration.scala_keys import ScalaKeyGroups, expect_hashes, scala_hash, string_hash
-from pyspark_savepoint.statebackends.migration.state_programs import RoleProgram
-from pyspark_savepoint.statebackends.migration.target_types import TargetTypes
+from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import PartError
+from pyspark_savepoint.statebackends.migration.rewriting.scala_keys import (
+    ScalaKeyGroups,
+    expect_hashes,
+    scala_hash,
+    string_hash,
+)
+from pyspark_savepoint.statebackends.migration.rewriting.state_programs import RoleProgram
+from pyspark_savepoint.statebackends.migration.rewriting.target_types import TargetTypes
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.migration.value_scan import entries_of
-from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from tests.conftest import CORPUS
 from tests.formats.serializers.codec_checks import base

@@ -13,8 +13,8 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import Migration, migration_of
 from pyspark_savepoint.statebackends.migration.findings import from_json, to_json
 from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.migration.value_scan import SAMPLE
-from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.commit.committer import commit

@@ -177,7 +177,7 @@ class DescribedKryoSerializer(KryoSerializer):
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
         """Write object by object."""
-        from pyspark_savepoint.formats.kernels import fixed
+        from pyspark_savepoint.formats.kernels.values import fixed
 
         values = self._encoded(column)
         offsets = np.concatenate([[0], np.cumsum([len(each) for each in values])]).astype(np.int64)

@@ -1,0 +1,1 @@
+"""Payloads of connectors: their frames, kinds, and descriptions of their bytes."""

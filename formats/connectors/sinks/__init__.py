@@ -1,0 +1,1 @@
+"""State of sinks: committables, transactions and files in progress."""

@@ -1,0 +1,261 @@
+"""State of sink V2 committers: committables that were not committed when the snapshot was taken.
+
+    committer  := u32 B91F252C  list of checkpoints (payload version 2), of committables (1: sink V1, to Flink 1.14)
+    global     := u32 B91F252B  bool hasGlobal [list of global committables]  i32 version  blob committer
+    list       := i32 version  i32 n  blob[n]
+    checkpoint := i64 checkpoint  [version 1: i32 subtasks]  list of subtasks
+    subtask    := [version 1, 2: i32 subtask]  list of requests  i32 expected  [version 0, 1: i32 drained]  i32 failed
+    request    := i32 version  blob committable  i32 retries  i32 state
+
+Flink: ``CommittableCollectorSerializer``, ``SinkV1CommittableDeserializer``, ``GlobalCommittableWrapper``. Bytes of
+1/1/0 and 1/2/0 (checkpoint, subtask, request) were written by Flink 1.20 and 2.3; the others follow from source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.connectors.payloads.kind import (
+    COMMITTABLES,
+    COMMITTER_STATE,
+    ConnectorKind,
+    Row,
+    columns,
+)
+from pyspark_savepoint.formats.connectors.payloads.layouts import (
+    BLOB,
+    I32,
+    I64,
+    U32,
+    Codec,
+    Coded,
+    CountedList,
+    Optional,
+    Record,
+    Sized,
+    Versioned,
+    encoded,
+    reader,
+    writer,
+)
+from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+
+MAGIC, GLOBAL_MAGIC = 0xB91F252C, 0xB91F252B
+RECEIVED, RETRY, FAILED, COMMITTED = "RECEIVED", "RETRY", "FAILED", "COMMITTED"
+STATES = MappingProxyType({0: RECEIVED, 1: RETRY, 2: FAILED, 3: COMMITTED})
+
+
+@dataclass(frozen=True)
+class VersionedList:
+    """``SimpleVersionedListSerializer``: the version of all parts, and the parts with their lengths."""
+
+    parts: Mapping[int, Codec]
+
+    def read(self, view: DataInputView, what: str) -> dict[str, Any]:
+        start, version = view.position, view.read_i32(f"the version of {what}")
+        if version not in self.parts:
+            view.position = start
+            view.fail(f"version {', '.join(map(str, self.parts))} of {what}", version)
+        return {"version": version, "items": CountedList(Sized(self.parts[version])).read(view, what)}
+
+    def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:
+        view.write_i32(value["version"])
+        CountedList(Sized(self.parts[value["version"]])).write(view, value["items"])
+
+
+class BytesList:
+    """List of payloads of the connector, in any version, kept as bytes."""
+
+    def read(self, view: DataInputView, what: str) -> dict[str, Any]:
+        version = view.read_i32(f"the version of {what}")
+        return {"version": version, "items": CountedList(BLOB).read(view, what)}
+
+    def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:
+        view.write_i32(value["version"])
+        CountedList(BLOB).write(view, value["items"])
+
+
+REQUEST = Record(version=I32, committable=BLOB, retries=I32, state=Coded(STATES))
+REQUESTS = VersionedList({0: REQUEST})
+SUBTASKS = VersionedList(
+    {
+        0: Record(requests=REQUESTS, expected=I32, drained=I32, failed=I32),
+        1: Record(subtask=I32, requests=REQUESTS, expected=I32, drained=I32, failed=I32),
+        2: Record(subtask=I32, requests=REQUESTS, expected=I32, failed=I32),
+    }
+)
+CHECKPOINTS = VersionedList(
+    {
+        0: Record(checkpoint=I64, subtasks=SUBTASKS),
+        1: Record(checkpoint=I64, number_of_subtasks=I32, subtasks=SUBTASKS),
+    }
+)
+#: Layouts by the version of the payload.
+COMMITTER: Mapping[int, Codec] = MappingProxyType(
+    {
+        1: Record(_magic=U32.only(MAGIC), committables=BytesList()),
+        2: Record(_magic=U32.only(MAGIC), checkpoints=CHECKPOINTS),
+    }
+)
+GLOBAL_COMMITTER = Record(
+    _magic=U32.only(GLOBAL_MAGIC), global_committables=Optional(BytesList()), committer=Versioned(COMMITTER)
+)
+COLUMNS = columns(
+    checkpoint_id=pa.int64(),
+    writer_subtask=pa.int32(),
+    position=pa.int32(),
+    status=pa.string(),
+    retries=pa.int32(),
+    expected=pa.int32(),
+    failed=pa.int32(),
+    committable_version=pa.int32(),
+)
+
+
+def read_committer(version: int, view: DataInputView) -> Row:
+    """Read the state of a committer, or of a global committer, with committables as bytes."""
+    if bytes(view.data[:4]) == GLOBAL_MAGIC.to_bytes(4, "big"):
+        return GLOBAL_COMMITTER.read(view, "a global committer")
+    return {"committer": reader(COMMITTER, "a committer")(version, view)}
+
+
+def write_committer(version: int, value: Row, out: DataOutputView) -> None:
+    """Write the state of a committer."""
+    if "global_committables" in value:
+        GLOBAL_COMMITTER.write(out, value)
+    else:
+        writer(COMMITTER)(version, value["committer"], out)
+
+
+def requests(value: Row) -> Iterator[tuple[Row, Row]]:
+    """Yield the committables of a committer, each with the values that it shares with others of its subtask."""
+    frame = value["committer"]
+    for checkpoint in frame.get("checkpoints", {}).get("items", ()):
+        for subtask in checkpoint["subtasks"]["items"]:
+            common = {
+                "checkpoint_id": checkpoint["checkpoint"],
+                "writer_subtask": subtask.get("subtask"),
+                "expected": subtask["expected"],
+                "failed": subtask["failed"],
+            }
+            for request in subtask["requests"]["items"]:
+                yield common, request
+
+
+@dataclass(frozen=True)
+class Committables:
+    """State of a committer, and the content of each committable: ``found`` has them in the order of the bytes."""
+
+    frame: Row
+    found: tuple[tuple[Row, Any], ...]
+
+    def rows(self, rows: Callable[[Any], Iterable[Row]]) -> Iterator[Row]:
+        """Yield a row for each committable, or several if it has several."""
+        for common, value in self.found:
+            for row in rows(value):
+                yield {**common, **row}
+
+
+def committer_kind(
+    name: str,
+    committables: Mapping[int, Codec] | None,
+    shown: pa.Schema,
+    rows: Callable[[Any], Iterable[Row]] = lambda value: [value],
+    by_content: bool = True,
+    doubt: str | None = None,
+) -> ConnectorKind[Committables]:
+    """Return the kind of a sink's committers; ``committables`` are layouts by version, or None to keep all as bytes."""
+
+    def decode(version: int, view: DataInputView) -> Committables:
+        frame = read_committer(version, view)
+        found = []
+        for common, own, payload in _payloads(frame):
+            if committables is None:
+                value: Any = {"committable": payload}
+            else:
+                inner = DataInputView(payload)
+                value = reader(committables, f"a committable of {name}")(own, inner)
+                inner.expect_end(f"a committable of {name}")
+                if encoded(committables[own], value) != payload:
+                    raise ValueError("the bytes of a committable are not those that its sink writes")
+            found.append(({**common, "committable_version": own}, value))
+        return Committables(frame, tuple(found))
+
+    def encode(version: int, value: Committables, out: DataOutputView) -> None:
+        write_committer(version, value.frame, out)
+
+    def check(found: Sequence[Committables]) -> None:
+        if committables is not None and not any(each.found for each in found):
+            raise ValueError("there are no committables")
+
+    return ConnectorKind(
+        name,
+        COMMITTABLES,
+        pa.schema([*COLUMNS, *shown]),
+        decode,
+        encode,
+        lambda value: value.rows(rows),
+        (COMMITTER_STATE,),
+        by_content=by_content,
+        doubt=doubt,
+        check=check,
+    )
+
+
+def _payloads(value: Row) -> Iterator[tuple[Row, int, bytes]]:
+    """Yield the committables as bytes, each with its columns and its version."""
+    frame = value["committer"]
+    if "committables" in frame:
+        for position, payload in enumerate(frame["committables"]["items"]):
+            yield {"position": position}, frame["committables"]["version"], payload
+        return
+    for position, (common, request) in enumerate(requests(value)):
+        columns = {**common, "position": position, "status": request["state"], "retries": request["retries"]}
+        yield columns, request["version"], request["committable"]
+
+
+def with_changed(value: Row, positions: Collection[int], status: str | None) -> Row:
+    """Return the state of a committer with a new status for some committables, or without them if it is None.
+
+    Removed committables are also subtracted from the number of expected ones, because Flink waits for all of these.
+    """
+    frame = value["committer"]
+    numbers = count()
+    if "committables" in frame:
+        kept = [payload for payload in frame["committables"]["items"] if next(numbers) not in positions]
+        if status is not None and positions:
+            raise ValueError("committers of version 1 sinks have no status")
+        return {**value, "committer": {"committables": {**frame["committables"], "items": kept}}}
+
+    def changed(requests: Row) -> Row:
+        kept = []
+        for request in requests["items"]:
+            if next(numbers) not in positions:
+                kept.append(request)
+            elif status is not None:
+                kept.append({**request, "state": status})
+        return {**requests, "items": kept}
+
+    def without(subtask: Row) -> Row:
+        requests = changed(subtask["requests"])
+        gone = len(subtask["requests"]["items"]) - len(requests["items"])
+        return {**subtask, "requests": requests, "expected": subtask["expected"] - gone}
+
+    def each(listed: Row, change: Callable[[Row], Row]) -> Row:
+        return {**listed, "items": [change(item) for item in listed["items"]]}
+
+    checkpoints = each(
+        frame["checkpoints"],
+        lambda checkpoint: {**checkpoint, "subtasks": each(checkpoint["subtasks"], without)},
+    )
+    return {**value, "committer": {**frame, "checkpoints": checkpoints}}
+
+
+#: Committers of any sink.
+SINK_COMMITTABLES = committer_kind("sink", None, columns(committable=pa.binary()))

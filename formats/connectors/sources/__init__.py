@@ -1,0 +1,1 @@
+"""State of sources: splits of readers, and enumerators."""

@@ -1,0 +1,127 @@
+"""FlinkKafkaConsumer, the source before KafkaSource: union state ``topic-partition-offset-states``.
+
+    element := varint 57  u8 1  varint zigzag(cachedHash)  varint zigzag(partition)  u8 1  string topic  i64 offset
+
+A tuple of a ``KafkaTopicPartition`` in Kryo 2 and a long. The first number is the class id (85 in a job that registers
+no further classes) plus 2. The offset is that of the last record read; reading continues after it.
+Connector: ``FlinkKafkaConsumerBase``. Written by the real class with Flink 1.10, 1.13, 1.17 and 1.20, the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.connectors.payloads.frames import is_text
+from pyspark_savepoint.formats.connectors.payloads.kind import SPLITS, ConnectorKind, Position, Row, columns
+from pyspark_savepoint.formats.connectors.payloads.kryo_output import write_signed, write_text, write_varint
+from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.java import signed32, string_hash
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, KryoInput
+
+STATE = "topic-partition-offset-states"
+MAX_LONG = (1 << 63) - 1
+#: Offsets that are markers of a position, and the words for them.
+NOT_SET, EARLIEST, LATEST, COMMITTED = "not set", "earliest", "latest", "committed"
+SENTINELS = MappingProxyType(
+    {-915623761776: NOT_SET, -915623761775: EARLIEST, -915623761774: LATEST, -915623761773: COMMITTED}
+)
+
+
+class PartitionElement:
+    """One element of the state."""
+
+    def read(self, view: DataInputView, what: str) -> Row:
+        """Read class id, topic, partition, and the offset of the last record read."""
+        kryo = KryoInput(view.data, view.position, view.end, 2)
+        try:
+            class_id = kryo.varint()
+            if kryo.byte() != 1:
+                view.fail(f"{what} that is not null")
+            hash_code, partition = kryo.signed(), kryo.signed()
+            if kryo.byte() != 1:
+                view.fail(f"a topic of {what} that is not null")
+            topic = kryo.text()
+        except DamagedError as error:
+            view.fail(*map(str, error.args))
+        if not topic or not is_text(topic) or partition < 0 or hash_code != topic_partition_hash(topic, partition):
+            view.fail(f"{what} whose hash code is that of its topic and partition", hash_code)
+        view.position = kryo.position
+        offset = view.read_i64(f"an offset of {what}")
+        # Reading continues after this offset; after -1, it starts at 0.
+        if not -1 <= offset < MAX_LONG and offset not in SENTINELS:
+            view.fail("an offset, or a marker of one", offset)
+        return {"class_id": class_id, "topic": topic, "partition": partition, "offset": offset}
+
+    def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:
+        """Write the element as Kryo 2 does."""
+        topic, partition = value["topic"], value["partition"]
+        write_varint(view, value["class_id"])
+        view.write_u8(1)
+        for number in (topic_partition_hash(topic, partition), partition):
+            write_signed(view, number)
+        view.write_u8(1)
+        write_text(view, topic)
+        view.write_i64(value["offset"])
+
+
+def topic_partition_hash(topic: str, partition: int) -> int:
+    """Return ``KafkaTopicPartition#hashCode``.
+
+    >>> topic_partition_hash("o", 0)
+    3441
+    """
+    return signed32(31 * string_hash(topic) + partition)
+
+
+def next_offset(offset: int) -> tuple[int | None, str | None]:
+    """Return the offset of the next record to read, or None and the word of a sentinel.
+
+    >>> next_offset(41), next_offset(-915623761775)
+    ((42, None), (None, 'earliest'))
+    """
+    word = SENTINELS.get(offset)
+    return (None, word) if word is not None else (offset + 1, None)
+
+
+def last_offset(following: int | str) -> int:
+    """Return the offset that is stored for the next record to read, or for the word of a sentinel."""
+    if isinstance(following, str):
+        known = {word: offset for offset, word in SENTINELS.items()}
+        if following not in known:
+            raise OptionError("a position in a partition is not valid", expected=", ".join(known), found=following)
+        return known[following]
+    return following - 1
+
+
+def _rows(value: Row) -> list[Row]:
+    following, marker = next_offset(value["offset"])
+    row = {
+        "split_id": f"{value['topic']}-{value['partition']}",
+        "topic": value["topic"],
+        "partition": value["partition"],
+    }
+    return [{**row, "offset": following, "marker": marker, "last_offset": None if marker else value["offset"]}]
+
+
+def _positions(value: Row) -> list[Position]:
+    following, marker = next_offset(value["offset"])
+    return [Position(value["topic"], value["partition"], following, marker)]
+
+
+ELEMENT = PartitionElement()
+KAFKA_CONSUMER = ConnectorKind[Row](
+    "kafka_consumer",
+    SPLITS,
+    columns(topic=pa.string(), partition=pa.int32(), offset=pa.int64(), marker=pa.string(), last_offset=pa.int64()),
+    lambda _, view: ELEMENT.read(view, "a partition"),
+    lambda _, value, out: ELEMENT.write(out, value),
+    _rows,
+    (STATE,),
+    framed=False,
+    positions=_positions,
+)

@@ -1,0 +1,1 @@
+"""Kernels over the entries of keyed state: frames, blocks, keys, sorting, merging."""

@@ -1,0 +1,238 @@
+"""Stable sort of byte spans in unsigned lexicographic order, within groups.
+
+A group is sorted as pairs of word (``words``) and row. First, pairs are distributed by the highest bits in which words
+differ, and nearly ordered results are finished by insertion. If this distribution is too uneven, a radix sort by bytes
+is used. Spans with equal words that do not contain the whole span are then sorted by their following bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyspark_savepoint.formats.kernels._jit import inline, kernel
+from pyspark_savepoint.formats.kernels.entries.frames import compare_spans
+from pyspark_savepoint.formats.kernels.entries.words import U8, U255, word_at
+
+U0, U1 = np.uint64(0), np.uint64(1)
+ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+#: Up to this many spans with equal words are sorted by direct comparison.
+FEW = 16
+#: The size of the largest bucket to sort by insertion, and the number of bits that select a bucket.
+LARGEST_BUCKET = 64
+BUCKET_BITS = 15
+BUCKETS = 1 << BUCKET_BITS
+
+
+@kernel
+def group_bounds(key_group: Any, bounds: Any) -> None:
+    """Compute the first row of each of the groups 0 .. len(bounds) - 2, for rows ordered by group."""
+    bounds[:] = 0
+    for i in range(key_group.shape[0]):
+        bounds[key_group[i] + 1] += 1
+    for g in range(1, bounds.shape[0]):
+        bounds[g] += bounds[g - 1]
+
+
+@kernel
+def insertion_sort(words: Any, rows: Any, low: int, high: int) -> None:
+    """Sort the pairs [low, high) by word; fast if they are nearly in order."""
+    for i in range(low + 1, high):
+        word = words[i]
+        if words[i - 1] > word:
+            row = rows[i]
+            j = i - 1
+            while j >= low and words[j] > word:
+                words[j + 1] = words[j]
+                rows[j + 1] = rows[j]
+                j -= 1
+            words[j + 1] = word
+            rows[j + 1] = row
+
+
+@kernel
+def choose_bits(varying: Any, wanted: int, shifts: Any, widths: Any) -> Any:
+    """Choose the highest bits in which words differ, at most ``wanted``, as runs of bits; return (runs, bits)."""
+    runs, bits, b = 0, 0, 63
+    while b >= 0 and bits < wanted:
+        if (varying >> np.uint64(b)) & U1:
+            top = b
+            while b > 0 and top - b + 1 < wanted - bits and (varying >> np.uint64(b - 1)) & U1:
+                b -= 1
+            shifts[runs] = b
+            widths[runs] = top - b + 1
+            bits += top - b + 1
+            runs += 1
+        b -= 1
+    return runs, bits
+
+
+@inline
+def bucket_of(word: Any, shifts: Any, widths: Any, runs: Any) -> Any:
+    """Return the chosen bits of a word, concatenated."""
+    bucket = U0
+    for r in range(runs):
+        width = np.uint64(widths[r])
+        bucket = (bucket << width) | ((word >> np.uint64(shifts[r])) & ((U1 << width) - U1))
+    return np.int64(bucket)
+
+
+@kernel
+def radix_sort(words: Any, rows: Any, low: int, high: int, words2: Any, rows2: Any, varying: Any, counts: Any) -> None:
+    """Sort pairs by the bytes in which they differ, the lowest first; ``words2`` and ``rows2`` are scratch space."""
+    n = high - low
+    for digit in range(8):
+        shift = np.uint64(8 * digit)
+        if (varying >> shift) & U255 == U0:
+            continue
+        for j in range(257):
+            counts[j] = 0
+        for i in range(low, high):
+            counts[np.int64((words[i] >> shift) & U255) + 1] += 1
+        for j in range(1, 257):
+            counts[j] += counts[j - 1]
+        for i in range(low, high):
+            value = np.int64((words[i] >> shift) & U255)
+            words2[counts[value]] = words[i]
+            rows2[counts[value]] = rows[i]
+            counts[value] += 1
+        for i in range(n):
+            words[low + i] = words2[i]
+            rows[low + i] = rows2[i]
+
+
+@kernel
+def sort_pairs(
+    words: Any, rows: Any, low: int, high: int, words2: Any, rows2: Any, counts: Any, shifts: Any, widths: Any
+) -> None:
+    """Sort the pairs [low, high) by word, stable."""
+    n = high - low
+    if n <= 2 * FEW:
+        insertion_sort(words, rows, low, high)
+        return
+    some, every, ascending = U0, ALL, True
+    for i in range(low, high):
+        some |= words[i]
+        every &= words[i]
+        ascending &= i == low or words[i - 1] <= words[i]
+    if ascending:
+        return
+    varying = some ^ every
+    wanted = 1
+    while (1 << wanted) < n and wanted < BUCKET_BITS:
+        wanted += 1
+    runs, bits = choose_bits(varying, wanted, shifts, widths)
+    buckets = 1 << bits
+    for j in range(buckets + 1):
+        counts[j] = 0
+    for i in range(low, high):
+        counts[bucket_of(words[i], shifts, widths, runs) + 1] += 1
+    largest: Any = 0
+    for j in range(1, buckets + 1):
+        largest = max(largest, counts[j])
+        counts[j] += counts[j - 1]
+    if largest > LARGEST_BUCKET:
+        radix_sort(words, rows, low, high, words2, rows2, varying, counts)
+        return
+    for i in range(low, high):
+        j = bucket_of(words[i], shifts, widths, runs)
+        words2[counts[j]] = words[i]
+        rows2[counts[j]] = rows[i]
+        counts[j] += 1
+    for i in range(n):
+        words[low + i] = words2[i]
+        rows[low + i] = rows2[i]
+    insertion_sort(words, rows, low, high)
+
+
+@kernel
+def sort_few(data: Any, start: Any, end: Any, rows: Any, low: int, high: int, skip: int) -> None:
+    """Sort the rows [low, high) by their spans from ``skip`` on, by insertion."""
+    for i in range(low + 1, high):
+        row = rows[i]
+        j = i - 1
+        while j >= low:
+            other = rows[j]
+            if compare_spans(data, start[other] + skip, end[other], start[row] + skip, end[row]) <= 0:
+                break
+            rows[j + 1] = other
+            j -= 1
+        rows[j + 1] = row
+
+
+@kernel
+def longest_common(data: Any, start: Any, end: Any, rows: Any, low: int, high: int, skip: int) -> Any:
+    """Return the length of the common prefix, from ``skip`` on, of all spans of rows [low, high)."""
+    first = start[rows[low]] + skip
+    common = end[rows[low]] - first
+    for i in range(low + 1, high):
+        p = start[rows[i]] + skip
+        common = min(common, end[rows[i]] - p)
+        for j in range(common):
+            if data[p + j] != data[first + j]:
+                common = j
+                break
+    return common
+
+
+@kernel
+def push_equal(
+    data: Any, start: Any, end: Any, words: Any, rows: Any, low: int, high: int, skip: int, stack: Any, depth: int
+) -> int:
+    """Sort rows whose equal words are not the whole span: directly if few, else push them; return the stack depth."""
+    i = low
+    while i < high:
+        j = i + 1
+        if words[i] & U255 == U8:
+            while j < high and words[j] == words[i]:
+                j += 1
+            if j - i > FEW:
+                stack[depth, 0] = i
+                stack[depth, 1] = j
+                stack[depth, 2] = skip + 7
+                depth += 1
+            elif j - i > 1:
+                sort_few(data, start, end, rows, i, j, skip + 7)
+        i = j
+    return depth
+
+
+@kernel
+def sort_groups(
+    data: Any,
+    start: Any,
+    end: Any,
+    bounds: Any,
+    skip: int,
+    words: Any,
+    rows: Any,
+    words2: Any,
+    rows2: Any,
+    counts: Any,
+    stack: Any,
+) -> None:
+    """Sort the pairs of every group [bounds[g], bounds[g + 1]) by their whole spans, which share ``skip`` bytes.
+
+    Scratch space: ``words2`` and ``rows2`` as large as the largest group, ``counts`` of BUCKETS + 1, ``stack`` of that
+    group divided by FEW, plus one. Words below 8 are still those of their spans afterwards.
+    """
+    shifts = np.empty(64, np.int64)
+    widths = np.empty(64, np.int64)
+    for g in range(bounds.shape[0] - 1):
+        low, high = bounds[g], bounds[g + 1]
+        if high - low < 2:
+            continue
+        sort_pairs(words, rows, low, high, words2, rows2, counts, shifts, widths)
+        depth = push_equal(data, start, end, words, rows, low, high, skip, stack, 0)
+        while depth > 0:
+            depth -= 1
+            first, last, at = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+            at += longest_common(data, start, end, rows, first, last, at)
+            for i in range(first, last):
+                words[i] = word_at(data, start[rows[i]] + at, end[rows[i]])
+            sort_pairs(words, rows, first, last, words2, rows2, counts, shifts, widths)
+            depth = push_equal(data, start, end, words, rows, first, last, at, stack, depth)
+            # Words that were replaced by later bytes of their spans are no longer usable: mark them.
+            for i in range(first, last):
+                words[i] = U8

@@ -1,0 +1,1 @@
+"""Kernels over values: numbers, strings, collections, and the ends of values."""

@@ -1,0 +1,1 @@
+"""Changes of the state of sources and sinks: positions, splits, committables."""

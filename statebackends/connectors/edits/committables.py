@@ -1,0 +1,170 @@
+"""Changes of the committables of sinks, and of the queues of asynchronous functions.
+
+On restore Flink commits at once every committable that is neither failed nor committed; one that is removed or marked
+as committed is not committed. All other bytes stay the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark_savepoint.formats.connectors.payloads.frames import write_element
+from pyspark_savepoint.formats.connectors.payloads.kind import ASYNC_STATE, COMMITTABLES, COMMITTER_STATE
+from pyspark_savepoint.formats.connectors.sinks.committer import (
+    COMMITTED,
+    RECEIVED,
+    RETRY,
+    SINK_COMMITTABLES,
+    Committables,
+    with_changed,
+)
+from pyspark_savepoint.formats.errors import (
+    OptionError,
+    StateNotFoundError,
+    UnsupportedStateError,
+    did_you_mean,
+)
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.statebackends.connectors.connector_states import ConnectorState, connector_states, state_elements
+from pyspark_savepoint.statebackends.connectors.connector_table import NOTE, rows_of
+from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+
+#: Statuses that can be set. A failed committable is counted with the others, and lost.
+MARKS = (RECEIVED, RETRY, COMMITTED)
+LOST = "Flink would never commit them, so their data is lost unless it was committed in another way"
+ROWS = Sequence[Mapping[str, Any]] | None
+
+
+def without_committables(
+    opened: OpenOperator, rows: ROWS, lose_data: bool, connector: str | None = None
+) -> OperatorState:
+    """Return the operator without the committables that rows select (None: all); this needs ``lose_data``."""
+    return _changed(opened, rows, None, connector, lose_data)
+
+
+def marked_committables(opened: OpenOperator, rows: ROWS, status: str, connector: str | None = None) -> OperatorState:
+    """Return the operator with another status of the committables that rows select (None: all)."""
+    if status not in MARKS:
+        raise OptionError(
+            f"a committable cannot be marked as {status!r}",
+            operator=opened.operator.label,
+            expected=", ".join(MARKS),
+            remedy="remove_committables drops it",
+        )
+    return _changed(opened, rows, status, connector, lose_data=True)
+
+
+def without_in_flight(opened: OpenOperator, lose_data: bool) -> OperatorState:
+    """Return the operator with an empty queue of asynchronous calls; raise an error without ``lose_data``."""
+    operator = opened.operator
+    if ASYNC_STATE not in opened.operator_state_names:
+        raise StateNotFoundError(
+            "the operator calls no asynchronous function", operator=operator.label, expected=ASYNC_STATE
+        )
+    waiting = state_elements(opened, ASYNC_STATE, TableRequest(opened.savepoint.path))
+    if waiting and not lose_data:
+        raise OptionError(
+            f"{len(waiting)} elements wait for an answer: without them their records are lost",
+            operator=operator.label,
+            remedy="lose_data=True drops them",
+        )
+    return with_elements(opened, ASYNC_STATE, {})
+
+
+def _changed(
+    opened: OpenOperator, rows: ROWS, status: str | None, connector: str | None, lose_data: bool
+) -> OperatorState:
+    found = _committer(opened, connector)
+    chosen = _chosen(found, rows)
+    if chosen and not lose_data:
+        raise OptionError(
+            f"{len(chosen)} committables are to be removed: {LOST}",
+            operator=opened.operator.label,
+            remedy="lose_data=True removes them; mark_committables records that they were committed",
+        )
+    elements: dict[int, list[bytes]] = {}
+    for number, (subtask, payload) in enumerate(zip(found.subtasks, found.recognition.payloads, strict=True)):
+        positions = {position for element, position in chosen if element == number}
+        frame = SINK_COMMITTABLES.read(payload).frame
+        try:
+            changed = Committables(with_changed(frame, positions, status), ())
+        except ValueError as error:
+            raise OptionError(f"this cannot be changed: {error}", operator=opened.operator.label) from None
+        assert subtask is not None
+        elements.setdefault(subtask, []).append(write_element(SINK_COMMITTABLES.write(payload.version, changed)))
+    return with_elements(opened, COMMITTER_STATE, elements)
+
+
+def _committer(opened: OpenOperator, connector: str | None) -> ConnectorState:
+    """Return the state of an operator's committer; raise an error if it has none that is read."""
+    operator = opened.operator
+    request = replace(TableRequest(opened.savepoint.path), connector=connector)
+    for found in connector_states(opened.savepoint, operator, COMMITTABLES, request):
+        if found.state == COMMITTER_STATE:
+            if found.recognition.kind is None:
+                raise UnsupportedStateError(
+                    "the committables have an unknown format, so they cannot be changed",
+                    operator=operator.label,
+                    found=found.recognition.reason,
+                )
+            return found
+    raise StateNotFoundError(
+        "the operator is no committer of a sink",
+        operator=operator.label,
+        expected=f"operator state {COMMITTER_STATE!r}",
+        remedy="the committer of a sink is another operator than its writer: table 'committables' has its id",
+    )
+
+
+def _chosen(found: ConnectorState, rows: ROWS) -> set[tuple[int, int]]:
+    """Return element and position of each committable that equals one of the rows in all columns of the row."""
+    shown = _shown(found)
+    if rows is None:
+        return {place for place, _ in shown}
+    rows = [{name: value for name, value in row.items() if name != NOTE} for row in rows]
+    chosen = set()
+    known = list(dict.fromkeys(name for _, row in shown for name in row if name != "fields"))
+    for names in dict.fromkeys(tuple(row) for row in rows):
+        for name in names:
+            if name not in known:
+                raise OptionError(
+                    f"committables have no column {name!r}",
+                    operator=found.operator.label,
+                    remedy=did_you_mean(name, known),
+                )
+        places: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+        for place, row in shown:
+            places.setdefault(_values(row, names), []).append(place)
+        for wanted in (row for row in rows if tuple(row) == names):
+            same = places.get(_values(wanted, names), [])
+            if not same:
+                raise OptionError(
+                    "no committable has these values", operator=found.operator.label, found=str(dict(wanted))
+                )
+            chosen.update(same)
+    return chosen
+
+
+def _shown(found: ConnectorState) -> list[tuple[tuple[int, int], dict[str, Any]]]:
+    """Return the rows of all committables, each with its element and its position."""
+    kind, shown = found.recognition.kind, []
+    assert kind is not None
+    columns = [*kind.columns.names, "operator_uid", "operator_uid_hash", "operator_name", "state", "subtask", "version"]
+    for number, payload in enumerate(found.recognition.payloads):
+        one = ConnectorState(
+            found.operator,
+            found.state,
+            (found.subtasks[number],),
+            replace(found.recognition, payloads=(payload,), values=(found.recognition.values[number],)),
+        )
+        for row in rows_of(one):
+            shown.append(((number, row["position"]), {**dict.fromkeys(columns), **row}))
+    return shown
+
+
+def _values(row: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(repr(bytes(row[name]) if isinstance(row[name], bytearray) else row[name]) for name in names)

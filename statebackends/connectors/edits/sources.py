@@ -1,0 +1,239 @@
+"""Changes of sources: positions, splits that are added and removed, a fresh start; readers and enumerator together.
+
+A split is named by columns of its table: a Kafka partition by topic and partition, others by their ids. A change after
+which Flink would read records twice, or skip records that the change does not name, is rejected or completed.
+``README.md`` lists the changes that real Flink has restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE, SPLIT_ID, SPLITS
+from pyspark_savepoint.formats.connectors.registry import kinds_of
+from pyspark_savepoint.formats.connectors.sources.kafka import KAFKA_SPLITS, KafkaEnumerator
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError, did_you_mean
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.statebackends.connectors.connector_states import list_states
+from pyspark_savepoint.statebackends.connectors.edits.cdc import MySqlEdits, PostgresEdits
+from pyspark_savepoint.statebackends.connectors.edits.dynamic_kafka import DynamicKafkaEdits
+from pyspark_savepoint.statebackends.connectors.edits.files import FileEdits
+from pyspark_savepoint.statebackends.connectors.edits.hybrid import HybridEdits
+from pyspark_savepoint.statebackends.connectors.edits.kafka import KafkaEdits
+from pyspark_savepoint.statebackends.connectors.edits.kafka_consumer import ConsumerEdits
+from pyspark_savepoint.statebackends.connectors.edits.kinesis import KinesisConsumerEdits, KinesisEdits
+from pyspark_savepoint.statebackends.connectors.edits.pulsar import PulsarEdits
+from pyspark_savepoint.statebackends.connectors.edits.sequence import SequenceEdits
+from pyspark_savepoint.statebackends.connectors.edits.splits import (
+    Edited,
+    Key,
+    Row,
+    SplitEdits,
+    Target,
+    key_of,
+    named_splits,
+    shown,
+)
+from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
+from pyspark_savepoint.statebackends.connectors.source_state import UNION_STATES, SourceState
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+
+#: Edits of sources that are not part of a HybridSource.
+ALONE: Mapping[str, SplitEdits] = {
+    "kafka": KafkaEdits(),
+    "kafka_consumer": ConsumerEdits(),
+    "dynamic_kafka": DynamicKafkaEdits(),
+    "number_sequence": SequenceEdits(),
+    "datagen": SequenceEdits(),
+    "file": FileEdits(),
+    "kinesis": KinesisEdits(),
+    "kinesis_consumer": KinesisConsumerEdits(),
+    "mysql_cdc": MySqlEdits(),
+    "cdc": PostgresEdits(),
+    "pulsar": PulsarEdits(),
+}
+#: What must still be there to read records again: the connector does not fail where it is not.
+STILL_THERE = {
+    "cdc": "PostgreSQL sends nothing older than confirmed_flush_lsn of the replication slot (pg_replication_slots), "
+    "which each completed checkpoint of the job may have moved",
+    "pulsar": "the broker deletes messages that were acknowledged, unless its namespace retains them",
+}
+HYBRID = "hybrid_"
+#: Columns of table splits besides those of a kind, and of several snapshots: rows of it may be given as they are.
+TABLE_COLUMNS = frozenset(
+    {
+        "operator_uid",
+        "operator_uid_hash",
+        "operator_name",
+        "subtask",
+        "connector",
+        SPLIT_ID,
+        "version",
+        "fields",
+        "status",
+        "checkpoint_id",
+        "snapshot",
+    }
+)
+#: Columns of other kinds that edits of a kind accept, or refuse with their own reason.
+UNDERSTOOD = {"kafka_consumer": KAFKA_SPLITS.columns.names}
+REWOUND = "records are read again: their changes of keyed state, and what sinks have committed, are not undone"
+
+
+def with_offsets(
+    source: SourceState, offsets: Mapping[Any, Target] | None, to: str | None = None, by: int | None = None
+) -> Edited:
+    """Return the source with other positions: of some splits, or ``to`` a word or moved ``by`` a number of all."""
+    edits = _edits(source)
+    if sum(given is not None for given in (offsets, to, by)) != 1:
+        raise OptionError("give one of offsets, to and by", operator=source.label)
+    known = {edits.key(split.value): split.value for split in source.splits}
+    pending = edits.pending(source.enumerator)
+    with _Refusals(source):
+        _refuse_twice(source, edits, pending)
+        everything = {**pending, **known}
+        wanted: dict[Key, Callable[[Any], Any]]
+        if by is not None:
+            amount = by
+            wanted = dict.fromkeys(everything, lambda value: edits.moved(value, amount))
+        else:
+            rows = (
+                dict.fromkeys(everything, edits.target(to))
+                if to is not None
+                else _rows(edits, offsets or {}, everything)
+            )
+            _refuse_unknown(source, rows.values())
+            wanted = {key: _changing(edits, row) for key, row in rows.items()}
+        changed = {key: change(everything[key]) for key, change in wanted.items()}
+    back = [key for key in changed if key in known and edits.goes_back(known[key], changed[key])]
+    splits = tuple(replace(split, value=changed.get(edits.key(split.value), split.value)) for split in source.splits)
+    moved = {key: value for key, value in changed.items() if key in pending}
+    with _Refusals(source):
+        result = edits.with_pending(replace(source, splits=splits), moved)
+    also = STILL_THERE.get(source.kind.name.removeprefix(HYBRID))
+    notes = (REWOUND,) if also is None else (REWOUND, also)
+    return Edited(result, notes if back else ())
+
+
+def add_splits(source: SourceState, rows: Sequence[Row]) -> Edited:
+    """Return the source with more splits, each given by the columns of its table."""
+    edits = _edits(source)
+    with _Refusals(source):
+        _refuse_twice(source, edits, edits.pending(source.enumerator))
+        _refuse_unknown(source, rows)
+        return Edited(edits.added(source, rows))
+
+
+def remove_splits(source: SourceState, keys: Iterable[Any], forget: bool | None) -> Edited:
+    """Return the source without splits: never read again, or forgotten so that they may be found as new ones."""
+    edits = _edits(source)
+    with _Refusals(source):
+        return edits.removed(source, [key_of(edits, key) for key in keys], forget)
+
+
+def start_over(opened: OpenOperator, connector: str | None = None) -> OperatorState:
+    """Return the operator with a source that starts where the job's settings say, as on a first start."""
+    operator = opened.operator
+    if set(UNION_STATES) & list_states(operator):
+        raise UnsupportedStateError(
+            "a consumer with union state starts by its settings only if its operator is not restored",
+            operator=operator.label,
+            remedy="remove_operator(uid), which leaves the source without state; or with_offsets(uid, to='earliest')",
+        )
+    if operator.coordinator_state is not None:
+        try:
+            source = SourceState.read(opened, connector)
+        except UnsupportedStateError:
+            source = None
+        if source is not None and isinstance(source.enumerator, KafkaEnumerator) and source.enumerator_version >= 2:
+            return replace(source, splits=(), enumerator=KafkaEnumerator((), False)).written()
+    return replace(with_elements(opened, READER_STATE, {}), coordinator_state=None)
+
+
+def positioned(source: SourceState, row: Row) -> Row:
+    """Return a row of table offsets with the columns of the source's own table; other rows as they are."""
+    if "stream" not in row or "position" not in row:
+        return row
+    return _edits(source).positioned(row)
+
+
+def split_rows(source: SourceState) -> dict[Any, Row]:
+    """Return the positions of all splits of a source, to be given to another snapshot of it."""
+    edits = _edits(source)
+    rows: dict[Any, Row] = {}
+    for split in source.splits:
+        (row,) = source.kind.rows(split.value)
+        rows[edits.key(split.value)] = row
+    return rows
+
+
+def split_keys(source: SourceState) -> tuple[list[Key], set[Key]]:
+    """Return the names of the splits of readers, and of all splits, also those that no reader has."""
+    edits = _edits(source)
+    readers = [edits.key(split.value) for split in source.splits]
+    return readers, {*readers, *edits.pending(source.enumerator)}
+
+
+def key_columns(source: SourceState) -> tuple[str, ...]:
+    """Return the columns that name a split of a source."""
+    return _edits(source).key_columns
+
+
+class _Refusals:
+    """Context that turns the ValueError of an edit into an OptionError with the operator."""
+
+    def __init__(self, source: SourceState) -> None:
+        self.operator = source.label
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, SavepointError):
+            raise error.with_facts(operator=self.operator) from None
+        if isinstance(error, ValueError):
+            raise OptionError(str(error), operator=self.operator) from None
+
+
+def _edits(source: SourceState) -> SplitEdits:
+    name = source.kind.name
+    inner = name.removeprefix(HYBRID)
+    if inner in ALONE:
+        return ALONE[name] if name == inner else HybridEdits(ALONE[inner], kinds_of(SPLITS, inner)[0])
+    raise UnsupportedStateError(
+        f"splits of {name} can be read, but not changed",
+        operator=source.label,
+        expected=f"a source of {', '.join(ALONE)}, or a hybrid source of one of them",
+    )
+
+
+def _changing(edits: SplitEdits, row: Row) -> Callable[[Any], Any]:
+    return lambda value: edits.changed(value, row)
+
+
+def _refuse_twice(source: SourceState, edits: SplitEdits, pending: Mapping[Key, Any]) -> None:
+    seen: set[Key] = set()
+    for key in [*(edits.key(split.value) for split in source.splits), *pending]:
+        if key in seen:
+            raise ValueError(f"{shown(key)} exists twice, so its records are read twice: use remove_splits first")
+        seen.add(key)
+
+
+def _refuse_unknown(source: SourceState, rows: Iterable[Row]) -> None:
+    """Raise ValueError for a column that no split has, which would have no effect."""
+    known = [*source.kind.columns.names, *UNDERSTOOD.get(source.kind.name, ()), *sorted(TABLE_COLUMNS)]
+    for name in dict.fromkeys(name for row in rows for name in row):
+        if name not in known:
+            raise ValueError(f"splits of {source.kind.name} have no column {name!r}: {did_you_mean(name, known)}")
+
+
+def _rows(edits: SplitEdits, offsets: Mapping[Any, Target], known: Mapping[Key, Any]) -> dict[Key, Row]:
+    rows: dict[Key, Row] = {}
+    for given, target in offsets.items():
+        for key in named_splits(edits, given, known):
+            if key in rows:
+                raise ValueError(f"{shown(key)} is given twice")
+            rows[key] = edits.target(target)
+    return rows

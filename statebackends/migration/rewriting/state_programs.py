@@ -1,0 +1,225 @@
+"""Programs of one state: they rewrite its keys, namespaces, elements and values for the new release.
+
+value state and such     the value           list state   the elements, with a comma between them
+map state                 the user key in the composite key, and the value after its flag
+timers                    key and namespace, in the composite key
+operator list, union      the elements        broadcast    key and value of every entry
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.statebackends.migration.rewriting.compiled_programs import CompiledProgram
+from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import KryoChange, KryoStatePart
+from pyspark_savepoint.statebackends.migration.rewriting.scala_values import ScalaPart
+from pyspark_savepoint.statebackends.migration.rewriting.target_types import Target
+from pyspark_savepoint.statebackends.migration.rewriting.value_program import Rewrite, SubclassOf, ValueProgram
+from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
+from pyspark_savepoint.statebackends.model.serializer_parts import Path
+from pyspark_savepoint.statebackends.model.state_column import unit_serializers
+
+COMMA = 0x2C
+VALUE, NAMESPACE, KEY = "VALUE_SERIALIZER", "NAMESPACE_SERIALIZER", "KEY_SERIALIZER"
+LIST, MAP = "LIST", "MAP"
+
+
+@dataclass
+class RoleProgram:
+    """The program for one serializer of a state, and the functions of its parts."""
+
+    target: Target
+    parts: Mapping[Path, KryoStatePart | ScalaPart]
+    change: KryoChange | None = None
+
+    @classmethod
+    def of(cls, target: Target, change: KryoChange | None) -> RoleProgram:
+        """Return the program of a target without obstacles; without a change of Kryo it copies."""
+        if change is None:
+            return cls(target, {})
+        parts: dict[Path, KryoStatePart | ScalaPart] = {
+            part.path: KryoStatePart(part, change) if part.is_kryo else ScalaPart(part)
+            for part in target.parts
+            if part.has_values
+        }
+        return cls(target, parts, change)
+
+    def program(self, old: TypeSerializer, inside: str | None = None, *, misread: bool = False) -> ValueProgram:
+        """Return the program for values of ``old``: the whole serializer, or its part called ``inside``."""
+        rewrites: dict[Path, Rewrite] = {}
+        of_scala: dict[Path, ScalaPart] = {}
+        subclasses = self._subclasses(misread)
+        for path, part in self.parts.items():
+            if inside is None or path[:1] == (inside,):
+                place = path if inside is None else path[1:]
+                if isinstance(part, ScalaPart):
+                    of_scala[place] = part
+                else:
+                    rewrites[place] = part.misread() if misread and part.keeps_kryo else part.rewrite()
+        by_scala = {place: part.rewrite(place, rewrites, subclasses) for place, part in of_scala.items()}
+        return ValueProgram(old, {**rewrites, **by_scala}, misread, subclasses)
+
+    def compiled(self, program: ValueProgram, inside: str | None = None) -> CompiledProgram | None:
+        """Return the compiled form of what :meth:`program` returned, if it has one."""
+        parts = {
+            path if inside is None else path[1:]: part
+            for path, part in self.parts.items()
+            if isinstance(part, KryoStatePart)
+        }
+        return CompiledProgram.of(program, parts)
+
+    def _subclasses(self, misread: bool) -> SubclassOf:
+        """Return the function that makes programs of subclasses which snapshots do not list, from class files."""
+        made: dict[str, ValueProgram | None] = {}
+
+        def subclass_of(name: str) -> ValueProgram | None:
+            if name not in made:
+                found = self.change.subclass_of(name) if self.change is not None else None
+                role = RoleProgram.of(found[1], self.change) if found is not None else None
+                made[name] = role.program(found[0], misread=misread) if role is not None and found is not None else None
+            return made[name]
+
+        return subclass_of
+
+
+class EntryProgram:
+    """Program for the entries of one keyed state, or of one queue of timers: composite key, and value."""
+
+    def __init__(
+        self,
+        meta: StateMetaInfoSnapshot,
+        key_serializer: TypeSerializer,
+        key: RoleProgram,
+        roles: Mapping[str, RoleProgram],
+        misread: bool = False,
+    ) -> None:
+        self.compiled: CompiledProgram | None = None
+        self.meta = meta
+        self.key_role = key
+        self.roles = roles
+        self.timer = is_timer(meta)
+        value = roles[VALUE]
+        units = unit_serializers(meta)
+        self.kind = meta.state_type
+        self.user: ValueProgram | None = None
+        if self.timer:
+            timer = value.program(meta.value_serializer, misread=misread)
+            self.key_parts: tuple[ValueProgram, ...] = (timer,)
+            self.changes_keys = not timer.changes_nothing
+            self.value = ValueProgram(timer.serializer, {})
+            return
+        if self.kind == LIST:
+            self.value = value.program(units[0], "element", misread=misread)
+        elif self.kind == MAP:
+            self.value = value.program(units[1], "value", misread=misread)
+            self.user = value.program(units[0], "key", misread=misread)
+        else:
+            self.value = value.program(units[0], misread=misread)
+            self.compiled = None if misread else value.compiled(self.value)
+        namespace = roles[NAMESPACE]
+        self.key_parts = (
+            key.program(key_serializer, misread=misread),
+            namespace.program(meta.namespace_serializer, misread=misread),
+        )
+        self.variable = key_serializer.length < 0 and meta.namespace_serializer.length < 0
+        programs = (*self.key_parts, *((self.user,) if self.user is not None else ()))
+        self.changes_keys = not all(program.changes_nothing for program in programs)
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Return whether all entries stay as they are."""
+        return not self.changes_keys and self.value.changes_nothing
+
+    def entry(self, key: bytes, value: bytes) -> tuple[bytes, bytes]:
+        """Return the composite key without its key-group prefix, and the value."""
+        return self.key(key), self.new_value(value)
+
+    def key(self, data: bytes) -> bytes:
+        """Return the composite key without its key-group prefix."""
+        if not self.changes_keys:
+            return data
+        out = bytearray()
+        at = 0
+        for program in self.key_parts:
+            start = len(out)
+            end = program.run(data, at, out)
+            if not self.timer and self.variable:
+                behind = _length(end - at)
+                if data[end : end + len(behind)] != behind:
+                    raise self._damaged("the length after a variable key or namespace", data)
+                end += len(behind)
+                out += _length(len(out) - start)
+            at = end
+        if self.user is not None:
+            at = self.user.run(data, at, out)
+        if at != len(data):
+            raise self._damaged("a composite key without bytes after it", data)
+        return bytes(out)
+
+    def new_value(self, data: bytes) -> bytes:
+        """Return the value."""
+        if self.value.changes_nothing or self.timer:
+            return data
+        if self.kind == MAP:
+            return data if data[:1] != b"\0" else b"\0" + self.value.whole(data[1:])
+        if self.kind == LIST:
+            return self._elements(data)
+        return self.value.whole(data)
+
+    def _elements(self, data: bytes) -> bytes:
+        out = bytearray()
+        at = self.value.run(data, 0, out)
+        while at < len(data):
+            if data[at] != COMMA and not self.value.lenient:
+                raise self._damaged("a comma between the elements of a list", data)
+            out.append(COMMA)
+            at = self.value.run(data, at + 1, out)
+        return bytes(out)
+
+    def _damaged(self, expected: str, data: bytes) -> CorruptStateError:
+        return CorruptStateError(
+            "an entry does not match its serializers", state=self.meta.name, expected=expected, found=data[:40].hex()
+        )
+
+
+class ElementProgram:
+    """Program for an operator state: an element of a list or union state, or a whole broadcast state."""
+
+    def __init__(self, meta: StateMetaInfoSnapshot, roles: Mapping[str, RoleProgram], misread: bool = False) -> None:
+        self.roles = roles
+        self.broadcast = meta.kind is BackendStateType.BROADCAST
+        names = (KEY, VALUE) if self.broadcast else (VALUE,)
+        self.programs = [roles[name].program(meta.serializers[name], misread=misread) for name in names]
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Return whether all elements stay as they are."""
+        return all(program.changes_nothing for program in self.programs)
+
+    def elements(self, data: bytes, count: int) -> Iterator[bytes]:
+        """Yield ``count`` elements that are contiguous; a broadcast state is one element."""
+        at = 0
+        for _ in range(count):
+            out = bytearray()
+            repeated = 1
+            if self.broadcast:
+                repeated = int.from_bytes(data[at : at + 4], "big")
+                out += data[at : at + 4]
+                at += 4
+                if repeated > len(data):
+                    raise CorruptStateError("a broadcast state has more entries than bytes", found=repeated)
+            for _ in range(repeated):
+                for program in self.programs:
+                    at = program.run(data, at, out)
+            yield bytes(out)
+        if at != len(data) and not self.programs[0].lenient:
+            raise CorruptStateError("bytes are left over after the elements of an operator state", found=len(data) - at)
+
+
+def _length(size: int) -> bytes:
+    """Return a length after a variable key or namespace: base 256, lowest digit first."""
+    return size.to_bytes(max(1, (size.bit_length() + 7) // 8), "little")
