@@ -12,9 +12,9 @@ How to add a kind, in a module of its own:
 4. An entry in ``registry.KINDS``, which are tried in this order; ``by_content=False`` if only option ``connector`` may
    choose it. A source and its coordinator are two kinds with the same name.
 
-If the bytes are a sequence of numbers, texts, lists and optional values, parts of ``payloads.layouts`` describe them once for
-reading and writing. For the committables of a sink, ``sinks.committer.committer_kind`` is enough. Other packages provide
-kinds through an entry point (``plug_ins``).
+If the bytes are a sequence of numbers, texts, lists and optional values, parts of ``payloads.layouts`` describe them
+once for reading and writing. For the committables of a sink, ``sinks.committer.committer_kind`` is enough. Other
+packages provide kinds through an entry point (``plug_ins``).
 
 "Layout from source code" in a module means that the layout follows the connector's source code, and that no file of a
 real job was available to check it.

@@ -36,7 +36,8 @@ class EntryMemory:
 
     def read(self, key: bytes) -> bytes | None:
         """Return the value of a key."""
-        from pyspark_savepoint.formats.kernels import entry_table, hashing
+        from pyspark_savepoint.formats.kernels import hashing
+        from pyspark_savepoint.formats.kernels.entries import entry_table
 
         start, end = entry_table.find_entry(self._entries, self._table, np.frombuffer(key, np.uint8), hashing.SECRET)
         if start < 0:

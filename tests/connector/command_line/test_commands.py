@@ -267,7 +267,8 @@ WARM = """
 import json, tempfile, warnings
 from pathlib import Path
 from pyspark_savepoint.command_line.warming import use_samples
-from pyspark_savepoint.formats.kernels import binaryrow, entry_table, fixed, frames, merging, skip, sst, walk
+from pyspark_savepoint.formats.kernels.entries import entry_table, frames, merging, sst, walk
+from pyspark_savepoint.formats.kernels.values import binaryrow, fixed, skip
 
 warnings.simplefilter("ignore")
 with tempfile.TemporaryDirectory() as folder:
