@@ -1,7 +1,7 @@
 """Keyed state in the canonical format: canonical savepoints of all backends, and full snapshots of RocksDB up to 1.15.
 
     stream       := KeyedHeader  KeyGroup*               contiguous; offset 0 in the handle: no entries
-    KeyGroup     := u16 stateId  Entry+ ... u16 0xFFFF   framing: kernels/frames.py; snappy framed if compressed
+    KeyGroup     := u16 stateId  Entry+ ... u16 0xFFFF   framing: kernels/entries/frames.py; snappy framed if compressed
     Entry        := blob compositeKey  blob value
     compositeKey := prefix  rest                         composite_key.py; highest bit: last entry of its run
     prefix       := key group, one byte up to max parallelism 128, else two

@@ -1,6 +1,6 @@
 """Serializer of Hadoop's Text: a variable-length integer n, then n bytes of UTF-8.
 
-``kernels/hadoop.py`` reads the integers. Text occurs in snapshots only as the class of a ``WritableSerializer``.
+``kernels/values/hadoop.py`` reads the integers. Text occurs in snapshots only as the class of a ``WritableSerializer``.
 Hadoop: ``org.apache.hadoop.io.Text``.
 """
 
