@@ -16,7 +16,7 @@ from pyspark_savepoint.statebackends.processing.backends.rocksdb_buffer import B
 from pyspark_savepoint.statebackends.processing.runtime.values import binary_values
 
 #: Bytes of entries in memory.
-MEMORY = 64 << 20
+MEMORY = 80 << 20
 #: Bytes of an entry for each slot of the hash table.
 EACH = 16
 #: Entries that become Python objects at a time, and slots of the table that are written at a time.

@@ -26,7 +26,7 @@ from pyspark_savepoint.statebackends.processing.backends.entry_memory import Ent
 from pyspark_savepoint.statebackends.processing.backends.tables import TABLES, Place
 
 #: Bytes of the changed values that the tables of a task keep as objects.
-KEPT = 96 << 20
+KEPT = 48 << 20
 #: Bytes that Python needs for an entry of a dict, beside those of its key and of encoded values.
 OBJECTS = 200
 #: Values that are encoded at a time.
@@ -96,14 +96,15 @@ class StoredTable(ABC):
 
     def read_ahead(self, places: Sequence[bytes]) -> tuple[int, int]:
         """Read the values of some places at once; return how many there were to read, and their bytes."""
+        prefix = self._prefix
+        wanted = {place for place in places if place not in self._new}
         # Not among these records, because the values that are read ahead for them would then be read again.
-        if self._is_full(self.most - 2 * OBJECTS * len(places)):
+        if self._is_full(self.most - sum(map(len, wanted)) - OBJECTS * len(wanted)):
             self._fold()
+            wanted = set(places)
         self.used, self._ahead, self._one_by_one = 0, {}, 0
         if not self._is_written:
             return 0, 0
-        new, prefix = self._new, self._prefix
-        wanted = [place for place in set(places) if place not in new]
         data = self._memory.read_all([prefix + place for place in wanted])
         self._ahead = dict(zip(wanted, self._decoded(data), strict=True))
         return len(wanted), sum(map(len, filter(None, data)))
