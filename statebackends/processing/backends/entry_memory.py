@@ -1,6 +1,6 @@
-"""Entries in memory as bytes, before those of a database: a few ten bytes each beside key and value.
+"""Entries in memory as bytes, in front of a database: about 20 bytes each in addition to key and value.
 
-When the memory is full, all of its entries are written to the database, in the order of the keys.
+When the memory is full, all of its entries are written to the database.
 """
 
 from __future__ import annotations

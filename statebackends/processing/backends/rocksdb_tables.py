@@ -98,7 +98,7 @@ class StoredTable(ABC):
         """Read the values of some places at once; return how many there were to read, and their bytes."""
         prefix = self._prefix
         wanted = {place for place in places if place not in self._new}
-        # Not among these records, because the values that are read ahead for them would then be read again.
+        # Encode now if these records might fill the rest: that would drop the values that are read ahead for them.
         if self._is_full(self.most - sum(map(len, wanted)) - OBJECTS * len(wanted)):
             self._fold()
             wanted = set(places)

@@ -10,6 +10,7 @@ import pytest
 from pyspark_savepoint import Savepoint
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from tests.conftest import CORPUS
+from tests.connector.comparing import assert_same_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,4 +29,4 @@ def test_a_savepoint_is_checked_and_migrated(spark: SparkSession, tmp_path: Path
     new = old.migrate("2.3", classes=classes).write(tmp_path / "new")
     expected = Savepoint.load(spark, CASE / "2.3.0-hashmap")
     uid = worst.operator_uid_hash
-    assert sorted(new.keyed_state(uid).collect()) == sorted(expected.keyed_state(uid).collect())
+    assert_same_rows(new.keyed_state(uid), expected.keyed_state(uid))

@@ -14,6 +14,7 @@ from pyspark_savepoint import OperatorIdentifier, Savepoint, StreamGraph, from_e
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_ids
+from tests.connector.comparing import assert_same_rows
 
 pytestmark = pytest.mark.spark
 
@@ -81,7 +82,7 @@ def test_a_graph_names_operators_without_uid(spark: SparkSession, shop: Path, wi
     savepoint = Savepoint.load(spark, str(without_uid))
     operator = savepoint.operator_at(graph(), "accounts")
     expected = Savepoint.load(spark, str(shop)).keyed_state("accounts")
-    assert savepoint.keyed_state(operator).orderBy("key").collect() == expected.orderBy("key").collect()
+    assert_same_rows(savepoint.keyed_state(operator), expected, "key")
     types = {"accounts": {"key": "LONG", "states": {"total": "LONG"}}}
     rows = savepoint.check_restore(graph(), types=types, flink_version="2.3", state_backend="rocksdb").collect()
     (accounts,) = [row for row in rows if row.matched_by == "v2"]
