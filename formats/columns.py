@@ -282,3 +282,14 @@ class _Relabelled:
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
         _, array = self.batch.__arrow_c_array__()
         return self.schema.__arrow_c_schema__(), array
+
+
+def spans_of(column: pa.Array) -> tuple[Bytes, Longs, Longs]:
+    """Return bytes, starts and ends of a binary column for kernels, which only read the bytes."""
+    if not len(column):
+        return np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    _, places, data = column.buffers()
+    wide = np.int64 if pa.types.is_large_binary(column.type) else np.int32
+    offsets = np.frombuffer(places, wide)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    buffer = np.frombuffer(data or b"", np.uint8)
+    return buffer, offsets[:-1], offsets[1:]

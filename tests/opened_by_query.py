@@ -20,7 +20,7 @@ from typing import Any
 import cloudpickle
 import pyarrow as pa
 
-from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.source.datasource import SavepointDataSource
 from pyspark_savepoint.statebackends.open_table import open_table

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.io.storage_options import storage_options_table
+from pyspark_savepoint.formats.filesystems.storage_options import storage_options_table
 from pyspark_savepoint.formats.serializers.registry import known_serializers
 from pyspark_savepoint.options.bootstrap_options import processing_options_table
 from pyspark_savepoint.options.options import options_table

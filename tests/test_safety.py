@@ -27,7 +27,7 @@ PICKLES_FUNCTIONS = {
     "connector/options/pickled_serializers.py": {"cloudpickle", "pickle"},
 }
 #: A stream that failed is kept from being destroyed, which would tell a secret: a count of references, and no more.
-COUNTS_REFERENCES = "formats/io/arrow_outputs.py"
+COUNTS_REFERENCES = "formats/filesystems/arrow_outputs.py"
 FORBIDDEN_CALLS = {"__import__", "breakpoint", "compile", "eval", "exec", "globals", "input", "locals", "vars"}
 FORBIDDEN_ATTRIBUTES = {
     "execv", "execve", "fork", "popen", "posix_spawn", "startfile", "system",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError
-from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.statebackends.catalog.statements import (
     MARK,
     SOURCE_SUFFIX,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.errors import StateExistsError
-from pyspark_savepoint.formats.io.filesystem import absolute, locate
+from pyspark_savepoint.formats.filesystems.filesystem import absolute, locate
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, Snapshot, find_snapshots
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.local.copying import copy_snapshot, relocate_snapshot

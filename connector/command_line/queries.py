@@ -21,7 +21,7 @@ from pyspark_savepoint.command_line.arguments import read_options
 from pyspark_savepoint.command_line.output import Output, first_rows
 from pyspark_savepoint.command_line.reading import DONE, ls, table_of
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.options.option_values import to_options
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output, Row, first_rows
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
-from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_history import history_of
 from pyspark_savepoint.local.local_table import LocalTable

@@ -17,8 +17,8 @@ from pyspark_savepoint.formats.errors import (
     SnapshotNotFoundError,
     UnsupportedStateError,
 )
-from pyspark_savepoint.formats.io.filesystem import absolute
-from pyspark_savepoint.formats.io.storage_options import OPTION
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.local.local_table import LocalTable, RowsInArrow
 from pyspark_savepoint.options.operators import operator_options

@@ -17,7 +17,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, did_you_mean
-from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_table import LocalTable

@@ -14,8 +14,8 @@ from dataclasses import MISSING, Field, field, fields
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, TypeNotationError, nearest
-from pyspark_savepoint.formats.io.filesystem import absolute
-from pyspark_savepoint.formats.io.storage_options import StorageOptions
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions
 from pyspark_savepoint.formats.redaction import elide
 
 MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
@@ -114,7 +114,7 @@ def class_paths(value: str) -> tuple[str, ...]:
 
 def kryo_words(value: str) -> str:
     """Check classes given by name and fields, and return the text."""
-    from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
+    from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
 
     try:
         WordClasses.parse(value)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.io.storage_options import OPTION, StoragePath
+from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.plug_in_packages import KRYO_CLASSES, plugged_in
 from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
@@ -45,7 +45,6 @@ from pyspark_savepoint.options.plan_option import ReadPlan, parse_read_plan
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import operator_at_plan
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraphHasher
 from pyspark_savepoint.statebackends.model.applicability import TABLES
-from pyspark_savepoint.statebackends.model.explained_plan import is_explained
 from pyspark_savepoint.statebackends.model.request import (
     DEFAULT_BATCH_ROWS,
     DEFAULT_MEMORY,
@@ -53,6 +52,7 @@ from pyspark_savepoint.statebackends.model.request import (
     ComparisonRequest,
     TableRequest,
 )
+from pyspark_savepoint.statebackends.model.sql.explained_plan import is_explained
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses

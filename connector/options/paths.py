@@ -16,8 +16,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.io.filesystem import absolute
-from pyspark_savepoint.formats.io.storage_options import OPTION, StoragePath
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

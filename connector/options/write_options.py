@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.io.storage_options import StoragePath
+from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers

@@ -1,1 +1,1 @@
-"""Plans of changed and new savepoints, and their execution."""
+"""Plans of changed and new savepoints: immutable; nothing runs."""

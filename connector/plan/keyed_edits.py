@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.errors import (
     UndecodableStateError,
     UnsupportedStateError,
 )
-from pyspark_savepoint.formats.io.storage_options import OPTION
+from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.serializers.base import TypeSerializer

@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
+from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
-from pyspark_savepoint.formats.io.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.options.option_values import to_options
@@ -37,8 +37,8 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     OperatorStateDescriptor,
     StateKind,
 )
+from pyspark_savepoint.statebackends.model.sql.window_spans import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl
-from pyspark_savepoint.statebackends.model.window_spans import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.python.python_state import shown_name
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.writing.planning.describe_keyed import describe_keyed

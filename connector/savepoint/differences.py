@@ -20,7 +20,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import StateNotFoundError
-from pyspark_savepoint.formats.io.storage_options import OPTION
+from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.local.compared_operators import ComparedOperators, OperatorInSnapshot
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions

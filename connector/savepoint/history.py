@@ -9,7 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
-from pyspark_savepoint.formats.io.storage_options import OPTION
+from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.local.local_history import CHECKPOINT_ID, SNAPSHOT, expect_last, none_has_it, readable
 from pyspark_savepoint.options.option_values import option_name, to_options
 from pyspark_savepoint.options.paths import located

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from pyspark_savepoint.catalog.namespaces import create_tables, drop_tables
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
-from pyspark_savepoint.formats.io.filesystem import absolute
-from pyspark_savepoint.formats.io.storage_options import OPTION
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
@@ -1763,7 +1763,7 @@ class Savepoint:
     @property
     def is_portable(self) -> bool:
         """Whether every state backend can restore the savepoint: all keyed state is in the canonical format."""
-        from pyspark_savepoint.plan.rewritten_parts import is_portable
+        from pyspark_savepoint.execution.rewritten_parts import is_portable
 
         return all(is_portable(operator) for operator in self.plan.operators)
 
@@ -1812,8 +1812,8 @@ class Savepoint:
             sp.rename_state("accounts", "total", "sum").write("/savepoints/renamed", flink_version="1.20")
 
         """
+        from pyspark_savepoint.execution.savepoint_writer import SavepointWriter
         from pyspark_savepoint.options.write_options import parse_flink_version
-        from pyspark_savepoint.plan.savepoint_writer import SavepointWriter
 
         path = located(self.spark, path)
         if not self.plan.operators:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.class_files.class_file import MAX_CLASS_BYTES, JavaClass, parse_class
 from pyspark_savepoint.formats.errors import CorruptStateError, SnapshotNotFoundError
-from pyspark_savepoint.formats.io.filesystem import locate
+from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.io.snapshot_files import FileInfo, InputFile, SnapshotFileSystem
 
 #: A class name whose parts are valid file names, so that it cannot refer to a file outside of a folder.

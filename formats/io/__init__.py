@@ -1,1 +1,1 @@
-"""Input and output: files and object stores."""
+"""Input and output of bytes: local files, checksums, compression, and the interface of file systems."""

@@ -41,8 +41,8 @@ from pyspark_savepoint.formats.errors import (
     StoreBusyError,
     UncertainOutcomeError,
 )
+from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.io.checksums import ChecksummedOutput
-from pyspark_savepoint.formats.io.filesystem import locate
 from pyspark_savepoint.formats.io.snapshot_files import FileInfo, OutputFile, Published, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, read_metadata
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums, Manifest

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from pyspark_savepoint.formats.errors import OptionError, UnsafePathError
+from pyspark_savepoint.formats.filesystems.filesystem import ARROW_SCHEMES, URI, LocalFileSystem
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation
-from pyspark_savepoint.formats.io.filesystem import ARROW_SCHEMES, URI, LocalFileSystem
 from pyspark_savepoint.formats.io.snapshot_files import OutputFile, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle

@@ -27,10 +27,10 @@ from pyspark_savepoint.formats.errors import (
     UnsafePathError,
     did_you_mean,
 )
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, locate
+from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
-from pyspark_savepoint.formats.io.filesystem import LocalFileSystem, locate
 from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
-from pyspark_savepoint.formats.io.storage_options import NO_OPTIONS, StorageOptions, StoragePath
 from pyspark_savepoint.formats.metadata import (
     CheckpointMetadata,
     OperatorState,

@@ -28,10 +28,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsafePathError
+from pyspark_savepoint.formats.filesystems.filesystem import ARROW_SCHEMES, URI, ArrowFileSystem, is_encodable, locate
+from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, InlineLocation, StateLocation
-from pyspark_savepoint.formats.io.filesystem import ARROW_SCHEMES, URI, ArrowFileSystem, is_encodable, locate
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, SnapshotFileSystem
-from pyspark_savepoint.formats.io.storage_options import NO_OPTIONS, StorageOptions
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums, Manifest
 from pyspark_savepoint.formats.metadata.stream_handles import (
     ByteStreamStateHandle,

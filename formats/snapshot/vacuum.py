@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError
-from pyspark_savepoint.formats.io.filesystem import locate
+from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import read_metadata
 from pyspark_savepoint.formats.snapshot.publication import (

@@ -29,8 +29,8 @@ from pyspark_savepoint.statebackends.catalog.rows import (
     operators,
     schema,
 )
-from pyspark_savepoint.statebackends.model.compiled_plan import names_of, node_of
 from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.model.sql.compiled_plan import names_of, node_of
 from pyspark_savepoint.statebackends.model.state_column import has_ttl, value_type_of
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.model.type_names import spark_type

@@ -9,7 +9,7 @@ import numpy as np
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, Entries
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
-from pyspark_savepoint.statebackends.model.sort_order import order_within
+from pyspark_savepoint.statebackends.sorting.sort_order import order_within
 
 
 @dataclass

@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_yo
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import DescribedClasses
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot

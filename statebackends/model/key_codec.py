@@ -18,12 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import (
-    Bytes,
     Cursors,
     DecodeOptions,
     Ints,
-    Longs,
     binary_array,
+    spans_of,
     struct_array,
 )
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, ValueRangeError
@@ -212,14 +211,3 @@ def _refuse_null_field(column: pa.Array, name: str, field: TypeSerializer) -> No
             encode_column(field, column.filter(column.is_null()).slice(0, 1))
         except ValueRangeError:
             refuse_null(column, name, f"part of a key of type {field.flink_type}")
-
-
-def spans_of(column: pa.Array) -> tuple[Bytes, Longs, Longs]:
-    """Return bytes, starts and ends of a binary column for kernels, which only read the bytes."""
-    if not len(column):
-        return np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64)
-    _, places, data = column.buffers()
-    wide = np.int64 if pa.types.is_large_binary(column.type) else np.int32
-    offsets = np.frombuffer(places, wide)[column.offset : column.offset + len(column) + 1].astype(np.int64)
-    buffer = np.frombuffer(data or b"", np.uint8)
-    return buffer, offsets[:-1], offsets[1:]

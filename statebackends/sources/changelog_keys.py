@@ -26,9 +26,9 @@ from pyspark_savepoint.formats.serializers.basic.strings import StringSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.statebackends.model.state_column import unit_serializers
-from pyspark_savepoint.statebackends.sources.changelog_entries import UNIT
+from pyspark_savepoint.statebackends.sources.changelog.entries import UNIT
+from pyspark_savepoint.statebackends.sources.changelog.units import UnitReader
 from pyspark_savepoint.statebackends.sources.changelog_source import UNKNOWN_KEY, ChangelogSource
-from pyspark_savepoint.statebackends.sources.changelog_units import UnitReader
 
 #: The sample: number of change sets, and bytes of each.
 SAMPLES, SAMPLE = 16, 1 << 16

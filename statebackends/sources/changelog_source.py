@@ -25,10 +25,10 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBac
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
-from pyspark_savepoint.statebackends.sources.changelog_covers import covers
-from pyspark_savepoint.statebackends.sources.changelog_entries import UNITS, entry_units
-from pyspark_savepoint.statebackends.sources.changelog_replay import FANOUT, Parts, Replay, of_key_groups, replayed
-from pyspark_savepoint.statebackends.sources.changelog_units import UnitReader
+from pyspark_savepoint.statebackends.sources.changelog.covers import covers
+from pyspark_savepoint.statebackends.sources.changelog.entries import UNITS, entry_units
+from pyspark_savepoint.statebackends.sources.changelog.replay import FANOUT, Parts, Replay, of_key_groups, replayed
+from pyspark_savepoint.statebackends.sources.changelog.units import UnitReader
 from pyspark_savepoint.statebackends.sources.keyed_source import KeyedSource
 from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
 

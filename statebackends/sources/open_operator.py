@@ -14,8 +14,8 @@ from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.io.byte_source import FileLocation, StateLocation
-from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.keyed.changelog import FileChanges
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState

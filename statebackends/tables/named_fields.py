@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import with_schema
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.statebackends.model.compiled_plan import WRAPPED, PlanNode, names_of, node_of
-from pyspark_savepoint.statebackends.model.explained_plan import nodes_for
 from pyspark_savepoint.statebackends.model.request import Table, TablePartition, choose_columns
+from pyspark_savepoint.statebackends.model.sql.compiled_plan import WRAPPED, PlanNode, names_of, node_of
+from pyspark_savepoint.statebackends.model.sql.explained_plan import nodes_for
 from pyspark_savepoint.statebackends.tables.window_columns import with_window_columns
 
 #: The place of a row in a struct, and the names of that struct's fields.

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import fixed_values
 from pyspark_savepoint.statebackends.model.descriptors import NAMESPACE_COLUMN, WINDOW_COLUMN
 from pyspark_savepoint.statebackends.model.request import Table, TablePartition, choose_columns
-from pyspark_savepoint.statebackends.model.window_spans import WindowSpan
+from pyspark_savepoint.statebackends.model.sql.window_spans import WindowSpan
 
 #: A time as in SQL, which has no zone.
 TIME = pa.timestamp("us")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_savepoint.formats.io.remote import connect
+from pyspark_savepoint.formats.filesystems.remote import connect
 from tests.remote.storage import CREDENTIALS, FaultyProxy, faulty_proxy, put, s3_store, upload
 
 SHOP = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"

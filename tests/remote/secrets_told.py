@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.io.filesystem import locate
+from pyspark_savepoint.formats.filesystems.filesystem import locate
+from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
-from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from pyspark_savepoint.formats.errors import AccessDeniedError, ConcurrentWriteError, OutputError
-from pyspark_savepoint.formats.io.filesystem import locate
-from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
+from pyspark_savepoint.formats.filesystems.filesystem import locate
+from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.statebackends.writing.commit.committer import commit

@@ -13,8 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError
-from pyspark_savepoint.formats.io.filesystem import locate
-from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
+from pyspark_savepoint.formats.filesystems.filesystem import locate
+from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 
 
 class OneObject(ThreadingHTTPServer):

@@ -17,12 +17,12 @@ from pyspark_savepoint.formats.errors import (
     StoreBusyError,
     UncertainOutcomeError,
 )
-from pyspark_savepoint.formats.io.aws_profiles import ProfileKeys, profile_credentials
-from pyspark_savepoint.formats.io.conditional_store import ConditionalStore, conditional_store
-from pyspark_savepoint.formats.io.filesystem import locate
-from pyspark_savepoint.formats.io.remote import StoreTarget
+from pyspark_savepoint.formats.filesystems.aws_profiles import ProfileKeys, profile_credentials
+from pyspark_savepoint.formats.filesystems.conditional_store import ConditionalStore, conditional_store
+from pyspark_savepoint.formats.filesystems.filesystem import locate
+from pyspark_savepoint.formats.filesystems.remote import StoreTarget
+from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.snapshot_files import Published
-from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.snapshot import publication
 from pyspark_savepoint.formats.snapshot.publication import Staging, relative_files, roll_back
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot

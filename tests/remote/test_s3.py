@@ -24,9 +24,9 @@ from pyspark_savepoint.formats.errors import (
     StateFileNotFoundError,
     StorageError,
 )
-from pyspark_savepoint.formats.io.filesystem import locate
-from pyspark_savepoint.formats.io.remote import region_of
-from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
+from pyspark_savepoint.formats.filesystems.filesystem import locate
+from pyspark_savepoint.formats.filesystems.remote import region_of
+from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.model.request import TableRequest

@@ -10,8 +10,8 @@ from pyarrow import fs as arrow_fs
 
 from pyspark_savepoint import Savepoint, history
 from pyspark_savepoint.formats.errors import OutputError
-from pyspark_savepoint.formats.io.filesystem import locate
-from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
+from pyspark_savepoint.formats.filesystems.filesystem import locate
+from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from tests.remote.conftest import SHOP
 from tests.remote.storage import FaultyProxy
 

@@ -16,6 +16,7 @@ from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer, SetSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import NO_SUBCLASS, NULL, SUBCLASS, PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import FieldKey
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     STRING,
     DescribedClasses,
@@ -25,7 +26,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     map_of,
     set_of,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.model import FieldKey
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.migration.rewriting.value_program import varint
 

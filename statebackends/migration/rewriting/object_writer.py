@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
 from pyspark_savepoint.formats.serializers.composite.pojo import NO_SUBCLASS, NULL, SUBCLASS, PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer
-from pyspark_savepoint.formats.serializers.kryo.objects.model import KryoObject
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import KryoObject
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 
 #: Appends an object, or null, to the output.

@@ -22,7 +22,6 @@ from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateBootstrapFunction
 from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend
-from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
 from pyspark_savepoint.statebackends.processing.operators.connected_inputs import (
     ConnectedFunction,
     ConnectedInputs,
@@ -32,6 +31,7 @@ from pyspark_savepoint.statebackends.processing.operators.connected_records impo
 from pyspark_savepoint.statebackends.processing.operators.contexts import KeyedElementContext
 from pyspark_savepoint.statebackends.processing.operators.entry_output import PLAIN, drain
 from pyspark_savepoint.statebackends.processing.operators.records import Chunk, RecordOrder
+from pyspark_savepoint.statebackends.processing.operators.state_backends import create_backend
 from pyspark_savepoint.statebackends.processing.operators.state_registry import StateRegistry
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowOperator, WindowSpec
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc

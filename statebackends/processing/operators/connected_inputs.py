@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
-from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
 from pyspark_savepoint.statebackends.processing.api.functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
@@ -30,6 +29,7 @@ from pyspark_savepoint.statebackends.processing.operators.operator_states import
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder, Records
 from pyspark_savepoint.statebackends.processing.operators.state_registry import Unshared
 from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode
+from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch
 
 ConnectedFunction = KeyedCoProcessFunction | KeyedMultipleInputFunction | KeyedBroadcastProcessFunction
 

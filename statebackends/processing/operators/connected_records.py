@@ -21,8 +21,6 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
-from pyspark_savepoint.statebackends.model.sort import RowSorter
-from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
 from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import MapStateDescriptor
 from pyspark_savepoint.statebackends.processing.api.timers import MIN_WATERMARK
@@ -38,6 +36,8 @@ from pyspark_savepoint.statebackends.processing.operators.records import (
     without_suffix,
 )
 from pyspark_savepoint.statebackends.processing.operators.state_registry import Unshared
+from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
+from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch
 
 INPUT, ORDER = "__savepoint_input", "__savepoint_order"
 BROADCAST = 0

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, fixed_array, map_type
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, fixed_array, map_type, spans_of
 from pyspark_savepoint.formats.errors import DuplicateKeyError, OptionError, SavepointError
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.model.descriptors import StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
-from pyspark_savepoint.statebackends.model.key_codec import spans_of
 from pyspark_savepoint.statebackends.model.state_entries import (
     KeySpans,
     RepeatedUserKey,

@@ -21,7 +21,6 @@ from pyspark_savepoint.statebackends.processing.api.functions import KeyedProces
 from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.timers import FiringTimers
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend
-from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
 from pyspark_savepoint.statebackends.processing.operators.connected_inputs import (
     ConnectedFunction,
     ConnectedInputs,
@@ -30,6 +29,7 @@ from pyspark_savepoint.statebackends.processing.operators.connected_inputs impor
 from pyspark_savepoint.statebackends.processing.operators.connected_records import Inputs
 from pyspark_savepoint.statebackends.processing.operators.contexts import KeyedElementContext
 from pyspark_savepoint.statebackends.processing.operators.records import Chunk, RecordOrder
+from pyspark_savepoint.statebackends.processing.operators.state_backends import create_backend
 from pyspark_savepoint.statebackends.processing.operators.state_registry import StateRegistry
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc

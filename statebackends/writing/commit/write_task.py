@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointErro
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
 from pyspark_savepoint.formats.snapshot.publication import fingerprint, read_published
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
-from pyspark_savepoint.statebackends.model.sort import RowSorter
+from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
 from pyspark_savepoint.statebackends.writing.files.element_files import created_work
 from pyspark_savepoint.statebackends.writing.files.operator_files import write_element_rows, write_subtask_elements
 from pyspark_savepoint.statebackends.writing.files.state_file import kept_headers, write_state_file

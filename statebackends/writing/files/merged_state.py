@@ -30,8 +30,8 @@ from pyspark_savepoint.statebackends.merging.runs import Runs
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, VALUE
 from pyspark_savepoint.statebackends.model.key_codec import entry_keys
 from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.sort import RowSorter
-from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
+from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
+from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.tables.key_check import exact_options

@@ -32,8 +32,8 @@ from pyspark_savepoint.formats.operator.operator_writer import OperatorStreamWri
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
-from pyspark_savepoint.statebackends.model.sort_order import order_within
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
+from pyspark_savepoint.statebackends.sorting.sort_order import order_within
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.writing.files.element_files import read_elements, write_elements
 from pyspark_savepoint.statebackends.writing.files.operator_edit import VERSION, OperatorPart, write_operator_state

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import numpy as np
 
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
-from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch, merge_runs, read_run, write_run
+from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch, merge_runs, read_run, write_run
 from pyspark_savepoint.statebackends.writing.files.element_files import created_work, open_work
 from pyspark_savepoint.statebackends.writing.files.write_results import RunFile
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan

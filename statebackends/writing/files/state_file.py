@@ -23,8 +23,8 @@ from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
-from pyspark_savepoint.statebackends.model.sort import RowSorter
-from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch, group_bounds
+from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
+from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch, group_bounds
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator

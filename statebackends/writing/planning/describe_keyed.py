@@ -33,9 +33,9 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     StateKind,
     timer_states,
 )
+from pyspark_savepoint.statebackends.model.sql.window_spans import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, unwrap
 from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS
-from pyspark_savepoint.statebackends.model.window_spans import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.tables.session_windows import merging_state
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, describe_key, key_columns

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError, did_you_mean
-from pyspark_savepoint.formats.io.filesystem import locate
-from pyspark_savepoint.formats.io.storage_options import StoragePath
+from pyspark_savepoint.formats.filesystems.filesystem import locate
+from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions, TypeSerializer, write_enveloped

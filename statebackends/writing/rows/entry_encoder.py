@@ -19,6 +19,7 @@ from pyspark_savepoint.formats.columns import (
     binary_array,
     binary_parts,
     fixed_array,
+    spans_of,
     struct_array,
 )
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, ValueRangeError, did_you_mean
@@ -26,7 +27,7 @@ from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY_GROUP, KEYED_ENTRIES, SERIALIZED_KEY
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, refuse_null, spans_of
+from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, refuse_null
 from pyspark_savepoint.statebackends.model.state_entries import RefusedRow, encode_column, state_entries
 from pyspark_savepoint.statebackends.writing.planning.flink_types import conform_column
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED

@@ -17,19 +17,19 @@ from typing import NoReturn
 
 import numpy as np
 
-from pyspark_savepoint.formats.columns import Bytes, Longs
+from pyspark_savepoint.formats.columns import Bytes, Longs, spans_of
 from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, Entries, read_only
 from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, spans_of
-from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch, group_bounds
+from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.model.state_entries import (
     KeySpans,
     RefusedRow,
     StateEntries,
     state_entries,
 )
+from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch, group_bounds
 
 VALUE = "value"
 DUPLICATE = "one row per key: aggregate, or drop duplicates (df.dropDuplicates) before writing"

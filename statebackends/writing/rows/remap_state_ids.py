@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, Ints, fixed_array
+from pyspark_savepoint.formats.columns import Cursors, Ints, fixed_array, spans_of
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
@@ -21,7 +21,6 @@ from pyspark_savepoint.statebackends.model.entry_bytes import (
     TIMESTAMP_BYTES,
     VALUE,
 )
-from pyspark_savepoint.statebackends.model.key_codec import spans_of
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ from pyspark_savepoint.statebackends.model.descriptors import (
 )
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys, refuse_null
-from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
 from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS
+from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch
 from pyspark_savepoint.statebackends.writing.planning.describe_types import access_serializer, timer_millis
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column, form_of
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan

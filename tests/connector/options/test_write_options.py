@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.redaction import elide
 from pyspark_savepoint.options.option_fields import MAX_SHOWN
 from pyspark_savepoint.options.write_options import SavepointWriteOptions, write_options_table

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from pyspark_savepoint import OperatorIdentifier, Savepoint
+from pyspark_savepoint.execution import operator_writer
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
@@ -29,7 +30,6 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash, range_for_operator_index
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.plan import operator_writer
 from pyspark_savepoint.plan.merged_rows import merged_rows
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator

@@ -15,10 +15,10 @@ import pytest
 from pyarrow import fs as arrow_fs
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, OutputError, SavepointError, SavepointWarning
+from pyspark_savepoint.formats.filesystems.arrow_outputs import ArrowOutputFile
+from pyspark_savepoint.formats.filesystems.conditional_store import ConditionalStore
+from pyspark_savepoint.formats.filesystems.filesystem import ArrowFileSystem, LocalFileSystem
 from pyspark_savepoint.formats.io import outputs
-from pyspark_savepoint.formats.io.arrow_outputs import ArrowOutputFile
-from pyspark_savepoint.formats.io.conditional_store import ConditionalStore
-from pyspark_savepoint.formats.io.filesystem import ArrowFileSystem, LocalFileSystem
 from pyspark_savepoint.formats.io.snapshot_files import Published, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
@@ -132,7 +132,7 @@ def test_who_may_not_write_is_told(tmp_path: Path) -> None:
 FULL_DISK = """
 import resource, signal, sys
 from pyspark_savepoint.formats.errors import OutputError
-from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
 file = LocalFileSystem().open_output(sys.argv[1])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_savepoint.formats.errors import StateExistsError, UnsafePathError, UnsupportedVersionError
-from pyspark_savepoint.formats.io.filesystem import ArrowFileSystem, LocalFileSystem
+from pyspark_savepoint.formats.filesystems.filesystem import ArrowFileSystem, LocalFileSystem
 from pyspark_savepoint.formats.metadata import (
     FINISHED_SUBTASK,
     NULL_PROPERTIES,

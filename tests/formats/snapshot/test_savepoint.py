@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.errors import (
     StateFileNotFoundError,
     UnsafePathError,
 )
-from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, SnapshotKind, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.state_handles import (

@@ -46,12 +46,12 @@ from pyspark_savepoint.statebackends.processing.api.windows import (
     ProcessingTimeSessionWindows,
     TumblingEventTimeWindows,
 )
-from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
-from pyspark_savepoint.statebackends.processing.backends.codec import codec
+from pyspark_savepoint.statebackends.processing.backends.rocksdb.codec import codec
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapTask
 from pyspark_savepoint.statebackends.processing.operators.entry_output import PLAIN
 from pyspark_savepoint.statebackends.processing.operators.operator_state import OperatorStatePlan
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
+from pyspark_savepoint.statebackends.processing.operators.state_backends import create_backend
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
 from pyspark_savepoint.statebackends.processing.runtime.row import make_row

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, SnapshotNotFoundError
-from pyspark_savepoint.formats.io.filesystem import RECENT, LocalFileSystem
-from pyspark_savepoint.formats.io.storage_options import StoragePath
+from pyspark_savepoint.formats.filesystems.filesystem import RECENT, LocalFileSystem
+from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.opened_operators import KEPT, OpenedOperators
 

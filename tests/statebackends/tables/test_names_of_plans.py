@@ -24,7 +24,7 @@ import pyspark_savepoint
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
-from pyspark_savepoint.statebackends.model.window_spans import WindowSpan, planned_span
+from pyspark_savepoint.statebackends.model.sql.window_spans import WindowSpan, planned_span
 from pyspark_savepoint.statebackends.tables.window_columns import TIME, WindowColumns
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows

@@ -14,9 +14,9 @@ import pytest
 from pyspark_savepoint.formats.errors import SpillError
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
 from pyspark_savepoint.statebackends.model.rows import join
-from pyspark_savepoint.statebackends.sources import changelog_replay as replay
-from pyspark_savepoint.statebackends.sources.changelog_entries import UNITS
-from pyspark_savepoint.statebackends.sources.changelog_replay import Parts
+from pyspark_savepoint.statebackends.sources.changelog import replay as replay
+from pyspark_savepoint.statebackends.sources.changelog.entries import UNITS
+from pyspark_savepoint.statebackends.sources.changelog.replay import Parts
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSpec
 from pyspark_savepoint.statebackends.tables import spill
 from pyspark_savepoint.statebackends.tables.spill import SpillJoin

@@ -11,7 +11,7 @@ import pytest
 import xxhash
 
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError
-from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.snapshot.publication import relative_files
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot

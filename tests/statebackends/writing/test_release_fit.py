@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from pyspark_savepoint.formats.errors import UnsupportedVersionError
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.flink_releases import CLASSES, RELEASES, lifetime, release_of, why_unknown
-from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.operator_handles import (

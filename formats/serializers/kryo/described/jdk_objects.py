@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.calendar import NANOS_PER_SECOND
 from pyspark_savepoint.formats.serializers.basic.java_math import parse_decimal, parse_integer
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import LANG, TIME, UTIL
 from pyspark_savepoint.formats.serializers.kryo.kryo_times import EPOCH_DAY
 from pyspark_savepoint.formats.serializers.kryo.kryo_types import ENUMS
 from pyspark_savepoint.formats.serializers.kryo.objects import STRING, KryoObject
-from pyspark_savepoint.formats.serializers.kryo.objects.model import LANG, TIME, UTIL
 from pyspark_savepoint.formats.serializers.kryo.objects.time_bodies import local_date, zone_of
 
 Make = Callable[[Any], KryoObject]

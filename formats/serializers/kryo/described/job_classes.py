@@ -23,6 +23,9 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import ClassSource
+from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import erased
+from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.kryo.described.object_columns import (
     ObjectColumn,
     ObjectColumns,
@@ -34,10 +37,7 @@ from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, D
 from pyspark_savepoint.formats.serializers.kryo.kryo_walker import Budget
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, ObjectFormat, object_format
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_object, write_object
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import ClassSource
-from pyspark_savepoint.formats.serializers.kryo.objects.generic_types import erased
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import plugged_classes
-from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.kryo.serializer import (
     FREE_GROWTH,
     MAX_GROWTH,

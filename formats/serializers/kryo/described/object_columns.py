@@ -35,6 +35,9 @@ from pyspark_savepoint.formats.class_files.java_types import (
 from pyspark_savepoint.formats.columns import DecodeOptions, map_type, valid_rows
 from pyspark_savepoint.formats.errors import UnsupportedStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.elements import list_parts, map_parts, naming
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import COLLECTIONS, ENUM, FIELDS, MAPS, RECORD
+from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import erased, substituted
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import UTIL, FieldKey
 from pyspark_savepoint.formats.serializers.kryo.described.jdk_objects import (
     Constants,
     constant,
@@ -44,9 +47,6 @@ from pyspark_savepoint.formats.serializers.kryo.described.jdk_objects import (
 from pyspark_savepoint.formats.serializers.kryo.described.object_values import HOLDERS, ObjectValues, column_name
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, KryoObject, ObjectFormat
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import COLLECTIONS, ENUM, FIELDS, MAPS, RECORD
-from pyspark_savepoint.formats.serializers.kryo.objects.generic_types import erased, substituted
-from pyspark_savepoint.formats.serializers.kryo.objects.model import UTIL, FieldKey
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import KryoClass, plugged_classes
 from pyspark_savepoint.formats.serializers.kryo.serializer import BIG_NUMBERS, KINDS, plain_value, type_of
 from pyspark_savepoint.formats.variant import VARIANT, VariantError, encode_variant

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import STRING, TIME, UTIL
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError
 from pyspark_savepoint.formats.serializers.kryo.kryo_types import ARRAYS, DIALECTS, ENUMS, TUPLE, entries
 from pyspark_savepoint.formats.serializers.kryo.kryo_walker import Budget, KryoClasses, KryoWalker
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, KryoObject, ObjectFormat, write_object
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import url_text
-from pyspark_savepoint.formats.serializers.kryo.objects.model import STRING, TIME, UTIL
 
 RAW = 'read the state as bytes: option("raw", "<state>")'
 #: Classes whose only field is their value.

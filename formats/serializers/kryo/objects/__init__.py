@@ -13,6 +13,14 @@ convert_kryo(data, old, new)                                        # all of it;
 
 from __future__ import annotations
 
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import DescribedClasses as DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import STRING as STRING
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import KryoObject as KryoObject
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import elements_of as elements_of
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import entries_of as entries_of
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import list_of as list_of
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import map_of as map_of
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import set_of as set_of
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError as DamagedError
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError as ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import class_names as class_names
@@ -21,13 +29,5 @@ from pyspark_savepoint.formats.serializers.kryo.objects.conversion import object
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_object as read_object
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_whole as read_whole
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import write_object as write_object
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import DescribedClasses as DescribedClasses
 from pyspark_savepoint.formats.serializers.kryo.objects.direct_conversion import DirectConversion as DirectConversion
-from pyspark_savepoint.formats.serializers.kryo.objects.model import STRING as STRING
-from pyspark_savepoint.formats.serializers.kryo.objects.model import KryoObject as KryoObject
-from pyspark_savepoint.formats.serializers.kryo.objects.model import elements_of as elements_of
-from pyspark_savepoint.formats.serializers.kryo.objects.model import entries_of as entries_of
-from pyspark_savepoint.formats.serializers.kryo.objects.model import list_of as list_of
-from pyspark_savepoint.formats.serializers.kryo.objects.model import map_of as map_of
-from pyspark_savepoint.formats.serializers.kryo.objects.model import set_of as set_of
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import ObjectFormat as ObjectFormat

@@ -24,11 +24,18 @@ from pyspark_savepoint.formats.data_view import MAX_UTF_BYTES, DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.java import encode_modified_utf8
 from pyspark_savepoint.formats.java_stream import JavaObject, JavaValue, parse_java_object, skip_java_object
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import ENUM, FIELDS, JAVA_STREAM
+from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import erased
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import (
+    LANG,
+    STRING,
+    TIME,
+    UTIL,
+    FieldKey,
+    KryoObject,
+)
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.kryo_walker import PRIMITIVES, component
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import ENUM, FIELDS, JAVA_STREAM
-from pyspark_savepoint.formats.serializers.kryo.objects.generic_types import erased
-from pyspark_savepoint.formats.serializers.kryo.objects.model import LANG, STRING, TIME, UTIL, FieldKey, KryoObject
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import ARRAY, Body
 from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import PRIMITIVE_READERS, ObjectReader
 from pyspark_savepoint.formats.serializers.kryo.objects.object_writer import PRIMITIVE_WRITERS, ObjectWriter

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import KryoObject
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.kryo_walker import Budget, KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import BODIES_2, BODIES_5
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import DescribedClasses
-from pyspark_savepoint.formats.serializers.kryo.objects.model import KryoObject
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import (
     NO_REGISTRATIONS,
     Body,

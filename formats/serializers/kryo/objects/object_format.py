@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import BASE_IDS, PRIMITIVES, KryoClasses
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import (
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import (
     ENUM,
     FIELDS,
     JAVA_STREAM,
     RECORD,
     DescribedClasses,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import ENUM_CLASSES
-from pyspark_savepoint.formats.serializers.kryo.objects.model import KryoObject
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM_CLASSES
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import KryoObject
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
+from pyspark_savepoint.formats.serializers.kryo.kryo_walker import BASE_IDS, PRIMITIVES, KryoClasses
 
 Version: TypeAlias = Literal[2, 5]
 ARRAY = "[]"

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark_savepoint.formats.class_files.java_types import JavaType
+from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import Generics2, Generics5
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import KryoObject
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
 from pyspark_savepoint.formats.serializers.kryo.kryo_walker import PRIMITIVES, WRAPPERS
-from pyspark_savepoint.formats.serializers.kryo.objects.generic_types import Generics2, Generics5
 from pyspark_savepoint.formats.serializers.kryo.objects.kryo_output import KryoOutput
-from pyspark_savepoint.formats.serializers.kryo.objects.model import KryoObject
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import MAX_DEPTH, ObjectFormat
 
 Arguments = tuple[JavaType, ...]

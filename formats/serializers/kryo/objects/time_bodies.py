@@ -19,9 +19,9 @@ import zoneinfo
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import STRING, TIME, UTIL, KryoObject
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.kryo_times import offset_text
-from pyspark_savepoint.formats.serializers.kryo.objects.model import STRING, TIME, UTIL, KryoObject
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Body
 from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import ObjectReader
 from pyspark_savepoint.formats.serializers.kryo.objects.object_writer import ObjectWriter

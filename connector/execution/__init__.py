@@ -1,0 +1,1 @@
+"""Execution of plans: jobs of Spark, copies of files, and the publication of ``_metadata``."""

@@ -1,0 +1,196 @@
+"""Write of the edited parts of one operator: each by the data source, as a fragment in the pending folder.
+
+A fragment is an unpublished snapshot of one operator: its ``_metadata`` is ``.pending-TOKEN/PART``. Added operator
+state is written to fragments too, and then combined with the remaining one, since a subtask has one stream of operator
+state.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark_savepoint.execution.arrow_batches import unmeasured_batches
+from pyspark_savepoint.formats.filesystems.filesystem import ArrowFileSystem
+from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, OPTION, StoragePath
+from pyspark_savepoint.formats.flink_releases import first_with_metadata
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
+from pyspark_savepoint.formats.metadata import OperatorState, read_metadata
+from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
+from pyspark_savepoint.formats.snapshot.publication import Staging
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
+from pyspark_savepoint.options.option_values import SERIALIZERS
+from pyspark_savepoint.options.plan_option import write_plan
+from pyspark_savepoint.plan.keyed_edits import edited_state
+from pyspark_savepoint.plan.merged_rows import merged_rows
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, StateInput
+from pyspark_savepoint.source.distribution import by_described_key, by_key_group, cores, layout_of
+from pyspark_savepoint.source.given_source import format_of
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP
+from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
+from pyspark_savepoint.statebackends.writing.files.operator_edit import OperatorPart, write_operator_streams
+from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, WriteSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def without_edited(plan: OperatorPlan) -> OperatorState:
+    """Return the base's operator without the state that is rewritten."""
+    assert plan.base is not None
+    operator = plan.base.operator
+    subtasks = dict(operator.subtasks)
+    for index, subtask in subtasks.items():
+        if plan.edits_keyed_state:
+            raw = None if plan.raw_timers else subtask.raw_keyed_state
+            subtask = replace(subtask, managed_keyed_state=None, raw_keyed_state=raw)
+        if plan.edits_operator_state:
+            subtask = replace(subtask, managed_operator_state=None)
+        subtasks[index] = subtask
+    return replace(operator, subtasks=subtasks)
+
+
+@dataclass(frozen=True)
+class OperatorWriter:
+    """Writer of the edited parts of one operator. ``path`` is that of the new savepoint, as the user gave it."""
+
+    spark: SparkSession
+    plan: OperatorPlan
+    path: str
+    staging: Staging
+    part: str
+    version: int
+
+    def keyed_state(self) -> OperatorState | None:
+        """Write all keyed state and timers in the canonical format; return None if there is none left."""
+        direct = self._direct()
+        if direct is not None:
+            return self._fragment(self._laid_out(direct), direct.spec, f"{self.part}k", direct.header).operators[0]
+        limit = self.plan.max_parallelism
+        rows = merged_rows(self.plan)
+        if rows is not None:
+            frame = by_described_key(rows.frame, rows.descriptor, limit, self.parallelism)
+            return self._fragment(frame, rows.spec, f"{self.part}k", rows.header, [rows.base]).operators[0]
+        edited = edited_state(self.spark, self.plan, merges=True)
+        if edited is None:
+            return None
+        spec = WriteSpec(table=ENTRIES, compression="snappy" if edited.header.compressed else "none")
+        if edited.frame is None:
+            parallelism = self.parallelism or 1
+            none = self.spark.range(0, parallelism, 1, parallelism).where("id < 0")
+            columns = ("int(id) AS state", "int(id) AS key_group", "binary('') AS key", "binary('') AS value")
+            frame = none.selectExpr(*columns)
+        else:
+            parallelism = self.parallelism or min(limit, cores(edited.frame))
+            frame = by_key_group(edited.frame, KEY_GROUP, KEY, limit, parallelism)
+        return self._fragment(frame, spec, f"{self.part}k", edited.header, edited.bases).operators[0]
+
+    @property
+    def parallelism(self) -> int | None:
+        """The base's parallelism, or the requested one; None if there is neither."""
+        if self.plan.base is not None:
+            return min(self.plan.base.operator.parallelism, self.plan.max_parallelism)
+        asked = [put.spec.parallelism for put in self.plan.puts if put.spec.parallelism is not None]
+        return max(asked, default=None)
+
+    def _laid_out(self, put: StateInput) -> DataFrame:
+        """Return the rows of a table distributed by subtask, unless they are already."""
+        if put.spec.table == ENTRIES or layout_of(put.frame.schema) is not None:
+            return put.frame
+        assert isinstance(put.descriptor, KeyedDescriptor)
+        return by_described_key(put.frame, put.descriptor, self.plan.max_parallelism, self.parallelism)
+
+    def _direct(self) -> StateInput | None:
+        """Return the single table that is the whole keyed state, as it was given."""
+        states = self.plan.of_kind(KEYED, TIMERS)
+        sources = {state.put for state in states}
+        if self.plan.deletions or len(sources) != 1 or -1 in sources:
+            return None
+        put = self.plan.puts[sources.pop()]
+        if put.spec.table == ENTRIES and layout_of(put.frame.schema) is None:
+            return None  # entries of other operators, in any key group
+        assert isinstance(put.descriptor, KeyedDescriptor)
+        given = [state.meta_info() for state in put.descriptor.states]
+        return put if given == [state.meta for state in states] else None
+
+    def operator_state(self) -> Mapping[int, OperatorStreamStateHandle | None]:
+        """Write the operator state of every subtask, combined from remaining and added state."""
+        return write_operator_streams(self._operator_parts(), self.staging, f"{self.part}o")
+
+    def _operator_parts(self) -> Iterator[OperatorPart]:
+        """Yield streams with the wanted states, by their names there."""
+        states = self.plan.of_kind(OPERATOR)
+        base = self.plan.base
+        if base is not None:
+            names = {state.origin: state.name for state in states if state.put < 0}
+            if names:
+                for source, header in zip(base.opened.streams, base.opened.stream_headers, strict=True):
+                    yield OperatorPart(source, names, header)
+        for i, put in enumerate(self.plan.puts):
+            names = {state.origin: state.name for state in states if state.put == i}
+            if names:
+                written = self._fragment(put.frame, put.spec, f"{self.part}o{i}", put.header)
+                for source in operator_sources(written, written.operators[0]):
+                    yield OperatorPart.of(source, names)
+
+    def _fragment(
+        self,
+        frame: DataFrame,
+        spec: WriteSpec,
+        part: str,
+        header: KeyedBackendHeader | OperatorBackendHeader | None = None,
+        bases: Sequence[Mapping[str, str]] = (),
+    ) -> Snapshot:
+        """Write a table as a fragment, and open it.
+
+        ``header`` is that of elements, or of entries, which are merged with those of ``bases``.
+        """
+        plan = self.plan
+        written = replace(
+            spec,
+            uid=None,
+            uid_hash=plan.identifier.operator_id.hex,
+            flink_version=spec.flink_version or first_with_metadata(self.version).version,
+            max_parallelism=(spec.max_parallelism or plan.max_parallelism) if spec.is_keyed else spec.max_parallelism,
+            parallelism=spec.parallelism or (self.parallelism if plan.base is not None else None),
+        )
+        options = {"plan": write_plan(written, f"{self.staging.token}/{part}", header, bases)}
+        options |= storage_of(self.staging) or _storage_of_types(spec)
+        if spec.serializers is not None:
+            options[SERIALIZERS] = str(spec.serializers.identity)
+        source = format_of(frame.sparkSession, options)
+        with unmeasured_batches(frame, written.key):
+            frame.write.format(source).options(**options).mode("append").save(self.path)
+        return open_fragment(self.staging, part)
+
+
+def _storage_of_types(spec: WriteSpec) -> dict[str, str]:
+    """Return option ``storageOptions`` of the savepoint that has the types, if it was given."""
+    options = StoragePath.options_of(spec.types_from or "")
+    return {} if options == NO_OPTIONS else {OPTION: options.to_json()}
+
+
+def storage_of(staging: Staging) -> dict[str, str]:
+    """Return option ``storageOptions`` of a savepoint, if it was given."""
+    filesystem = staging.filesystem
+    if not isinstance(filesystem, ArrowFileSystem) or filesystem.options == NO_OPTIONS:
+        return {}
+    return {OPTION: filesystem.options.to_json()}
+
+
+def open_fragment(staging: Staging, part: str) -> Snapshot:
+    """Open a written fragment as a snapshot."""
+    filesystem = staging.filesystem
+    path = posixpath.join(staging.pending, part)
+    file = filesystem.open_input(path)
+    try:
+        data = bytearray(file.size)
+        file.read_into(0, data)
+    finally:
+        file.close()
+    folder = posixpath.dirname(staging.state_path("_"))
+    return Snapshot(SnapshotLocation(filesystem, folder), path, read_metadata(memoryview(data), path))

@@ -1,0 +1,1 @@
+"""File systems of a snapshot: local files, object stores, HDFS."""

@@ -1,0 +1,216 @@
+"""Output files that are written through pyarrow, to object stores and HDFS."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import warnings
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from pyarrow import fs as arrow_fs
+
+from pyspark_savepoint.formats.errors import AccessDeniedError, OutputError, SavepointWarning, UncertainOutcomeError
+from pyspark_savepoint.formats.filesystems.conditional_store import ConditionalStore
+from pyspark_savepoint.formats.filesystems.remote_errors import CLIENT_ERRORS, storage_error
+from pyspark_savepoint.formats.io.outputs import already_there
+from pyspark_savepoint.formats.io.snapshot_files import Published
+
+
+def refuse(error: Exception, path: str, uncertain: bool = False) -> NoReturn:
+    """Raise an error of the client as an OutputError with a remedy.
+
+    With ``uncertain``, the file may have been written: then raise an UncertainOutcomeError unless access was denied.
+    """
+    meaning = storage_error(error, path)
+    kind = UncertainOutcomeError if uncertain and not isinstance(meaning, AccessDeniedError) else OutputError
+    raise kind(
+        "a file of the savepoint cannot be written",
+        path=path,
+        found=f"{meaning.message}: {meaning.facts.get('found', error)}",
+        remedy=meaning.facts.get("remedy"),
+    ) from None
+
+
+@contextlib.contextmanager
+def refusing(path: str) -> Iterator[None]:
+    """Raise the file system's write errors as :class:`OutputError`."""
+    try:
+        yield
+    except CLIENT_ERRORS as error:
+        refuse(error, path)
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Raise the file system's read errors as :class:`SavepointError`."""
+    try:
+        yield
+    except CLIENT_ERRORS as error:
+        raise storage_error(error, path) from None
+
+
+def keep_silent(filesystem: arrow_fs.FileSystem, file: Any) -> None:
+    """Keep a failed Azure stream alive, so that it is not closed again, not even at the end of the process.
+
+    When Arrow destroys such a stream, it writes the error to standard error, with the URL and the whole token in it.
+    """
+    if filesystem.type_name == "abfs" and not file.closed:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(file))
+
+
+class ArrowOutputFile:
+    """A new file opened by pyarrow; object stores show it only when it is closed."""
+
+    def __init__(self, filesystem: arrow_fs.FileSystem, located: str, path: str) -> None:
+        self.path = path
+        self.size = 0
+        self._filesystem, self._located = filesystem, located
+        try:
+            self._file: Any = filesystem.open_output_stream(located)
+        except CLIENT_ERRORS as error:
+            refuse(error, path)
+
+    def write(self, buffer: Any) -> None:
+        """Write all bytes of a buffer."""
+        data = memoryview(buffer).cast("B")
+        try:
+            self._file.write(data)
+        except CLIENT_ERRORS as error:
+            refuse(error, self.path)
+        self.size += len(data)
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        try:
+            file.close()
+        except CLIENT_ERRORS as error:
+            keep_silent(self._filesystem, file)
+            refuse(error, self.path)
+
+    def abort(self) -> None:
+        """Close and delete the file, because an upload cannot be cancelled."""
+        if self._file is not None:
+            file, self._file = self._file, None
+            try:
+                file.close()
+            except CLIENT_ERRORS:
+                keep_silent(self._filesystem, file)
+            # A file that cannot be deleted can be found by its name: report the original error instead.
+            with contextlib.suppress(*CLIENT_ERRORS):
+                self._filesystem.delete_file(self._located)
+
+
+class ArrowOutputs:
+    """Write operations of a pyarrow file system; published files go through a store with conditional writes."""
+
+    __slots__ = ()
+
+    def connected(self) -> tuple[arrow_fs.FileSystem, str]:
+        """Return the live file system and the prefix of its paths."""
+        raise NotImplementedError
+
+    def uri(self, path: str) -> str:
+        """Return the path in the form in which a user would write it."""
+        raise NotImplementedError
+
+    @property
+    def renames(self) -> bool:
+        """Return whether :meth:`move` is a cheap rename: object stores copy."""
+        return isinstance(self.connected()[0], arrow_fs.HadoopFileSystem)
+
+    def open_output(self, path: str, *, durable: bool = True) -> ArrowOutputFile:
+        filesystem, prefix = self.connected()
+        return ArrowOutputFile(filesystem, prefix + path, self.uri(path))
+
+    def create_directory(self, path: str) -> None:
+        """Create the folder in HDFS; in object stores do nothing.
+
+        Object stores need no folders. pyarrow would first request the properties of the bucket or container, which
+        credentials limited to its objects do not allow: Azure's shared access signatures never do.
+        """
+        if self.renames:
+            filesystem, prefix = self.connected()
+            with refusing(self.uri(path)):
+                filesystem.create_dir(prefix + path, recursive=True)
+
+    def delete_file(self, path: str) -> None:
+        """Delete the file if it exists."""
+        filesystem, prefix = self.connected()
+        with refusing(self.uri(path)), contextlib.suppress(FileNotFoundError):
+            filesystem.delete_file(prefix + path)
+
+    def delete_directory(self, path: str) -> None:
+        """Delete the folder and its content if it exists."""
+        filesystem, prefix = self.connected()
+        with refusing(self.uri(path)), contextlib.suppress(FileNotFoundError):
+            filesystem.delete_dir(prefix + path)
+
+    def delete_empty_directory(self, path: str) -> None:
+        """Delete the folder if it exists and is empty."""
+        filesystem, prefix = self.connected()
+        with contextlib.suppress(*CLIENT_ERRORS):
+            if not filesystem.get_file_info(arrow_fs.FileSelector(prefix + path)):
+                filesystem.delete_dir(prefix + path)
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file."""
+        filesystem, prefix = self.connected()
+        with refusing(self.uri(source)):
+            filesystem.move(prefix + source, prefix + target)
+
+    def conditional(self) -> ConditionalStore:
+        """Return the same location as a store with conditional writes; LookupError explains why there is none."""
+        raise NotImplementedError
+
+    def read_published(self, path: str) -> Published | None:
+        """Return the whole current content of a published file; None if it does not exist."""
+        try:
+            return self.conditional().get(path)
+        except LookupError:
+            filesystem, prefix = self.connected()
+            with reading(self.uri(path)):
+                if filesystem.get_file_info(prefix + path).type == arrow_fs.FileType.NotFound:
+                    return None
+                with filesystem.open_input_stream(prefix + path) as stream:
+                    return Published(stream.read())
+
+    def publish(self, path: str, data: bytes, over: Published | None = None) -> None:
+        """Write a file that appears as a whole, if the current version is still ``over``.
+
+        Raises ConcurrentWriteError if the current version is another, and UncertainOutcomeError if the file may have
+        been written despite an error. Without conditional writes, the current version is read and compared just before.
+        """
+        try:
+            self.conditional().put(path, data, over)
+        except (LookupError, NotImplementedError) as why:
+            self._warn_of_last(path, str(why))
+            self._publish_unseen(path, data, over)
+
+    def _publish_unseen(self, path: str, data: bytes, over: Published | None) -> None:
+        filesystem, prefix = self.connected()
+        found = self.read_published(path)
+        if (found and found.data) != (over and over.data):
+            raise already_there(self.uri(path))
+        stream = None
+        try:
+            stream = filesystem.open_output_stream(prefix + path)
+            with stream:
+                stream.write(data)
+        except CLIENT_ERRORS as error:
+            if stream is not None:
+                keep_silent(filesystem, stream)
+            refuse(error, self.uri(path), uncertain=True)
+
+    def _warn_of_last(self, path: str, why: str) -> None:
+        warnings.warn(
+            f"{self.uri(path)} is published without a conditional write ({why}): if two writers publish at the same "
+            "time, the last one wins and the data of the other is lost",
+            SavepointWarning,
+            stacklevel=2,
+        )
+
+    @contextlib.contextmanager
+    def lock(self, directory: str) -> Iterator[None]:
+        """Do nothing: object stores have no locks."""
+        yield

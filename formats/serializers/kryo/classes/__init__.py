@@ -1,0 +1,1 @@
+"""Objects and classes as Kryo writes them, without their bytes."""

@@ -1,0 +1,233 @@
+"""Classes of the user, as class files or option ``kryoTypes`` describe them: the fields that Kryo writes, in order.
+
+    fields     those that are neither static nor transient, of the class and its superclasses, in the order of their
+               names; of fields with the same name, that of the subclass first. Kryo 5 omits synthetic ones (``this$0``)
+    arguments  a field's type arguments: Kryo 5 follows ``extends Base<String>``, Kryo 2 does not
+    records    Kryo 5 only: the components, in the order of their names
+
+Subclasses of collections, maps and Throwable are written like these, without fields of their own. Classes that change
+what Kryo writes (``KryoSerializable``, annotations of Kryo, a superclass of unknown format) are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark_savepoint.formats.class_files import ClassType, JavaClass, TypeVariable
+from pyspark_savepoint.formats.class_files.java_types import JavaType
+from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import (
+    arguments_of,
+    erased,
+    is_primitive,
+    substituted,
+)
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM_CLASSES, field_class, is_final_class
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import FieldKey
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
+from pyspark_savepoint.formats.serializers.kryo.kryo_walker import PRIMITIVES, WRAPPERS
+
+KRYO = "com.esotericsoftware.kryo."
+#: How Kryo writes the objects of a class, unless it inherits the serializer of a JDK class.
+FIELDS, ENUM, JAVA_STREAM, RECORD = "fields", "enum", "stream", "record"
+#: Superclasses without fields and without their own serializer.
+PLAIN = frozenset({"java.lang.Object", "java.lang.Number", "java.lang.Record", "org.apache.flink.api.java.tuple.Tuple"})
+COLLECTIONS = frozenset(
+    [
+        *("java.util.AbstractCollection", "java.util.AbstractList", "java.util.AbstractSequentialList"),
+        *("java.util.AbstractSet", "java.util.AbstractQueue", "java.util.ArrayList", "java.util.LinkedList"),
+        *("java.util.Vector", "java.util.Stack", "java.util.ArrayDeque", "java.util.HashSet"),
+        *("java.util.LinkedHashSet", "java.util.concurrent.CopyOnWriteArrayList"),
+    ]
+)
+MAPS = frozenset(
+    [
+        *("java.util.AbstractMap", "java.util.HashMap", "java.util.LinkedHashMap", "java.util.Hashtable"),
+        *("java.util.Properties", "java.util.WeakHashMap", "java.util.concurrent.ConcurrentHashMap"),
+    ]
+)
+INTERFACES = {
+    "java.util.Map": "java.util.HashMap",
+    "java.util.Collection": "java.util.ArrayList",
+    "java.util.List": "java.util.ArrayList",
+    "java.util.Set": "java.util.ArrayList",
+    "java.util.Queue": "java.util.ArrayList",
+    "java.util.Deque": "java.util.ArrayList",
+}
+MAX_SUPERCLASSES = 256
+NO_CLASS_FILE = "its class file is not known: name its jar in option 'classes', or its fields in option 'kryoTypes'"
+
+
+class ClassSource(Protocol):
+    """Jars, folders or a ``kryoTypes`` text that describe classes."""
+
+    def find(self, name: str) -> JavaClass | None:
+        """Return the class of a name; None if it is not described."""
+
+
+@dataclass(frozen=True)
+class ObjectField:
+    """A field as one version of Kryo writes it: ``final`` is its class if values do not repeat it, else None."""
+
+    key: FieldKey
+    type: JavaType
+    erased: str
+    primitive: bool
+    final: str | None
+    arguments: tuple[JavaType, ...]
+
+
+class DescribedClasses:
+    """Classes by name: those of the sources, and of the JDK."""
+
+    def __init__(self, sources: Iterable[ClassSource] = ()) -> None:
+        self._sources = tuple(sources)
+        self._finals: dict[str, bool] = {}
+        self._kinds: dict[str, str] = {}
+        self._ancestors: dict[str, frozenset[str]] = {}
+        self._fields: dict[tuple[str, int, tuple[JavaType, ...]], tuple[ObjectField, ...]] = {}
+
+    def find(self, name: str) -> JavaClass | None:
+        """Return a class; None if it is not described."""
+        for source in self._sources:
+            found = source.find(name)
+            if found is not None:
+                return found
+        return field_class(name)
+
+    def describe(self, name: str) -> JavaClass:
+        """Return a class; raise ForeignError if it is not described."""
+        found = self.find(name)
+        if found is None:
+            raise ForeignError(name, NO_CLASS_FILE)
+        return found
+
+    def is_final(self, name: str) -> bool:
+        """Return whether Kryo treats a class as final; an array is final if its elements are."""
+        if name not in self._finals:
+            self._finals[name] = self._is_final(name)
+        return self._finals[name]
+
+    def _is_final(self, name: str) -> bool:
+        inner = name.lstrip("[")
+        if inner != name:
+            return len(inner) == 1 or self.is_final(inner[1:-1])
+        known = True if name in PRIMITIVES or name in WRAPPERS else is_final_class(name)
+        return self.describe(name).is_final if known is None else known
+
+    def is_enum(self, name: str) -> bool:
+        """Return whether a class is an enum, or that of a constant with a body."""
+        return name[:1] != "[" and (name in ENUM_CLASSES or self.kind(name) == ENUM)
+
+    def constants(self, name: str) -> tuple[str, ...]:
+        """Return the constants of an enum or of the class of one of its constants."""
+        for found in self.superclasses(name):
+            if found.is_enum:
+                return found.enum_constants
+        return ()
+
+    def kind(self, name: str) -> str:
+        """Return how Kryo writes the objects of a class: a kind, or the JDK class whose serializer it inherits."""
+        if name not in self._kinds:
+            self._kinds[name] = self._kind(name)
+        return self._kinds[name]
+
+    def _kind(self, name: str) -> str:
+        if name.startswith("java.") and name.endswith(("Exception", "Error", "java.lang.Throwable")):
+            return JAVA_STREAM
+        self.describe(name)
+        interfaces = self.ancestors(name)
+        if KRYO + "KryoSerializable" in interfaces:
+            raise ForeignError(name, "it is KryoSerializable: its own code writes it")
+        for found in self.superclasses(name):
+            if any(each.name.startswith(KRYO) for each in found.annotations):
+                raise ForeignError(name, "a Kryo annotation names its serializer")
+            above = found.superclass_name or "java.lang.Object"
+            if above == "java.lang.Enum":
+                return ENUM
+            if above.startswith("java.") and above.endswith(("Exception", "Error", "Throwable")):
+                return JAVA_STREAM
+            if above in COLLECTIONS:
+                return "java.util.ArrayList"
+            if above in MAPS:
+                return "java.util.HashMap"
+            if above in ("java.util.TreeMap", "java.util.TreeSet"):
+                return above
+        for interface, inherited in INTERFACES.items():
+            if interface in interfaces:
+                return inherited
+        return RECORD if self.describe(name).is_record else FIELDS
+
+    def superclasses(self, name: str) -> Iterator[JavaClass]:
+        """Yield a class and its superclasses, up to a JDK class that has no fields or its own serializer."""
+        known = {"java.util.TreeMap", "java.util.TreeSet", "java.lang.Enum"} | PLAIN | COLLECTIONS | MAPS
+        for _ in range(MAX_SUPERCLASSES):
+            found = self.describe(name)
+            yield found
+            name = found.superclass_name or "java.lang.Object"
+            if name in known or (name.startswith("java.") and name.endswith(("Exception", "Error", "Throwable"))):
+                return
+        raise ForeignError(name, f"it has more than {MAX_SUPERCLASSES} superclasses")
+
+    def ancestors(self, name: str) -> frozenset[str]:
+        """Return the classes and interfaces above a class, itself included, as far as they are described."""
+        if name not in self._ancestors:
+            found: set[str] = set()
+            waiting = [name]
+            while waiting:
+                each = waiting.pop()
+                if each in found:
+                    continue
+                found.add(each)
+                described = self.find(each)
+                if described is not None:
+                    waiting += [above.name for above in described.interfaces]
+                    waiting += [described.superclass_name] if described.superclass_name else []
+            self._ancestors[name] = frozenset(found)
+        return self._ancestors[name]
+
+    def parameters(self, name: str) -> tuple[str, ...]:
+        """Return the type parameters of a class, with the class, as Kryo 5 distinguishes them."""
+        return tuple(f"{name}:{each}" for each in self.describe(name).type_parameters)
+
+    def fields(self, name: str, kryo: int, arguments: tuple[JavaType, ...] = ()) -> tuple[ObjectField, ...]:
+        """Return the fields that a version of Kryo writes; ``arguments`` are those of the class, for Kryo 2."""
+        key = (name, kryo, arguments)
+        if key not in self._fields:
+            self._fields[key] = self._order_fields(name, kryo, arguments)
+        return self._fields[key]
+
+    def _order_fields(self, name: str, kryo: int, arguments: tuple[JavaType, ...]) -> tuple[ObjectField, ...]:
+        parameters = self.describe(name).type_parameters
+        bound: dict[str, JavaType]
+        if kryo == 2:
+            bound = dict(zip(parameters, arguments, strict=False))
+        else:
+            bound = {each: TypeVariable(f"{name}:{each}") for each in parameters}
+        rows: list[ObjectField] = []
+        components: frozenset[str] | None = None
+        classes = list(self.superclasses(name))
+        for place, found in enumerate(classes):
+            if found.is_record:
+                components = frozenset(found.record_components or ())
+            for field in found.fields:
+                if field.is_static or field.is_transient or (kryo == 5 and field.is_synthetic):
+                    continue
+                if components is not None and field.name not in components:
+                    continue
+                if any(each.name.startswith(KRYO) for each in field.annotations):
+                    raise ForeignError(name, f"a Kryo annotation changes its field {field.name!r}")
+                rows.append(self._field((found.name, field.name), field.type, field.erased, bound))
+            if place + 1 < len(classes) and kryo == 5:
+                above = found.superclass or ClassType("java.lang.Object")
+                names = classes[place + 1].type_parameters
+                bound = {each: substituted(kind, bound) for each, kind in zip(names, above.arguments, strict=False)}
+        return tuple(sorted(rows, key=lambda row: row.key[1].encode("utf-16-be", "surrogatepass")))
+
+    def _field(self, key: FieldKey, declared: JavaType, plain: JavaType, bound: dict[str, JavaType]) -> ObjectField:
+        kind = substituted(declared, bound)
+        name = erased(plain if isinstance(kind, TypeVariable) else kind)
+        primitive = is_primitive(plain)
+        final = name if primitive or self.is_final(name) else None
+        return ObjectField(key, kind, name, primitive, final, arguments_of(kind))

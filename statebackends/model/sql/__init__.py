@@ -1,0 +1,1 @@
+"""Rows of Flink SQL: their names, from plans, and the spans of their windows."""

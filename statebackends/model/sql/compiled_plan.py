@@ -1,0 +1,260 @@
+"""Names of rows and accumulators of SQL operators, from a compiled plan (``COMPILE PLAN``).
+
+Snapshots of SQL jobs have the types of rows but no names. The JSON of a compiled plan has the rows that flow between
+its nodes, and the operators' uids follow from it: ``4_group-aggregate``, up to Flink 1.18 with the type in the middle.
+
+    key                            fields by which the input is distributed
+    accState, window-aggs          one field per aggregate call, two for AVG, and for SUM that rows are taken out of;
+                                   then count(*) for retractions, and views of DISTINCT
+    window, namespace              windows or slices of SQL: `window_spans`
+    left..., right..., other rows  fields of that input; keys of their maps: unique or sort keys, or whole rows
+
+The second of two phases has the aggregates of the first one's input.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.statebackends.model.sql.window_spans import WindowSpan, planned_span
+
+NODE_TYPE = re.compile(r"stream-exec-([a-z0-9-]+)_[0-9]+")
+FIELD = re.compile(r"`((?:[^`]|``)*)` ")
+FUNCTION = re.compile(r"\$+([A-Za-z0-9_ ]+)\$[0-9]+")
+ACCUMULATORS = ("accState", "window-aggs")
+#: States with rows of the first input, or of the second.
+ROWS = (
+    (
+        "deduplicate-state", "waiting-to-emit-on-timer", "inputState", "left", "left-records", "IntervalJoinLeftCache",
+        "data-state", "data-state-with-append", "data-state-with-update", "window_rank", "window_deduplicate",
+        "dataState", "eventQueuesStateName", "sharedBuffer-events",
+    ),
+    ("right", "right-records", "IntervalJoinRightCache"),
+)  # fmt: skip
+#: States that may have a row and a number or flag instead of a row: the place of the row among two fields, their names.
+WRAPPED = {
+    "IntervalJoinLeftCache": (0, ("row", "emitted")),
+    "IntervalJoinRightCache": (0, ("row", "emitted")),
+    "left-records": (0, ("row", "associations")),
+    "right-records": (0, ("row", "associations")),
+    "data-state-with-update": (0, ("row", "rank")),
+    "sharedBuffer-events": (1, ("ref_count", "element")),
+}
+#: States of top-n whose map keys are sort keys, and those whose map keys are unique keys.
+BY_SORT_KEY = ("data-state", "data-state-with-append", "sorted-map", "window_rank")
+BY_UNIQUE_KEY = ("data-state-with-update",)
+#: States with more fields than the input has: constants after them.
+WITH_MORE = ("inputState",)
+
+
+@dataclass(frozen=True)
+class PlanNode:
+    """A node: its fields, those of its inputs, and the fields by which they are distributed."""
+
+    uid: str
+    description: str
+    inputs: tuple[tuple[str, ...], ...]
+    key: tuple[str, ...]
+    accumulators: tuple[str, ...]
+    #: Names of a count(*) for retractions and of views, which only some operators have.
+    more: tuple[str, ...]
+    sort_key: tuple[str, ...] = ()
+    #: Of each input, sets of fields that are unique.
+    unique_keys: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    #: Its windows or slices, of which it keeps the ends.
+    span: WindowSpan | None = None
+
+    def fields_of(self, state: str, count: int) -> tuple[str, ...] | None:
+        """Return the names of the fields of a state's rows; None if the plan does not have as many."""
+        if state == "key":
+            return self.key if len(self.key) == count else None
+        if state in ACCUMULATORS:
+            return self._accumulator(count)
+        for number, states in enumerate(ROWS):
+            if state in states and number < len(self.inputs):
+                names = self.inputs[number]
+                if len(names) < count and state in WITH_MORE:
+                    return names + tuple(f"f{index}" for index in range(len(names), count))
+                return names if len(names) == count else None
+        return None
+
+    def fields_of_map_key(self, state: str, count: int) -> tuple[str, ...] | None:
+        """Return the names of the fields of a map's keys; None if the plan does not have as many."""
+        if state in BY_SORT_KEY:
+            return self.sort_key if len(self.sort_key) == count else None
+        for number, states in enumerate(ROWS):
+            if state in states and number < len(self.inputs):
+                unique = self.unique_keys[number] if number < len(self.unique_keys) else ()
+                rows = () if state in BY_UNIQUE_KEY else (self.inputs[number],)
+                found = [names for names in (*unique, *rows) if len(names) == count]
+                return found[0] if len(set(found)) == 1 else None
+        return None
+
+    def _accumulator(self, count: int) -> tuple[str, ...] | None:
+        for behind in (self.more, self.more[1:], ()):
+            if len(self.accumulators) + len(behind) == count:
+                return self.accumulators + behind
+        return None
+
+
+def names_of(text: str) -> dict[str, Any] | None:
+    """Return the JSON of names or of a compiled plan; None for the text of EXPLAIN."""
+    try:
+        found: dict[str, Any] = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def node_of(plan: Mapping[str, Any], operator_id: OperatorID) -> PlanNode | None:
+    """Return the node of an operator, found by the uids that Flink gives to its nodes."""
+    try:
+        nodes = {int(node["id"]): node for node in plan["nodes"]}
+        for number, node in nodes.items():
+            for uid in _uids(number, str(node["type"])):
+                if OperatorID.from_uid(uid) == operator_id:
+                    return _node(plan, nodes, node, uid)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise OptionError(
+            "option 'fieldNames' is not a compiled plan",
+            expected="what COMPILE PLAN writes, with 'nodes' and 'edges'",
+            found=f"{type(error).__name__}: {error}"[:200],
+        ) from None
+    return None
+
+
+def _uids(number: int, kind: str) -> Iterator[str]:
+    match = NODE_TYPE.fullmatch(kind)
+    if match is None:
+        return
+    name = match[1]
+    for each in (name, f"global-{name}", name.removeprefix("global-"), name.removesuffix("-table-scan")):
+        yield f"{number}_{each}"
+        yield f"{number}_{kind}_{each}"
+
+
+def _node(plan: Mapping[str, Any], nodes: Mapping[int, Any], node: Mapping[str, Any], uid: str) -> PlanNode:
+    sources = [nodes[int(edge["source"])] for edge in plan["edges"] if int(edge["target"]) == int(node["id"])]
+    inputs = tuple(_fields(source["outputType"]) for source in sources)
+    key: tuple[str, ...] = ()
+    if sources:
+        wanted = (
+            sources[0]["inputProperties"][0]["requiredDistribution"].get("keys")
+            if "exchange" in str(sources[0]["type"])
+            else node.get("grouping")
+        )
+        key = tuple(inputs[0][int(index)] for index in wanted or ())
+    rows = _fields(node["localAggInputRowType"]) if "localAggInputRowType" in node else (*inputs, ())[0]
+    calls, retracted = _calls(node)
+    names = [name for call, back in zip(calls, retracted, strict=True) for name in _call(call, rows, back)]
+    distinct = dict.fromkeys(_arguments(call, rows) for call in calls if call.get("distinct"))
+    span = planned_span(node)
+    counted = node.get("needRetraction") or is_sliced(span)
+    more = (*(["count(*)"] if counted else []), *(f"distinct({each})" for each in distinct))
+    sort_key = tuple(
+        rows[int(each["index"])] for each in (node.get("orderBy") or node.get("sortSpec") or {}).get("fields", ())
+    )
+    return PlanNode(
+        uid,
+        str(node.get("description", "")),
+        inputs,
+        key,
+        unique_names(names),
+        unique_names(more),
+        unique_names(sort_key),
+        _unique_keys(node, inputs),
+        span,
+    )
+
+
+def is_sliced(span: WindowSpan | None) -> bool:
+    """Return whether windows have several slices, some of which may be empty: those that hop count their rows."""
+    return span is not None and not span.whole
+
+
+def _calls(node: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], Sequence[bool]]:
+    """Return the aggregate calls of a node, and of each whether rows are also taken out of it."""
+    if "overSpec" in node:
+        over = [
+            (call, group["lowerBound"]["kind"] != "UNBOUNDED_PRECEDING")
+            for group in node["overSpec"]["groups"]
+            for call in group["aggCalls"]
+        ]
+        return [call for call, _ in over], [back for _, back in over]
+    calls = node.get("aggCalls") or ()
+    retracted = node.get("aggCallNeedRetractions") or [False] * len(calls)
+    return calls, [bool(each) for each in retracted]
+
+
+def _unique_keys(node: Mapping[str, Any], inputs: Sequence[tuple[str, ...]]) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    primary = (node.get("rankStrategy") or {}).get("primaryKeys")
+    keys = [[primary] if primary else []] if "rankStrategy" in node else []
+    keys = keys or [node.get("leftUpsertKeys") or [], node.get("rightUpsertKeys") or []]
+    return tuple(
+        tuple(tuple(names[int(index)] for index in each) for each in found)
+        for names, found in zip(inputs, keys, strict=False)
+    )
+
+
+def _fields(kind: object) -> tuple[str, ...]:
+    """Return the names of the fields of a row type, as text or as an object.
+
+    >>> _fields("ROW<`b` BIGINT, `r` ROW<`x` INT> NOT NULL>")
+    ('b', 'r')
+    """
+    if isinstance(kind, Mapping):
+        return tuple(str(field["name"]) for field in kind["fields"])
+    text, depth, found, position = str(kind), 0, [], 0
+    while position < len(text):
+        match = FIELD.match(text, position) if depth == 1 else None
+        if match:
+            found.append(match[1].replace("``", "`"))
+            position = match.end()
+            continue
+        if text[position] == "`" or text[position] == "'":
+            position = text.index(text[position], position + 1)
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(text[position], 0)
+        position += 1
+    return tuple(found)
+
+
+def _call(call: Mapping[str, Any], fields: Sequence[str], retracted: bool) -> list[str]:
+    """Return the names of the fields of an aggregate call's accumulator."""
+    match = FUNCTION.fullmatch(str(call.get("internalName") or call.get("catalogName") or call["name"]))
+    function = match[1].lower() if match else str(call.get("catalogName") or call["name"])
+    arguments = _arguments(call, fields)
+    text = f"{function}({'distinct ' if call.get('distinct') else ''}{arguments or '*'})"
+    where = int(call.get("filterArg", -1))
+    if where >= 0:
+        text += f" filter {fields[where]}"
+    return buffers_of(function, text, retracted)
+
+
+def buffers_of(function: str, text: str, retracted: bool) -> list[str]:
+    """Return the names of the fields of an aggregate's accumulator; ``retracted``: rows are also taken out of it."""
+    if function == "avg":
+        return [f"{text} sum", f"{text} count"]
+    return [text, f"{text} count"] if retracted and function in ("sum", "sum0") else [text]
+
+
+def _arguments(call: Mapping[str, Any], fields: Sequence[str]) -> str:
+    return ", ".join(fields[int(index)] for index in call.get("argList") or ())
+
+
+def unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names, with a number where one is repeated."""
+    found: list[str] = []
+    for name in names:
+        number = 1
+        unique = name
+        while unique in found:
+            number += 1
+            unique = f"{name} {number}"
+        found.append(unique)
+    return tuple(found)

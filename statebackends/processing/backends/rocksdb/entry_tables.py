@@ -1,0 +1,250 @@
+"""Tables in RocksDB for states with one value per key, or per key and window, as states of :mod:`tables` look them up.
+
+    entry   := u16 state  u8[] place                                                                  without namespaces
+             | u16 state  u8[] place  u8[] namespace  u32 (bytes of place)  u32 (bytes of namespace)
+
+Changed values stay Python objects until there are many, and then go, encoded, to an :class:`EntryMemory`, which writes
+to RocksDB when it is full. So tables that fit into memory are never written to RocksDB. Nothing else writes these
+entries, so those in memory are the newest.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pyspark_savepoint.statebackends.processing.api.state import State
+from pyspark_savepoint.statebackends.processing.backends.backend import RegisteredState
+from pyspark_savepoint.statebackends.processing.backends.rocksdb.codec import as_stored, codec
+from pyspark_savepoint.statebackends.processing.backends.rocksdb.entry_memory import EntryMemory
+from pyspark_savepoint.statebackends.processing.backends.tables import TABLES, Place
+
+#: Bytes of the changed values that the tables of a task keep as objects.
+KEPT = 48 << 20
+#: Bytes that Python needs for an entry of a dict, beside those of its key and of encoded values.
+OBJECTS = 200
+#: Values that are encoded at a time.
+FOLDED = 1 << 15
+_LENGTHS = struct.Struct(">II")
+_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
+_UNKNOWN: Any = object()
+
+
+class StoredTable(ABC):
+    """Table by the bytes of its keys in RocksDB after the number of the state; None is no value."""
+
+    def __init__(self, memory: EntryMemory, prefix: bytes) -> None:
+        self._memory = memory
+        self._prefix = prefix
+        #: Changed values, and values as they are in memory or RocksDB: nearly all of them were read ahead.
+        self._new: dict[bytes, Any] = {}
+        self._ahead: dict[bytes, Any] = {}
+        self._is_written = False
+        #: Bytes of the values that were read one by one.
+        self._one_by_one = 0
+        #: Most bytes of changed values.
+        self.most = KEPT
+        #: How often a value was used that was read ahead.
+        self.used = 0
+
+    @abstractmethod
+    def get(self, at: bytes) -> Any:
+        """Return the value; None if there is none."""
+
+    @abstractmethod
+    def __setitem__(self, at: bytes, value: Any) -> None:
+        """Set the value; raise ValueRangeError if a column of its type cannot hold it."""
+
+    @abstractmethod
+    def _encoded(self, kept: Iterable[Any]) -> list[bytes | None]:
+        """Return the bytes of values as dictionaries hold them."""
+
+    @abstractmethod
+    def _decoded(self, data: list[bytes | None]) -> list[Any]:
+        """Return values as dictionaries hold them."""
+
+    @abstractmethod
+    def _value(self, kept: Any) -> Any:
+        """Return a value that a dictionary holds."""
+
+    def pop(self, at: bytes, default: None) -> None:
+        """Remove the value if there is one."""
+        self._new[at] = None
+        if len(self._new) * (OBJECTS + len(at)) > self.most:
+            self._fold()
+
+    def _find(self, at: bytes) -> Any:
+        """Return what a dictionary would hold of a value that did not change."""
+        found = self._ahead.get(at, _UNKNOWN)
+        if found is not _UNKNOWN:
+            self.used += 1
+        elif self._is_written:
+            (found,) = self._decoded([self._memory.read(self._prefix + at)])
+            self._one_by_one += OBJECTS + len(at) + (len(found) if isinstance(found, bytes) else 0)
+            if self._one_by_one > self.most // 4:
+                self._ahead, self._one_by_one = {}, 0
+            self._ahead[at] = found
+        else:
+            found = None
+        return found
+
+    def read_ahead(self, places: Sequence[bytes]) -> tuple[int, int]:
+        """Read the values of some places at once; return how many there were to read, and their bytes."""
+        prefix = self._prefix
+        wanted = {place for place in places if place not in self._new}
+        # Encode now if these records might fill the rest: that would drop the values that are read ahead for them.
+        if self._is_full(self.most - sum(map(len, wanted)) - OBJECTS * len(wanted)):
+            self._fold()
+            wanted = set(places)
+        self.used, self._ahead, self._one_by_one = 0, {}, 0
+        if not self._is_written:
+            return 0, 0
+        data = self._memory.read_all([prefix + place for place in wanted])
+        self._ahead = dict(zip(wanted, self._decoded(data), strict=True))
+        return len(wanted), sum(map(len, filter(None, data)))
+
+    def _is_full(self, most: int) -> bool:
+        """Return whether the changed values need more than some bytes."""
+        return bool(self._new) and len(self._new) * (OBJECTS + len(next(iter(self._new)))) > most
+
+    def _fold(self) -> None:
+        """Encode the changed values."""
+        changed, prefix = iter(self._new.items()), self._prefix
+        while part := list(islice(changed, FOLDED)):
+            self._memory.write_all([prefix + at for at, _ in part], self._encoded([kept for _, kept in part]))
+            self._is_written = True
+        self._new, self._ahead, self._one_by_one = {}, {}, 0
+
+    def entries(self) -> Iterator[tuple[bytes, Any]]:
+        """Yield the bytes after the number of the state, and the values, in order."""
+        if self._is_written:
+            self._fold()
+            for key, data in self._memory.entries(self._prefix):
+                (kept,) = self._decoded([data])
+                yield key[len(self._prefix) :], self._value(kept)
+        else:
+            for at in sorted(self._new):
+                if self._new[at] is not None:
+                    yield at, self._value(self._new[at])
+
+
+class NumberTable(StoredTable):
+    """Integers or floats, which dictionaries hold as they are."""
+
+    def __init__(self, memory: EntryMemory, prefix: bytes, kind: pa.DataType) -> None:
+        super().__init__(memory, prefix)
+        self._kind = kind
+        self._plain = int if pt.is_integer(kind) else float
+        self._struct = struct.Struct(">q" if self._plain is int else ">d")
+
+    def get(self, at: bytes) -> Any:
+        found = self._new.get(at, _UNKNOWN)
+        return self._find(at) if found is _UNKNOWN else found
+
+    def __setitem__(self, at: bytes, value: Any) -> None:
+        if type(value) is not self._plain or (self._plain is int and not _LEAST <= value <= _GREATEST):
+            value = as_stored(value, self._kind)
+        self._new[at] = value
+        if len(self._new) * (OBJECTS + len(at)) > self.most:
+            self._fold()
+
+    def _encoded(self, kept: Iterable[Any]) -> list[bytes | None]:
+        pack = self._struct.pack
+        return [None if number is None else pack(number) for number in kept]
+
+    def _decoded(self, data: list[bytes | None]) -> list[Any]:
+        unpack = self._struct.unpack
+        return [None if number is None else unpack(number)[0] for number in data]
+
+    def _value(self, kept: Any) -> Any:
+        return kept
+
+
+class BytesTable(StoredTable):
+    """Values of other types, which dictionaries hold encoded: some can be changed in place, and their sizes differ."""
+
+    def __init__(self, memory: EntryMemory, prefix: bytes, kind: pa.DataType) -> None:
+        super().__init__(memory, prefix)
+        self._encode, self._decode = codec(kind)
+        self._bytes = 0
+
+    def get(self, at: bytes) -> Any:
+        found = self._new.get(at, _UNKNOWN)
+        if found is _UNKNOWN:
+            found = self._find(at)
+        return None if found is None else self._decode(found)
+
+    def __setitem__(self, at: bytes, value: Any) -> None:
+        data = self._encode(value)
+        before = self._new.get(at)
+        self._new[at] = data
+        self._bytes += len(data) - (0 if before is None else len(before))
+        if self._bytes + len(self._new) * (OBJECTS + len(at)) > self.most:
+            self._fold()
+
+    def pop(self, at: bytes, default: None) -> None:
+        before = self._new.get(at)
+        self._bytes -= 0 if before is None else len(before)
+        super().pop(at, default)
+
+    def _is_full(self, most: int) -> bool:
+        return self._bytes + len(self._new) * OBJECTS > most
+
+    def _fold(self) -> None:
+        super()._fold()
+        self._bytes = 0
+
+    def _encoded(self, kept: Iterable[Any]) -> list[bytes | None]:
+        return list(kept)
+
+    def _decoded(self, data: list[bytes | None]) -> list[Any]:
+        return data
+
+    def _value(self, kept: Any) -> Any:
+        return self._decode(kept)
+
+
+class TableState:
+    """State whose values are in a table, as the backend uses it: like a :class:`RocksState`."""
+
+    def __init__(self, memory: EntryMemory, prefix: bytes, state: RegisteredState, here: Place) -> None:
+        (kind,) = state.units
+        table = NumberTable if pt.is_integer(kind) or pt.is_floating(kind) else BytesTable
+        self.table: StoredTable = table(memory, prefix, kind)
+        self.state = state
+        #: The class of the namespaces, set with the first one.
+        self.windows: Any = None
+        self._place = Place() if state.namespaced else here
+        create: Callable[[Place, Any, RegisteredState], State] = TABLES[state.kind]
+        self.shown = create(self._place, self.table, state)
+
+    def go(self, place: bytes, namespace: bytes) -> None:
+        """Set the place and namespace of a namespaced state."""
+        self._place.now = place + namespace + _LENGTHS.pack(len(place), len(namespace))
+
+    def clear(self) -> None:
+        self.table.pop(self._place.now, None)
+
+    def content(self) -> Any:
+        """Return the content for outputs; None if there is none."""
+        return self.table.get(self._place.now)
+
+    def put_content(self, content: Any) -> None:
+        """Store the content."""
+        self.table[self._place.now] = content
+
+    def everything(self) -> Iterator[tuple[bytes, Any, Any]]:
+        """Yield place, namespace and content of every key, in order."""
+        for at, content in self.table.entries():
+            if self.state.namespaced:
+                place, namespace = _LENGTHS.unpack_from(at, len(at) - _LENGTHS.size)
+                window = self.windows.from_bytes(at[place : place + namespace]) if namespace else None
+                yield at[:place], window, content
+            else:
+                yield at, None, content

@@ -1,0 +1,1 @@
+"""External sort of rows by key group and key, the first step of every writer of keyed state."""

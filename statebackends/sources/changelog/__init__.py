@@ -1,0 +1,1 @@
+"""Changes of the changelog state backend: as columns, and their replay on materialized state."""

@@ -1,0 +1,260 @@
+"""Replay of change units in bounded memory: units are partitioned by key on local disk and replayed part by part.
+
+All units of a key fall into one part, in the order of the log, so each part can be replayed on its own. A part that is
+too large is partitioned again with another hash, as long as this makes it smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+from pyspark_savepoint.formats import arrow_compute as pc
+from pyspark_savepoint.formats.columns import Bytes, Longs, Origin, binary_array, binary_parts
+from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.formats.io.local_disk import discard, spilling, temporary_file
+from pyspark_savepoint.formats.keyed.changelog import not_replayed
+from pyspark_savepoint.formats.keyed.keyed_block import PARTS, SCHEMA, KeyedBlock, binary_column, block_of
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.statebackends.sources.changelog.entries import UNIT, UNITS
+
+FANOUT = 64
+#: 64 to the power of 4 blocks are more than any task reads.
+MAX_DEPTH = 4
+
+
+class _Part:
+    """Batches in order: some in a temporary file, the newest in memory."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.stack = stack
+        self.waiting: list[pa.RecordBatch] = []
+        self.size = 0
+        self.file: Any = None
+        self.writer: Any = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.waiting.append(batch)
+        self.size += batch.nbytes
+
+    def flush(self) -> None:
+        """Write all batches in memory to the file."""
+        with spilling():
+            if self.waiting and self.file is None:
+                self.file = temporary_file("changes")
+                self.stack.callback(discard, self.file)
+                self.writer = ipc.new_stream(self.file, UNITS)
+            for batch in self.waiting:
+                self.writer.write_batch(batch)
+        self.waiting = []
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield all batches; none can be added afterwards."""
+        if self.file is not None:
+            with spilling():
+                self.writer.close()
+                self.file.seek(0)
+                with ipc.open_stream(self.file) as reader:
+                    yield from reader
+        yield from self.waiting
+
+
+class Parts:
+    """Context manager that divides units into ``count`` parts, with at most ``block_bytes`` in memory in total."""
+
+    def __init__(self, count: int, block_bytes: int) -> None:
+        self.stack = ExitStack()
+        self.block_bytes = block_bytes
+        self.parts = [_Part(self.stack) for _ in range(count)]
+        self.in_memory = 0
+
+    def __enter__(self) -> Parts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
+
+    def add(self, batch: pa.RecordBatch, part: Longs) -> None:
+        """Add the units of a batch to their parts."""
+        if len(self.parts) == 1:
+            self.parts[0].add(batch)
+        else:
+            order = np.argsort(part, kind="stable")
+            bounds = np.searchsorted(part[order], np.arange(len(self.parts) + 1))
+            for i in np.flatnonzero(np.diff(bounds)).tolist():
+                self.parts[i].add(batch.take(pa.array(order[bounds[i] : bounds[i + 1]])))
+        self.in_memory += batch.nbytes
+        if self.in_memory > self.block_bytes:
+            for each in self.parts:
+                each.flush()
+            self.in_memory = 0
+
+
+class Replay:
+    """Context manager that collects all units of some keys and replays them as ``blocks``, then removes its files."""
+
+    def __init__(self, like: KeyedBlock, block_bytes: int, depth: int = 0) -> None:
+        self.like = like
+        self.block_bytes = block_bytes
+        self.depth = depth
+        self.waiting: list[pa.RecordBatch] = []
+        self.size = 0
+        self.parts: Parts | None = None
+        self.stack = ExitStack()
+
+    def __enter__(self) -> Replay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if self.parts is not None:
+            self._divide(self.parts, batch)
+            return
+        self.waiting.append(batch)
+        self.size += batch.nbytes
+        if self.size > self.block_bytes and self.depth < MAX_DEPTH:
+            self.parts = self.stack.enter_context(Parts(FANOUT, self.block_bytes))
+            for each in self.waiting:
+                self._divide(self.parts, each)
+            self.waiting = []
+
+    def _divide(self, parts: Parts, batch: pa.RecordBatch) -> None:
+        from pyspark_savepoint.formats.kernels import hashing
+        from pyspark_savepoint.formats.kernels.entries import frames
+
+        offsets, data = binary_parts(batch.column("key"))
+        part = np.empty(batch.num_rows, np.int64)
+        secret = hashing.secret_of(0x100 + self.depth)
+        frames.bucket_of(_owned(data), offsets[:-1].copy(), offsets[1:].copy(), secret, FANOUT, part)
+        parts.add(batch, part)
+
+    def blocks(self) -> Iterator[KeyedBlock]:
+        """Yield the remaining entries as complete blocks."""
+        if self.parts is None:
+            yield from replayed(self.waiting, self.like)
+            return
+        whole = sum(1 for part in self.parts.parts if part.size) == 1
+        waiting: list[pa.RecordBatch] = []
+        size = 0
+        for part in self.parts.parts:
+            if waiting and size + part.size > self.block_bytes:
+                yield from replayed(waiting, self.like)
+                waiting, size = [], 0
+            if part.size > self.block_bytes and not whole:
+                with Replay(self.like, self.block_bytes, self.depth + 1) as divided:
+                    for batch in part.batches():
+                        divided.add(batch)
+                    yield from divided.blocks()
+            elif part.size:
+                waiting += part.batches()
+                size += part.size
+        yield from replayed(waiting, self.like)
+
+
+def _owned(data: Bytes) -> Bytes:
+    """Return writable bytes, which the kernels' signatures require although they do not write."""
+    return data if data.flags.writeable else data.copy()
+
+
+def replayed(batches: Sequence[pa.RecordBatch], like: KeyedBlock) -> Iterator[KeyedBlock]:
+    """Replay units in order: yield one block of the remaining entries, or none."""
+    table = pa.Table.from_batches(batches, UNITS)
+    if table.num_rows:
+        left = _Cells(table, like).left()
+        if left.num_rows:
+            yield block_of([left], like)
+
+
+class _Cells:
+    """Units, and the value (cell) that each belongs to."""
+
+    def __init__(self, table: pa.Table, like: KeyedBlock) -> None:
+        self.like = like
+        self.state = np.array(table.column("state"), np.int32)
+        self.key_group = np.array(table.column("key_group"), np.int32)
+        self.unit = np.array(table.column(UNIT), np.int8)
+        self.offsets: dict[str, Longs] = {}
+        self.data: dict[str, Bytes] = {}
+        for part in PARTS:
+            column = table.column(part).cast(pa.large_binary()).combine_chunks()
+            offsets, data = binary_parts(column.chunk(0) if isinstance(column, pa.ChunkedArray) else column)
+            self.offsets[part], self.data[part] = offsets, _owned(data)
+
+    def _number(self, buffer: Bytes, start: Longs, end: Longs) -> tuple[Any, Longs]:
+        """Number the spans so that equal ones share a number; return the numbers and the first unit of each."""
+        from pyspark_savepoint.formats.kernels import hashing
+        from pyspark_savepoint.formats.kernels.entries import frames
+
+        n = len(start)
+        number, first = np.empty(n, np.int32), np.empty(n, np.int64)
+        table = np.empty(1 << max(4, (2 * n).bit_length()), np.int32)
+        bounds = np.zeros(1, np.int64), np.full(1, n, np.int64)
+        count = frames.hash_rows(buffer, start, end, *bounds, 0, number, first, table, hashing.SECRET)
+        return number, first[:count]
+
+    def left(self) -> pa.RecordBatch:
+        """Return the entries that remain, without their units."""
+        from pyspark_savepoint.formats.kernels.entries import changelog
+
+        n = len(self.unit)
+        sizes = np.full(n, changelog.HEAD, np.int64)
+        for part in ("key", "namespace", "user"):
+            sizes += np.diff(self.offsets[part])
+        end = np.cumsum(sizes)
+        start, row_end = end - sizes, np.empty(n, np.int64)
+        names = np.empty(int(end[-1]), np.uint8)
+        key, namespace, user = ((self.offsets[part], self.data[part]) for part in ("key", "namespace", "user"))
+        changelog.identities(self.state, *key, *namespace, *user, start, names, row_end)
+        cell, first = self._number(names, start, end)
+        clears = bool(np.any(self.unit == changelog.CLEAR))
+        row, rows = self._number(names, start, row_end) if clears else (np.zeros(n, np.int32), first[:1])
+        head, tail, last = (np.full(len(first), -1, np.int64) for _ in range(3))
+        torn = np.zeros(len(first), np.bool_)
+        following, cleared = np.full(n, -1, np.int64), np.full(len(rows), -1, np.int64)
+        lists = [i for i, meta in enumerate(self.like.states) if meta.state_type == "LIST"]
+        changelog.replay(self.unit, cell, row, np.isin(self.state, lists), head, tail, last, following, cleared, torn)
+        alive = (head >= 0) & (last > cleared[row[first]])
+        self._refuse_torn(first[alive & torn])
+        return self._entries(first[alive], head[alive], following)
+
+    def _refuse_torn(self, units: Longs) -> None:
+        if len(units):
+            meta = self.like.states[int(self.state[units[0]])]
+            raise _torn(meta, self.like.origin)
+
+    def _entries(self, first: Longs, head: Longs, following: Longs) -> pa.RecordBatch:
+        from pyspark_savepoint.formats.kernels.entries import changelog
+
+        sizes = np.empty(len(head), np.int64)
+        changelog.chain_sizes(head, following, self.offsets["value"], sizes)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        values = np.empty(int(offsets[-1]), np.uint8)
+        changelog.join_chains(head, following, self.offsets["value"], self.data["value"], offsets[:-1].copy(), values)
+        columns = [pa.array(self.state[first]), pa.array(self.key_group[first])]
+        for part in PARTS[:-1]:
+            columns.append(binary_column(self.data[part], self.offsets[part][first], self.offsets[part][first + 1]))
+        columns.append(binary_array(pa.binary(), offsets, values))
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _torn(meta: StateMetaInfoSnapshot, origin: Origin) -> UnsupportedStateError:
+    return not_replayed(
+        f"windows of state {meta.name!r} were merged, and only the job's own function can merge their values",
+        origin.path,
+        origin.operator,
+        state=meta.name,
+        found=f"{meta.state_type} values of two namespaces",
+    )
+
+
+def of_key_groups(table: pa.Table, key_groups: Sequence[int]) -> list[pa.RecordBatch]:
+    """Return the units of some key groups, in order."""
+    chosen: Any = pc.is_in(table.column("key_group"), value_set=pa.array(key_groups, pa.int32()))
+    return [batch for batch in table.filter(chosen).to_batches() if batch.num_rows]

@@ -1,0 +1,258 @@
+"""Changes of a changelog, and entries of materialized state, as units with one way of replay.
+
+    unit           value, list            map                            timer
+    PUT            the value              a value of a user key          the timer
+    ADD            an element
+    DELETE         all of it              a user key                     the timer
+    CLEAR                                 all of it
+    MERGE_TARGET   the namespace that takes over the values of the MERGE_SOURCEs after it
+
+A change of many elements becomes one unit per element. Values are in the canonical format: elements of a list are
+joined by a comma, values of a map follow their null flag. Flink: the ``StateChangeApplier`` of each kind of state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UndecodableStateError
+from pyspark_savepoint.formats.keyed import changelog
+from pyspark_savepoint.formats.keyed.changelog import Changes
+from pyspark_savepoint.formats.keyed.composite_key import constant_width
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.layout import locate, skip_rows
+from pyspark_savepoint.statebackends.model.state_column import unit_serializers
+from pyspark_savepoint.statebackends.sources.changelog.entries import (
+    Scope,
+    Units,
+    assemble,
+    delimited,
+    elements,
+    map_entries,
+    read_counts,
+)
+
+#: Bytes of the operation and state id before every change's data.
+HEAD = 3
+OPERATIONS = 8
+
+
+@dataclass(slots=True)
+class UnitReader:
+    """Converts changes to units.
+
+    ``states`` are all states of the table by id; the ids of the log are read from its registrations. ``key_groups`` and
+    ``selected`` are the key groups and states to read.
+    """
+
+    states: tuple[StateMetaInfoSnapshot, ...]
+    key: TypeSerializer
+    key_groups: frozenset[int]
+    selected: frozenset[int]
+    options: DecodeOptions
+    ids: dict[int, int] = field(default_factory=dict)
+
+    def units(self, changes: Changes) -> Iterator[pa.RecordBatch]:
+        """Yield the selected units of some changes, in the order of the log."""
+        registered = np.flatnonzero(changes.key_group == changelog.METADATA_GROUP).tolist()
+        for before, behind in pairwise([-1, *registered, len(changes)]):
+            if before >= 0:
+                found = changelog.registration(changes, before)
+                self.ids[found.state_id] = self._state_of(found.meta)
+            if behind > before + 1:
+                part = slice(before + 1, behind)
+                yield from self._between(
+                    replace(
+                        changes, key_group=changes.key_group[part], start=changes.start[part], end=changes.end[part]
+                    )
+                )
+
+    def _state_of(self, meta: StateMetaInfoSnapshot) -> int:
+        timer = meta.kind is BackendStateType.PRIORITY_QUEUE
+        for i, known in enumerate(self.states):
+            if known.name == meta.name and (known.kind is BackendStateType.PRIORITY_QUEUE) == timer:
+                return i
+        raise CorruptStateError(
+            "a changelog does not match the format",
+            state=meta.name,
+            expected="the registrations of states before all changes",
+            found="one after them",
+            remedy=UNREADABLE,
+        )
+
+    def _between(self, changes: Changes) -> Iterator[pa.RecordBatch]:
+        """Yield the units of the changes between two registrations."""
+        wanted = np.flatnonzero(np.isin(changes.key_group, list(self.key_groups)))
+        if not len(wanted):
+            return
+        start, end = changes.start[wanted], changes.end[wanted]
+        number = (changes.buffer[start + 1].astype(np.int64) << 8) | changes.buffer[start + 2]
+        table = np.full(1 << 16, -1, np.int64)
+        table[list(self.ids)] = list(self.ids.values())
+        state, operation = table[number], changes.buffer[start].astype(np.int64)
+        self._check(changes, start, state, number, operation)
+        chosen = np.isin(state, list(self.selected))
+        groups: list[tuple[int, Units]] = []
+        for pair in np.unique(state[chosen] * OPERATIONS + operation[chosen]).tolist():
+            one, what = divmod(pair, OPERATIONS)
+            rows = np.flatnonzero((state == one) & (operation == what))
+            at = self._cursors(changes, one, start[rows] + HEAD, end[rows])
+            groups += [(one, units) for units in self._decode(at, one, what, rows)]
+        if groups:
+            yield assemble(changes.buffer, groups, changes.key_group[wanted])
+
+    def _check(self, changes: Changes, start: Longs, state: Longs, number: Longs, operation: Longs) -> None:
+        wrong = np.flatnonzero((state < 0) | (operation >= OPERATIONS))
+        if len(wrong):
+            i = int(wrong[0])
+            raise CorruptStateError(
+                "a changelog does not match the format",
+                expected=f"an operation from 0 to {OPERATIONS - 1} on a registered state",
+                found=f"operation {int(operation[i])} on state {int(number[i])}",
+                remedy=UNREADABLE,
+                **changes.origin.facts(int(start[i])),
+            )
+
+    def _cursors(self, changes: Changes, state: int, start: Longs, end: Longs) -> Cursors:
+        origin = replace(changes.origin, state=self.states[state].name)
+        return Cursors(changes.buffer, start, end, origin, self.options)
+
+    def _decode(self, at: Cursors, state: int, operation: int, rows: Longs) -> Iterator[Units]:
+        """Yield the units of the changes of one state by one operation."""
+        meta = self.states[state]
+        if meta.kind is BackendStateType.PRIORITY_QUEUE:
+            yield _timers(at, meta, operation, rows)
+            return
+        key_start = at.position.copy()
+        self._skip_key(at, meta, operation)
+        key_end = at.position.copy()
+        skip_rows(meta.namespace_serializer, at)
+        scope = {"key": (key_start, key_end), "namespace": (key_end, at.position.copy())}
+        decode = {"LIST": _list, "MAP": _map}.get(meta.state_type, _single)
+        yield from decode(at, meta, operation, Scope(rows, scope))
+
+    def _skip_key(self, at: Cursors, meta: StateMetaInfoSnapshot, operation: int) -> None:
+        if not self.key.opaque_parts():
+            skip_rows(self.key, at)
+            return
+        # The key's length is unknown; the data after it may have a constant width.
+        behind = constant_width(meta.namespace_serializer)
+        if operation != changelog.CLEAR:
+            plain = meta.state_type not in ("LIST", "MAP") and operation in (changelog.SET, changelog.SET_INTERNAL)
+            width = constant_width(meta.value_serializer) if plain else -1
+            behind = behind + width if min(behind, width) >= 0 else -1
+        if behind < 0 or np.any(at.end - at.position < behind):
+            raise UndecodableStateError(
+                f"the changes of state {meta.name!r} cannot be separated from their keys: the snapshot contains only a "
+                "changelog, which does not record the type of the keys",
+                remedy="take a canonical savepoint of the job (flink savepoint --type canonical), or a checkpoint "
+                "after the changelog was materialized; or read other states (option 'state')",
+                **at.origin.facts(),
+            )
+        at.position[:] = at.end - behind
+
+
+def _refuse(at: Cursors, meta: StateMetaInfoSnapshot, operation: int) -> CorruptStateError:
+    return CorruptStateError(
+        "a changelog does not match the format",
+        expected=f"an operation on a state of kind {meta.state_type}",
+        found=f"operation {operation}",
+        remedy=UNREADABLE,
+        **at.origin.facts(int(at.position[0])),
+    )
+
+
+def _single(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
+    from pyspark_savepoint.formats.kernels.entries import changelog as kernels
+
+    if operation in (changelog.SET, changelog.SET_INTERNAL):
+        yield scope.units(kernels.PUT, value=(at.position, at.end))
+    else:
+        yield from _cleared_or_merged(at, meta, operation, scope)
+
+
+def _list(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
+    from pyspark_savepoint.formats.kernels.entries import changelog as kernels
+
+    if operation in (changelog.SET, changelog.SET_INTERNAL, changelog.ADD):
+        if operation != changelog.ADD:
+            yield scope.units(kernels.DELETE)
+        counts, start, end = elements(at, meta)
+        yield scope.units(kernels.ADD, np.repeat(np.arange(len(at)), counts), value=(start, end))
+    elif operation == changelog.ADD_ELEMENT:
+        yield scope.units(kernels.ADD, value=(at.position, at.end))
+    else:
+        yield from _cleared_or_merged(at, meta, operation, scope)
+
+
+def _map(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
+    from pyspark_savepoint.formats.kernels.entries import changelog as kernels
+
+    if operation == changelog.ADD:
+        counts, user, value = map_entries(at, meta)
+        yield scope.units(kernels.PUT, np.repeat(np.arange(len(at)), counts), user=user, value=value)
+    elif operation in (changelog.ADD_ELEMENT, changelog.ADD_OR_UPDATE_ELEMENT, changelog.REMOVE_ELEMENT):
+        start = at.position.copy()
+        skip_rows(delimited(unit_serializers(meta)[0], at, meta), at)
+        if operation == changelog.REMOVE_ELEMENT:
+            at.expect_end()
+            yield scope.units(kernels.DELETE, user=(start, at.position))
+        else:
+            user = (start, at.position)
+            yield scope.units(kernels.PUT, user=user, value=(at.position - 1, at.end), flagged=True)
+    elif operation == changelog.CLEAR:
+        at.expect_end()
+        yield scope.units(kernels.CLEAR)
+    else:
+        raise _refuse(at, meta, operation)
+
+
+def _timers(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, rows: Longs) -> Units:
+    from pyspark_savepoint.formats.kernels.entries import changelog as kernels
+
+    if operation not in (changelog.ADD_ELEMENT, changelog.REMOVE_ELEMENT):
+        raise _refuse(at, meta, operation)
+    timer = delimited(meta.value_serializer, at, meta)
+    if operation == changelog.REMOVE_ELEMENT:
+        start = at.position.copy()
+        skip_rows(timer, at)
+        at.expect_end()
+        return Units(rows, kernels.DELETE, {"key": (start, at.position)})
+    counts = read_counts(at, "timers")
+    starts, stops = locate([timer], at, counts)
+    at.expect_end()
+    return Units(np.repeat(rows, counts), kernels.PUT, {"key": (starts[0], stops[0])})
+
+
+def _cleared_or_merged(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
+    """Yield the units of the operations that values and lists share: clear and merge."""
+    from pyspark_savepoint.formats.kernels.entries import changelog as kernels
+
+    if operation == changelog.CLEAR:
+        at.expect_end()
+        yield scope.units(kernels.DELETE)
+    elif operation == changelog.MERGE_NAMESPACES:
+        yield from _merges(at, meta, scope)
+    else:
+        raise _refuse(at, meta, operation)
+
+
+def _merges(at: Cursors, meta: StateMetaInfoSnapshot, scope: Scope) -> Iterator[Units]:
+    """Yield the units of a merge: a target namespace and its sources, all of the same key."""
+    from pyspark_savepoint.formats.kernels.entries import changelog as kernels
+
+    namespace = meta.namespace_serializer
+    start = at.position.copy()
+    skip_rows(namespace, at)
+    yield scope.units(kernels.MERGE_TARGET, namespace=(start, at.position.copy()))
+    counts = read_counts(at, "namespaces")
+    starts, stops = locate([namespace], at, counts)
+    at.expect_end()
+    yield scope.units(kernels.MERGE_SOURCE, np.repeat(np.arange(len(at)), counts), namespace=(starts[0], stops[0]))
