@@ -5,7 +5,8 @@ Keys are equal if their bytes are equal (FLIP-140); backends compare nothing els
 
     place := u16 keyGroup  u8[] key
 
-Backends: :mod:`single_key`, :mod:`heap`, :mod:`rocksdb.rocksdb_backend`. Flink: ``KeyedStateBackend``, ``KeyedStateStore``.
+Backends: :mod:`single_key`, :mod:`heap`, :mod:`rocksdb.rocksdb_backend`. Flink: ``KeyedStateBackend``,
+``KeyedStateStore``.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from pyspark_savepoint.formats.class_files.java_types import (
     Wildcard,
 )
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.serializers.java_classes import CLASSES
 
 TOKEN = re.compile(r"\s*(?:([\w$.]+)|([<>(),;?]|\[\]))")
 MAX_WORDS_DEPTH = 32
@@ -37,19 +38,9 @@ _PRIMITIVES = ("boolean", "byte", "char", "double", "float", "int", "long", "sho
 _BOXES = {"int": "Integer", "char": "Character"}
 #: Java classes by the words of this package's notation of types, which are in upper case.
 _WORDS: Mapping[str, str] = {
-    "STRING": "java.lang.String",
-    "BIG_DECIMAL": "java.math.BigDecimal",
-    "BIG_INTEGER": "java.math.BigInteger",
+    **CLASSES,
     "BIG_DEC": "java.math.BigDecimal",
     "BIG_INT": "java.math.BigInteger",
-    "DATE": "java.util.Date",
-    "SQL_DATE": "java.sql.Date",
-    "SQL_TIME": "java.sql.Time",
-    "SQL_TIMESTAMP": "java.sql.Timestamp",
-    "INSTANT": "java.time.Instant",
-    "LOCAL_DATE": "java.time.LocalDate",
-    "LOCAL_TIME": "java.time.LocalTime",
-    "LOCAL_DATE_TIME": "java.time.LocalDateTime",
     "DURATION": "java.time.Duration",
     "UUID": "java.util.UUID",
     "LIST": "java.util.List",
