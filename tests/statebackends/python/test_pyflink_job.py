@@ -1,4 +1,4 @@
-"""Tables of a real PyFlink job, against what its code put into its states (``lab/real/pyflink_job.py`` beside the corpus)."""
+"""Tables of a real PyFlink job, against what its code put into its states (``lab/real/pyflink_job.py`` by the corpus)."""
 
 from __future__ import annotations
 
