@@ -1,4 +1,4 @@
-"""Tables of a real PyFlink job, against what its code put into its states (``lab/real/pyflink_job.py`` by the corpus)."""
+"""Tables of a real PyFlink job, against what its code put into its states: ``lab/real/pyflink_job.py``."""
 
 from __future__ import annotations
 
