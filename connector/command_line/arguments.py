@@ -45,7 +45,7 @@ class Command:
 
 
 PATH = argument(
-    "path", help="a savepoint, a retained checkpoint (chk-N), or its _metadata; local, s3://, gs://, abfs://"
+    "path", help="a savepoint, a retained checkpoint (chk-N), or its _metadata; local, s3://, gs://, abfs://, hdfs://"
 )
 UID = argument("uid", nargs="?", help="the operator: its uid or its uid hash (32 hex digits); default: all")
 COMMON = (
@@ -82,7 +82,7 @@ COMMANDS = (
         "ls",
         "list the states of a snapshot, or the snapshots of a folder",
         (
-            argument("path", help="a snapshot, or a folder with several; local, s3://, gs://, abfs://"),
+            argument("path", help="a snapshot, or a folder with several; local, s3://, gs://, abfs://, hdfs://"),
             argument(
                 "--sql",
                 action="append",
@@ -243,7 +243,7 @@ COMMANDS = (
     ),
     Command(
         "vacuum",
-        "delete what failed writes of this package left in a savepoint's folder",
+        "delete replaced files, and files that failed writes of this package left, in a savepoint's folder",
         (
             PATH,
             argument(

@@ -137,7 +137,7 @@ class Figure:
 
 
 HEAD = """\
-| | aim | first | median | minimum | of | processor: Java + Python | largest worker, MB |
+| | aim | first | median | minimum | runs | processor: Java + Python | largest worker, MB |
 | --- | --- | --- | --- | --- | --- | --- | --- |"""
 
 

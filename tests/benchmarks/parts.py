@@ -280,7 +280,7 @@ def first(run: Run) -> Iterator[Figure]:
     path = data.write_savepoint(run.path("savepoint"), "long", keys)
     ways = {
         f"first query of a process, {keys:,} keys": ("savepoint", "", 3.0),
-        "the same with Spark's daemon of this package": ("savepoint", "daemon", None),
+        "the same with `pyspark_savepoint.daemon`": ("savepoint", "daemon", None),
         "the same of a data source in Python with four rows": ("trivial", "", None),
     }
     for name, (source, daemon, aim) in ways.items():

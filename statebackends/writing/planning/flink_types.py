@@ -56,7 +56,11 @@ DEFAULTS: tuple[tuple[str, str, str], ...] = (
     ("TIMESTAMP", "INSTANT", "DATE (`java.util.Date`), SQL_TIMESTAMP, ... on request"),
     ("TIMESTAMP_NTZ", "LOCAL_DATE_TIME", ""),
     ("TIME", "LOCAL_TIME", ""),
-    ("ARRAY", "LIST<T>", "elements that are NULL need `LIST<NULLABLE<T>>`, where T is no STRING, time or big number"),
+    (
+        "ARRAY",
+        "LIST<T>",
+        "elements that are NULL need `LIST<NULLABLE<T>>`, unless [T itself encodes NULL](../formats/README.md#null)",
+    ),
     ("MAP", "MAP<K, V>", "values may be NULL"),
     ("STRUCT `f0`, `f1` ...", "TUPLE<A, B>", "as tuples are read; up to 25 fields"),
     ("any other STRUCT", "ROW<name A, ...>", "fields may be NULL; POJOs and SQL's rows on request"),
