@@ -267,7 +267,8 @@ class SavepointWriteOptions:
     drop: tuple[str, ...] = option(
         names,
         "states and timer services that an overwrite may remove although no row has them, such as "
-        "`profile,user-timers`; `*`: all",
+        "`profile,user-timers`, also `coordinator_state`, `raw_keyed_state`, `raw_operator_state` and `in_flight`; "
+        "`*`: all",
         (),
         "none: an overwrite that would remove any fails",
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.options.schema import spark_schema
 from pyspark_savepoint.plan.keyed_edits import EditedState, edited_state, refuse_raw_state, renumbered, with_states
@@ -82,6 +83,8 @@ def _check(source: OperatorPlan, into: OperatorPlan) -> None:
             remedy="copy it with with_list_state, with_union_state or with_broadcast_state if it is needed, "
             f"then remove_state({source.label!r}, {names[0]!r})",
         )
+    if source.base is not None:
+        _refuse_rest(source, source.base.operator)
     if into.key_serializer not in (None, source.key_serializer):
         assert into.key_serializer is not None
         raise OptionError(
@@ -107,6 +110,24 @@ def _check(source: OperatorPlan, into: OperatorPlan) -> None:
                 operator=plan.label,
                 remedy="start from a savepoint or an aligned checkpoint: they have no such records",
             )
+
+
+def _refuse_rest(source: OperatorPlan, operator: OperatorState) -> None:
+    """Raise an error if the source has state that is neither keyed nor operator state, which a merge would lose."""
+    if operator.coordinator_state is not None:
+        what, remedy = "coordinator state", f"with_coordinator_state({source.label!r}, None) drops it first"
+    elif any(subtask.raw_operator_state for subtask in operator.subtasks.values()):
+        what, remedy = (
+            "raw operator state",
+            "table raw_operator_state shows it; only the operator itself can restore it",
+        )
+    else:
+        return
+    raise UnsupportedStateError(
+        f"the operator also has {what}, which a merge would lose: only keyed state and timers are merged",
+        operator=source.label,
+        remedy=remedy,
+    )
 
 
 def _identity(meta: StateMetaInfoSnapshot) -> tuple[str, bool]:

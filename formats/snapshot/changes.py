@@ -5,11 +5,12 @@ This module does not read state. Flink: ``SavepointWriter``, ``SavepointMetadata
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark_savepoint.formats.errors import StateExistsError, UnsupportedVersionError
+from pyspark_savepoint.formats.errors import SavepointWarning, StateExistsError, UnsupportedVersionError
 from pyspark_savepoint.formats.flink_releases import RELEASES, Flink, release_of
 from pyspark_savepoint.formats.metadata import (
     NULL_PROPERTIES,
@@ -162,7 +163,13 @@ def _master_states(bases: Sequence[CheckpointMetadata]) -> tuple[MasterState, ..
     states: dict[str, MasterState] = {}
     for base in bases:
         for state in base.master_states:
-            states.setdefault(state.name, state)
+            if states.setdefault(state.name, state) != state:
+                warnings.warn(
+                    f"both savepoints have state of the master hook {state.name!r}, and a savepoint has one of a name: "
+                    "that of the first is kept",
+                    SavepointWarning,
+                    stacklevel=2,
+                )
     return tuple(states.values())
 
 
@@ -186,3 +193,9 @@ def has_channel_state(operator: OperatorState) -> bool:
     return any(
         subtask.input_channel_state or subtask.result_subpartition_state for subtask in operator.subtasks.values()
     )
+
+
+def has_key_groups(operator: OperatorState) -> bool:
+    """Return whether the operator has state by key group, managed or raw, or records that belong to key groups."""
+    keyed = any(subtask.managed_keyed_state or subtask.raw_keyed_state for subtask in operator.subtasks.values())
+    return keyed or has_channel_state(operator)

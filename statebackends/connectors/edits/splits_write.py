@@ -57,6 +57,8 @@ class SplitsWrite:
     @classmethod
     def plan(cls, request: WriteRequest, schema: pa.Schema) -> SplitsWrite:
         """Plan a write; raise an error if there is no such source, or the columns do not name its splits."""
+        if request.drop and not request.overwrite:
+            raise OptionError("option 'drop' needs mode 'overwrite': append removes nothing")
         staging = Staging.at(request.path)
         plan = cls(request, staging, None)
         published = read_published(staging.filesystem, staging.directory)

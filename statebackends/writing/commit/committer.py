@@ -102,8 +102,10 @@ def _operator(
     there = next((found for found in base.operators if found.operator_id == plan.operator_id), None) if base else None
     if plan.request.is_keyed:
         written = assemble_keyed(plan, snapshot, outputs)
-        if there is None or plan.replaces_operator:
+        if there is None:
             return written
+        if plan.request.replaces_operator:
+            return changes.with_name(replace(written, uid=there.uid, name=there.name), written)
         if plan.replaces_raw_timers:
             there = changes.without_raw_keyed_state(there)
         return changes.with_name(changes.with_keyed_state(there, written), written)
@@ -116,6 +118,8 @@ def _operator(
     if there is None:
         return written
     handles = {index: subtask.managed_operator_state for index, subtask in written.subtasks.items()}
+    # Both are those of ``there`` if any other state has them.
+    there = replace(there, parallelism=written.parallelism, max_parallelism=written.max_parallelism)
     return changes.with_name(changes.with_operator_state(there, handles), written)
 
 

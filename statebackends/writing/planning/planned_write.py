@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
-from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, WriteRequest
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,6 @@ class WritePlan:
         """Return the descriptor of keyed state; None for raw entries."""
         assert not isinstance(self.descriptor, OperatorStateDescriptor)
         return self.descriptor
-
-    @property
-    def replaces_operator(self) -> bool:
-        """Return whether the existing operator is replaced as a whole."""
-        return self.request.overwrite and self.request.table == KEYED_STATE
 
     @property
     def label(self) -> str:

@@ -98,7 +98,7 @@ def fitted(plan: WritePlan, base: Snapshot | None, opened: OpenOperator | None, 
     rewritten = set()
     for savepoint, operator in ((base, operator) for operator in base.operators) if base is not None else ():
         mine = operator.operator_id == plan.operator_id
-        if mine and plan.replaces_operator:
+        if mine and plan.request.replaces_operator:
             continue
         if mine and plan.request.is_keyed:
             fit = operator_fit(OpenOperator(savepoint, _without_keyed(operator)), release)

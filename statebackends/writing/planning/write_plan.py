@@ -6,7 +6,7 @@ the change, types that Flink does not accept. The plan pickles; tasks and commit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateM
 from pyspark_savepoint.formats.metadata import OperatorState, SnapshotKind
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.snapshot.changes import target_version
+from pyspark_savepoint.formats.snapshot.changes import has_channel_state, has_key_groups, target_version
 from pyspark_savepoint.formats.snapshot.publication import Staging, fingerprint, read_published
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
@@ -39,12 +39,18 @@ from pyspark_savepoint.statebackends.writing.planning.operator_types import Oper
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
 from pyspark_savepoint.statebackends.writing.planning.release_fit import expect_one_kryo, fitted
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
+    COORDINATOR_STATE,
     DEFAULT_MAX_PARALLELISM,
     ELEMENTS,
     ENTRIES,
+    IN_FLIGHT,
     KEYED_STATE,
+    OPERATOR_STATE,
+    RAW_KEYED_STATE,
+    RAW_OPERATOR_STATE,
     TIMERS,
     WINDOW_STATE,
+    StatePart,
     WriteRequest,
 )
 
@@ -97,7 +103,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         descriptor=descriptor,
         kept=found.kept,
         kept_metas=found.kept_metas,
-        replaces_raw_timers=found.raw_timers and request.table == TIMERS,
+        replaces_raw_timers=found.replaces_raw_timers,
         clustered=layout == Distribution(max_parallelism, parallelism or 0),
         python=written,
     )
@@ -197,8 +203,8 @@ def _numbers(request: WriteRequest, found: _Existing, layout: Distribution | Non
     there = found.operator
     if found.binds and there is not None:
         found.check(max_parallelism, parallelism)
-        # Without keyed state, there are no key groups to preserve.
-        chosen = there.max_parallelism if found.keyed or max_parallelism is None else max_parallelism
+        # Without state by key group, there are no key groups to preserve.
+        chosen = there.max_parallelism if found.binds_key_groups or max_parallelism is None else max_parallelism
         return chosen, there.parallelism
     if layout is not None and request.is_keyed:
         max_parallelism = max_parallelism or layout.max_parallelism
@@ -218,26 +224,26 @@ def _numbers(request: WriteRequest, found: _Existing, layout: Distribution | Non
 
 @dataclass(frozen=True)
 class _Existing:
-    """The existing operator, if any, and which of its state is kept."""
+    """The existing operator, if any, and which of its state is kept. ``parts`` are those that the write can touch."""
 
     request: WriteRequest
     opened: OpenOperator | None = None
     headers: OperatorHeaders | None = None
-    keyed: tuple[tuple[str, bool], ...] = ()
-    raw_timers: bool = False
+    parts: tuple[StatePart, ...] = ()
     operator_states: Mapping[str, StateMetaInfoSnapshot] = field(default_factory=dict)
 
     @classmethod
     def of(cls, opened: OpenOperator | None, request: WriteRequest) -> _Existing:
         if opened is None:
             return cls(request)
-        if not request.is_keyed:
-            return cls(request, opened, operator_states={meta.name: meta for meta in opened.operator_states})
         if request.replaces_operator:
-            return cls(request, opened)
+            parts = (*_keyed_parts(opened), *_operator_parts(opened), *_other_parts(opened))
+            return cls(request, opened, parts=parts)
+        if not request.is_keyed:
+            named = {meta.name: meta for meta in opened.operator_states}
+            return cls(request, opened, parts=_operator_parts(opened), operator_states=named)
         there = opened.keyed if opened.keyed.headers else None
-        raw = bool(opened.raw_queues(DecodeOptions()))
-        return cls(request, opened, there, tuple(opened.keyed.metas()), raw_timers=raw)
+        return cls(request, opened, there, _keyed_parts(opened))
 
     @property
     def operator(self) -> OperatorState | None:
@@ -245,29 +251,22 @@ class _Existing:
         return self.opened.operator if self.opened is not None else None
 
     @property
-    def replaced_whole(self) -> bool:
-        """Return whether the operator is replaced as a whole."""
-        return self.request.replaces_operator
+    def keyed(self) -> tuple[tuple[str, bool], ...]:
+        """Return the keyed states in state files, as (name, is a timer); none if the whole operator is replaced."""
+        return tuple(self.headers.metas()) if self.headers is not None else ()
 
     @property
-    def of_the_table(self) -> tuple[tuple[str, bool], ...]:
-        """Return the keyed states that belong to the table being written."""
+    def written(self) -> tuple[tuple[str, bool], ...]:
+        """Return the keyed states that the write has the rows of."""
         if self.headers is None:
             return ()
         metas = self.headers.metas()
-        named = self.request.named_states
-        return tuple(
-            state
-            for state in self.keyed
-            if _table_of(metas[state][0]) == self.request.table and (named is None or state[0] in named)
-        )
+        return tuple(state for state in self.keyed if self.request.writes(_part_of(metas[state][0])))
 
     @property
     def kept(self) -> tuple[tuple[str, bool], ...]:
         """Return the keyed states that are kept in addition to the written ones."""
-        if self.replaced_whole or not self.request.is_keyed:
-            return ()
-        return tuple(state for state in self.keyed if state not in self.of_the_table)
+        return tuple(state for state in self.keyed if state not in self.written)
 
     @property
     def kept_metas(self) -> tuple[StateMetaInfoSnapshot, ...]:
@@ -275,38 +274,46 @@ class _Existing:
         return tuple(self.headers.metas()[state][0] for state in self.kept) if self.headers is not None else ()
 
     @property
+    def replaces_raw_timers(self) -> bool:
+        """Return whether timers in raw keyed state are replaced, which takes all of that state."""
+        return any(part.raw and self.request.replaces(part) for part in self.parts)
+
+    @property
     def binds(self) -> bool:
         """Return whether kept state fixes the key groups or subtasks of the written state."""
-        if self.operator is None or self.replaced_whole:
+        if self.operator is None or self.request.replaces_operator:
             return False
         return any(True for subtask in self.operator.subtasks.values() for _ in subtask.handles)
 
+    @property
+    def binds_key_groups(self) -> bool:
+        """Return whether the existing operator has state by key group, which the write does not replace as a whole."""
+        if self.operator is None or not self.binds:
+            return False
+        return bool(self.keyed) or not self.request.is_keyed or has_key_groups(self.operator)
+
     def refuse_what_is_there(self) -> None:
-        """Raise StateExistsError if append would replace state."""
+        """Raise StateExistsError if append would replace state, or add timers to those in raw keyed state."""
         request = self.request
         if self.operator is None or request.overwrite:
             return
-        if request.is_keyed:
-            there = [name for name, _ in self.of_the_table]
-            if request.table == TIMERS and self.raw_timers:
-                there.append("timers")
-        else:
-            there = [name for name in self.operator_states if name == request.state]
+        there = [part for part in self.parts if request.writes(part) or (part.raw and request.table == TIMERS)]
         if there:
+            whole = request.table == KEYED_STATE and request.state is None
             raise StateExistsError(
                 "the savepoint has this state already",
                 path=request.path,
                 operator=self.operator.label,
-                found=f"{request.table}: {_some(there)}",
+                found=f"{request.table}: {_some(part.name for part in there)}",
                 remedy="mode('overwrite') replaces "
-                + ("the whole operator" if request.table == KEYED_STATE else "it and leaves the operator's other state")
+                + ("the whole operator" if whole else "it and leaves the operator's other state")
                 + ("; Savepoint.load(...).with_state(...) adds one state" if request.table == KEYED_STATE else ""),
             )
 
     @property
     def types(self) -> OperatorTypes | None:
         """Return the existing serializers for replaced states; None if the user set types, or there are no others."""
-        request, there = self.request, {name for name, _ in self.of_the_table}
+        request, there = self.request, {name for name, _ in self.written}
         if request.types or request.types_from or set(request.named_states or ()) != there or not there:
             return None
         assert self.headers is not None
@@ -321,7 +328,7 @@ class _Existing:
             return self.request
         assert self.headers is not None
         metas = self.headers.metas()
-        ttl = tuple(state[0] for state in self.of_the_table if has_ttl(metas[state][0]))
+        ttl = tuple(state[0] for state in self.written if has_ttl(metas[state][0]))
         return replace(self.request, ttl=ttl)
 
     def refuse_other_names(self, descriptor: KeyedDescriptor) -> None:
@@ -343,42 +350,51 @@ class _Existing:
             if request.drop:
                 raise OptionError("option 'drop' needs mode 'overwrite': append removes nothing")
             return
-        if self.opened is None:
-            there: list[str] = []
-        elif self.replaced_whole:
-            there = _parts(self.opened)
-        else:
-            there = list(dict.fromkeys(_shown_name(name, timer) for name, timer in self.of_the_table))
+        replaced = [part for part in self.parts if request.replaces(part)]
         written = {_shown_name(state.name, state.kind is StateKind.TIMER) for state in descriptor.states}
+        lost = [part for part in replaced if not (part.table == request.table and part.name in written)]
+        there = list(dict.fromkeys(part.name for part in replaced))
         unknown = [name for name in request.drop if name not in ("*", *there)]
         if unknown:
             raise OptionError(
                 f"option 'drop' names {unknown[0]!r}, which this write does not remove",
                 path=request.path,
-                remedy=did_you_mean(unknown[0], [name for name in there if name not in written]),
+                remedy=did_you_mean(unknown[0], list(dict.fromkeys(part.name for part in lost))),
             )
-        lost = [name for name in there if name not in written and name not in request.drop]
-        if lost and "*" not in request.drop:
+        self.refuse_loss_of_raw_timers(written)
+        left = list(dict.fromkeys(part.name for part in lost if part.name not in request.drop))
+        if left and "*" not in request.drop:
             kept = ", ".join(sorted(written))
-            what = "the operator" if self.replaced_whole else request.table
+            what = "the operator" if request.replaces_operator else request.table
+            in_place = request.replaces_operator or not any(part.raw for part in lost)
             raise StateExistsError(
                 f"overwriting {what} would remove state for which there are no rows",
                 path=request.path,
                 operator=request.operator,
-                found=_some(lost),
-                remedy=f"option('drop', {','.join(lost[:10])!r}) drops it, option('drop', '*') all"
-                + (
-                    f"; option('state', {kept!r}) replaces what is written and keeps the rest"
-                    if request.table != TIMERS
-                    else ""
-                ),
+                found=_some(left),
+                remedy=f"option('drop', {','.join(left[:10])!r}) drops it, option('drop', '*') all"
+                + (f"; option('state', {kept!r}) replaces what is written and keeps the rest" if in_place else ""),
+            )
+
+    def refuse_loss_of_raw_timers(self, written: Collection[str]) -> None:
+        """Raise an error if some timers of raw keyed state are replaced, and others would have to stay in it."""
+        others = [part.name for part in self.parts if part.raw and not self.request.replaces(part)]
+        if self.replaces_raw_timers and others:
+            raise UnsupportedStateError(
+                "the timers of this operator are raw keyed state, which is replaced as a whole: those of one service "
+                "cannot be replaced beside others",
+                path=self.request.path,
+                operator=self.request.operator,
+                found=f"timers of {_some(dict.fromkeys(others))} beside {_some(sorted(written))}",
+                remedy="leave option 'state' out and write the timers of all services, or write a changed copy: "
+                "Savepoint.load(spark, path).with_timers(...).write(new_path)",
             )
 
     def check(self, max_parallelism: int | None, parallelism: int | None) -> None:
         """Raise OptionError if the requested parallelisms differ from those of kept state."""
         assert self.operator is not None
         there = {"maxParallelism": self.operator.max_parallelism, "parallelism": self.operator.parallelism}
-        wanted = {"maxParallelism": max_parallelism if self.keyed else None, "parallelism": parallelism}
+        wanted = {"maxParallelism": max_parallelism if self.binds_key_groups else None, "parallelism": parallelism}
         for name, number in wanted.items():
             if number is not None and number != there[name]:
                 raise OptionError(
@@ -409,31 +425,40 @@ class _Existing:
             )
 
 
-def _parts(opened: OpenOperator) -> list[str]:
-    """Return all parts of an operator's state, by the names that option ``drop`` takes."""
+def _keyed_parts(opened: OpenOperator) -> tuple[StatePart, ...]:
+    """Return the keyed states of an operator, and the timer services, also those in raw keyed state."""
+    found = [_part_of(metas[0]) for metas in opened.keyed.metas().values()]
+    found += [StatePart(TIMERS, queue.service, raw=True) for queue in opened.raw_queues(DecodeOptions())]
+    return tuple(dict.fromkeys(found))
+
+
+def _operator_parts(opened: OpenOperator) -> tuple[StatePart, ...]:
+    return tuple(StatePart(OPERATOR_STATE, name) for name in opened.operator_state_names)
+
+
+def _other_parts(opened: OpenOperator) -> tuple[StatePart, ...]:
+    """Return the parts of an operator that no DataFrame has the rows of."""
     operator = opened.operator
-    found = [_shown_name(name, timer) for name, timer in opened.keyed.metas()]
-    found += [queue.service for queue in opened.raw_queues(DecodeOptions())]
-    found += opened.operator_state_names
     subtasks = operator.subtasks.values()
-    if not opened.raw_timers and any(subtask.raw_keyed_state is not None for subtask in subtasks):
-        found.append("raw_keyed_state")
-    if any(subtask.raw_operator_state is not None for subtask in subtasks):
-        found.append("raw_operator_state")
-    if operator.coordinator_state is not None:
-        found.append("coordinator_state")
-    return list(dict.fromkeys(found))
+    there = {
+        RAW_KEYED_STATE: not opened.raw_timers and any(subtask.raw_keyed_state for subtask in subtasks),
+        RAW_OPERATOR_STATE: any(subtask.raw_operator_state for subtask in subtasks),
+        COORDINATOR_STATE: operator.coordinator_state is not None,
+        IN_FLIGHT: has_channel_state(operator),
+    }
+    return tuple(StatePart(name, name) for name, found in there.items() if found)
+
+
+def _part_of(meta: StateMetaInfoSnapshot) -> StatePart:
+    """Return the part of the operator's state that a registration of keyed state belongs to."""
+    if not is_key_value(meta):
+        return StatePart(TIMERS, _shown_name(meta.name, True))
+    return StatePart(WINDOW_STATE if is_namespaced(meta) else KEYED_STATE, meta.name)
 
 
 def _shown_name(name: str, timer: bool) -> str:
     """Return a state's name; for timers that of their service."""
     return service_of(name)[1] if timer else name
-
-
-def _table_of(meta: StateMetaInfoSnapshot) -> str:
-    if not is_key_value(meta):
-        return TIMERS
-    return WINDOW_STATE if is_namespaced(meta) else KEYED_STATE
 
 
 def _same_key(written: TypeSerializer, there: TypeSerializer, operator: str | None) -> None:

@@ -8,6 +8,22 @@ One write is one part of one operator: its keyed state (``keyed_state``), window
 (``timers``), or one of its operator states (``operator_state``). Two tables are for the fluent API alone: ``entries``
 carries edits of existing keyed state, raw entries which are never decoded; ``elements`` all operator states that a
 function created, as serialized elements, of which each task writes those of one subtask.
+
+What a write has the rows of, and so what an overwrite replaces and what an append must not find, is defined here alone,
+by :meth:`WriteSpec.writes` and :meth:`WriteRequest.replaces`. Every other part of the operator stays as it is:
+
+==================  ============  =================================================================================
+table               ``state``     parts that are written
+==================  ============  =================================================================================
+``keyed_state``     not given     all keyed states; an overwrite replaces the whole operator, and fails if that has
+                                  other parts which option ``drop`` does not name
+``keyed_state``     ``a,b``       the keyed states ``a`` and ``b``
+``window_state``    not given     all states of windows
+``window_state``    ``a,b``       the states of windows ``a`` and ``b``
+``timers``          not given     the timers of all services, also those in raw keyed state
+``timers``          ``a,b``       the timers of the services ``a`` and ``b``
+``operator_state``  ``a``         the list, union or broadcast state ``a``
+==================  ============  =================================================================================
 """
 
 from __future__ import annotations
@@ -25,6 +41,9 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 
 KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE = "keyed_state", "window_state", "timers", "operator_state"
+#: Parts of an operator that no DataFrame has the rows of, by the names of their tables.
+RAW_KEYED_STATE, RAW_OPERATOR_STATE = "raw_keyed_state", "raw_operator_state"
+COORDINATOR_STATE, IN_FLIGHT = "coordinator_state", "in_flight"
 ENTRIES, ELEMENTS = "entries", "elements"
 #: Kinds of operator state, as table ``states`` has them.
 LIST, UNION, BROADCAST = "list", "union", "broadcast"
@@ -40,6 +59,19 @@ DEFAULT_MAX_PARALLELISM = 128
 
 #: The state number of rows of table ``entries`` that are keys to delete from the bases.
 DELETED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class StatePart:
+    """A part of an operator's state, which a write replaces as a whole or leaves as it is.
+
+    ``table`` is the table that has its rows. ``name`` is that of the state, for timers that of their service, and for
+    parts without a name that of the table: so option ``drop`` names it. ``raw``: timers that are raw keyed state.
+    """
+
+    table: str
+    name: str
+    raw: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +148,23 @@ class WriteSpec(KeySpec):
     composite_key: bool = False
 
     @property
+    def named_parts(self) -> tuple[str, ...] | None:
+        """Return the only states, or timer services, of the table that are written; None for all."""
+        if self.state is None:
+            return None
+        if self.table == OPERATOR_STATE:
+            return (self.state,)
+        return tuple(name.strip() for name in self.state.split(",") if name.strip())
+
+    @property
     def named_states(self) -> tuple[str, ...] | None:
         """Return the only states to write of a table with state columns; None for all."""
-        if self.state is None or self.table not in (KEYED_STATE, WINDOW_STATE):
-            return None
-        return tuple(name.strip() for name in self.state.split(",") if name.strip())
+        return self.named_parts if self.table in (KEYED_STATE, WINDOW_STATE) else None
+
+    def writes(self, part: StatePart) -> bool:
+        """Return whether the rows are those of a part, which they replace, or which must not exist."""
+        named = self.named_parts
+        return part.table == self.table and (named is None or part.name in named)
 
     @property
     def is_keyed(self) -> bool:
@@ -169,3 +213,7 @@ class WriteRequest(WriteSpec):
     def replaces_operator(self) -> bool:
         """Return whether the existing operator is replaced as a whole."""
         return self.overwrite and self.table == KEYED_STATE and self.state is None
+
+    def replaces(self, part: StatePart) -> bool:
+        """Return whether the write removes what an existing operator has of a part."""
+        return self.replaces_operator or (self.overwrite and self.writes(part))

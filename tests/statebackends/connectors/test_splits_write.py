@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import resource
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from pyspark_savepoint.statebackends.connectors.edits.splits_write import Splits
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+from tests.statebackends.writing.written_operators import read
+from tests.statebackends.writing.written_operators import write as write_table
 
 
 @pytest.fixture
@@ -62,6 +65,21 @@ def test_rows_change_splits_and_add_some(path: str) -> None:
     write(path, pa.concat_tables([some, new]), overwrite=False)
     named = table.column("split_id")[0].as_py()
     assert offsets(path) == {**dict.fromkeys(before, 7), named: before[named], "orders-9": 3}
+
+
+def test_all_other_state_of_the_source_stays(path: str) -> None:
+    """Operator state of another name, and bytes that only the operator reads."""
+    write_table(path, [pa.table({"value": [1, 2]})], uid="source", table="operator_state", state="pending")
+    before = Snapshot.open(path).operator(uid="source")
+    write(path, with_offset(splits(path), 7))
+    after = Snapshot.open(path).operator(uid="source")
+    rows = read(path, uid="source", table="operator_state", state="pending")
+    assert rows == [{"value": 1}, {"value": 2}]
+    assert after.coordinator_state is not None
+    kept = [replace(operator, coordinator_state=None, subtasks={}) for operator in (before, after)]
+    assert kept[0] == kept[1]
+    with pytest.raises(OptionError, match="'drop' needs mode 'overwrite'"):
+        write(path, splits(path), overwrite=False, drop=("*",))
 
 
 def test_an_overwrite_without_a_split_is_refused_unless_it_may_be_dropped(path: str) -> None:
