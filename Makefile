@@ -29,9 +29,9 @@ fix:
 notebooks:
 	$(PYTHON) -m tests.notebook_runner
 
-# The API reference, made from docstrings.
+# The documentation site, made from READMEs, docstrings and notebooks.
 docs:
-	$(PYTHON) -m tests.api_reference build/api
+	$(PYTHON) -m tests.site build/site
 
 # Writes down what CI installs: the newest releases that the bounds in pyproject.toml allow, and the oldest. Needs uv.
 COMPILE = uv pip compile pyproject.toml --extra test --quiet --no-header --no-annotate --no-emit-index-url --no-emit-find-links

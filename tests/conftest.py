@@ -31,7 +31,7 @@ SLOW = {
     "faults": "processes are killed while they write",
     "fuzz": "damaged snapshots by the hundred",
     "remote": "an S3 server, with failures and waits",
-    "test_api_reference.py": "the API reference is built",
+    "site": "the documentation site is built, and opened in a browser",
     "test_readme.py": "the examples of all READMEs",
     "test_notebooks.py": "four notebooks, each with a Spark of its own",
     "test_without_jit.py": "interpreted kernels",

@@ -327,7 +327,8 @@ class KeyedTransformation(StateTransformation):
         ``KeyedMultipleInputTransformation``.
 
         Args:
-            *others: Records with a key of the same type, of one or more inputs; or one input of :meth:`broadcast`.
+            *others: Records with a key of the same type, of one or more inputs; or one input of
+                :meth:`OneInputTransformation.broadcast`.
 
         Returns:
             The transformation; it ends with ``transform`` or ``process``.

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Literal, get_args, get_origin, get_type_hints
 
@@ -56,11 +55,6 @@ def test_names_for_type_checkers_are_those_at_run_time() -> None:
         assert module is not None
         __import__(module)
         assert getattr(pyspark_savepoint, name) is getattr(sys.modules[module], attribute), name
-
-
-def test_the_version_is_that_of_the_package() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert pyspark_savepoint.__version__ == project["version"]
 
 
 def test_every_error_is_public() -> None:

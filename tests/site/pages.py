@@ -1,0 +1,323 @@
+"""The pages of the documentation site: which sections of the READMEs, and which public names, are on which page.
+
+The READMEs and docstrings stay the only text. A page takes whole sections of them, so that a sentence is corrected in
+one place; ``test_site.py`` fails if a section or a public name is on no page, or on two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+CONNECTOR = "connector/README.md"
+COMMANDS = "connector/command_line/README.md"
+FORMATS = "formats/README.md"
+FUNCTIONS = "statebackends/README.md"
+MIGRATION = "statebackends/migration/README.md"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of a README.
+
+    ``heading`` is the text of its heading; None is the whole file. ``own`` leaves out the sections inside it.
+    """
+
+    readme: str
+    heading: str | None = None
+    own: bool = False
+
+
+@dataclass(frozen=True)
+class Names:
+    """Public names under a heading.
+
+    ``of`` is the class whose methods they are, or the module that has them. ``members`` documents the methods of each
+    class, too: ``all`` with those that it inherits from another public class.
+    """
+
+    heading: str
+    of: str
+    names: tuple[str, ...]
+    members: Literal["no", "own", "all"] = "own"
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: the name of its file, its title (None: that of its first section), and its parts in order."""
+
+    name: str
+    title: str | None
+    parts: tuple[Section | Names, ...]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Pages that stand together in the navigation."""
+
+    title: str
+    pages: tuple[Page, ...]
+
+
+def _names(heading: str, of: str, names: str, members: Literal["no", "own", "all"] = "own", text: str = "") -> Names:
+    return Names(heading, of, tuple(names.split()), members, text)
+
+
+PACKAGE = "pyspark_savepoint"
+SAVEPOINT = "pyspark_savepoint.Savepoint"
+
+HOW_TO = Chapter(
+    "How to",
+    (
+        Page("open", "Open a savepoint", (Section(CONNECTOR, "Read", own=True), Section(CONNECTOR, "Good to know"))),
+        Page("bootstrap", "Bootstrap a job", (Section(CONNECTOR, "Write", own=True),)),
+        Page("correct", "Correct state", (Section(CONNECTOR, "Change", own=True),)),
+        Page(
+            "rewind",
+            "Rewind sources, change sinks",
+            (
+                Section(CONNECTOR, "Positions of sources"),
+                Section(FUNCTIONS, "Sources"),
+                Section(FUNCTIONS, "Sinks"),
+            ),
+        ),
+        Page("migrate", "Migrate from Flink 1 to 2", (Section(MIGRATION),)),
+        Page("compare", "Look inside and compare", (Section(CONNECTOR, "Look inside and compare"),)),
+        Page(
+            "check",
+            "Check a restore, and in CI",
+            (
+                Section(FUNCTIONS, "Would this job restore?"),
+                Section(COMMANDS, "A job's description for check-restore"),
+                Section(COMMANDS, "In tests of a job"),
+            ),
+        ),
+        Page("functions", "User functions", (Section(FUNCTIONS, "User functions"),)),
+        Page(
+            "clusters",
+            "Clusters and object stores",
+            (
+                Section(CONNECTOR, "Clusters"),
+                Section(CONNECTOR, "Remote files"),
+                Section(CONNECTOR, "Faster queries"),
+            ),
+        ),
+        Page("databricks", "Databricks and notebooks", (Section(CONNECTOR, "Databricks and notebooks"),)),
+    ),
+)
+
+REFERENCE = Chapter(
+    "Reference",
+    (
+        Page(
+            "options",
+            "Tables and options",
+            (
+                Section(CONNECTOR, "Tables"),
+                Section(CONNECTOR, "Options"),
+                Section(CONNECTOR, "Options of a write"),
+                Section(CONNECTOR, "Types of a write"),
+            ),
+        ),
+        Page("command-line", "Command line", (Section(COMMANDS, None, own=True), Section(COMMANDS, "Commands"))),
+        Page(
+            "types",
+            "Types, formats, connectors",
+            (
+                Section(FORMATS, "Types"),
+                Section(FORMATS, "Supported formats"),
+                Section(FORMATS, "Sources and sinks"),
+            ),
+        ),
+        Page(
+            "api-savepoint",
+            "Python: Savepoint",
+            (
+                _names("The class", PACKAGE, "Savepoint", "no"),
+                _names("Open, create, write", SAVEPOINT, "load create write is_portable vacuum relocate"),
+                _names(
+                    "Tables",
+                    SAVEPOINT,
+                    "states keyed_state window_state timers list_state union_state broadcast_state metadata table "
+                    "create_tables drop_tables",
+                ),
+                _names(
+                    "Change state",
+                    SAVEPOINT,
+                    "with_state remove_state rename_state remove_keys with_window_state with_timers with_list_state "
+                    "with_union_state with_broadcast_state",
+                ),
+                _names(
+                    "Change operators",
+                    SAVEPOINT,
+                    "with_operator remove_operator change_operator_identifier copy_operator merge_operator merge "
+                    "with_max_parallelism",
+                ),
+                _names(
+                    "Sources and sinks",
+                    SAVEPOINT,
+                    "offsets with_offsets add_splits remove_splits start_over migrate_source with_coordinator_state "
+                    "remove_committables mark_committables clear_in_flight",
+                ),
+                _names(
+                    "Look inside and compare", SAVEPOINT, "sizes heaviest_keys ttl_ages verify diff check_hash_code"
+                ),
+                _names(
+                    "Restores, operator ids, upgrades",
+                    SAVEPOINT,
+                    "check_restore restore_plan operator_at assign_uid assign_uids check_migration migrate",
+                ),
+                _names(
+                    "User functions that read, names of FLIP-43",
+                    SAVEPOINT,
+                    "read_keyed_state read_window read_list_state read_union_state read_broadcast_state",
+                ),
+            ),
+        ),
+        Page(
+            "api-spark",
+            "Python: beside Savepoint",
+            (
+                _names("Whole folders, two savepoints", PACKAGE, "history diff"),
+                _names("Spark", PACKAGE, "register key_by show_progress SavepointDataSource", "no"),
+                _names("Operators", PACKAGE, "OperatorIdentifier"),
+            ),
+        ),
+        Page(
+            "api-without-spark",
+            "Python: without Spark",
+            (
+                _names("Open", PACKAGE, "open open_history"),
+                _names("What is opened", PACKAGE, "LocalSavepoint LocalTable LocalHistory", "all"),
+            ),
+        ),
+        Page(
+            "api-functions",
+            "Python: user functions",
+            (
+                _names("Transformations", PACKAGE, "OperatorTransformation"),
+                _names(
+                    "Steps of a transformation",
+                    "pyspark_savepoint.functions.operator_transformation",
+                    "OneInputTransformation KeyedTransformation WindowedTransformation",
+                    "all",
+                ),
+                _names("Functions that read", PACKAGE, "KeyedStateReaderFunction WindowReaderFunction"),
+                _names(
+                    "Functions that build state",
+                    PACKAGE,
+                    "KeyedStateBootstrapFunction StateBootstrapFunction BroadcastStateBootstrapFunction",
+                ),
+                _names(
+                    "Functions over sorted input",
+                    PACKAGE,
+                    "KeyedProcessFunction KeyedCoProcessFunction KeyedMultipleInputFunction "
+                    "KeyedBroadcastProcessFunction ProcessWindowFunction",
+                ),
+                _names(
+                    "Descriptors of states",
+                    PACKAGE,
+                    "ValueStateDescriptor ListStateDescriptor MapStateDescriptor ReducingStateDescriptor "
+                    "AggregatingStateDescriptor AggregateFunction StateTtlConfig UpdateType StateVisibility",
+                ),
+                _names("Object reuse", PACKAGE, "ObjectReuseMode"),
+            ),
+        ),
+        Page(
+            "api-windows",
+            "Python: windows",
+            (
+                _names(
+                    "Assigners",
+                    PACKAGE,
+                    "WindowAssigner TumblingEventTimeWindows TumblingProcessingTimeWindows SlidingEventTimeWindows "
+                    "SlidingProcessingTimeWindows EventTimeSessionWindows ProcessingTimeSessionWindows GlobalWindows "
+                    "WindowStagger",
+                ),
+                _names("Windows", PACKAGE, "TimeWindow GlobalWindow"),
+                _names(
+                    "Triggers",
+                    PACKAGE,
+                    "Trigger TriggerResult EventTimeTrigger ProcessingTimeTrigger CountTrigger "
+                    "ContinuousEventTimeTrigger ContinuousProcessingTimeTrigger ProcessingTimeoutTrigger DeltaTrigger "
+                    "PurgingTrigger",
+                ),
+                _names("Evictors", PACKAGE, "Evictor EvictorContext CountEvictor TimeEvictor DeltaEvictor"),
+            ),
+        ),
+        Page(
+            "api-jobs",
+            "Python: jobs and operator ids",
+            (_names("Ids", PACKAGE, "operator_ids from_execution_plan StreamGraph ChainingStrategy"),),
+        ),
+        Page(
+            "api-testing",
+            "Python: assertions for tests",
+            (
+                _names(
+                    "Assertions",
+                    "pyspark_savepoint.testing",
+                    "assert_state assert_schema assert_restores assert_verdict",
+                ),
+            ),
+        ),
+        Page(
+            "api-plug-ins",
+            "Python: serializers of your own",
+            (_names("The base class", "pyspark_savepoint.formats.serializers.base", "TypeSerializer"),),
+        ),
+        Page(
+            "api-errors",
+            "Python: errors",
+            (
+                _names("The base class", PACKAGE, "SavepointError"),
+                _names("Of user functions", PACKAGE, "UserFunctionError", "no"),
+                _names(
+                    "Kinds",
+                    "pyspark_savepoint.errors",
+                    "AccessDeniedError ConcurrentWriteError CorruptStateError DuplicateKeyError FileReplacedError "
+                    "OperatorNotFoundError OptionError OutputError SnapshotNotFoundError SpillError StateExistsError "
+                    "StateFileNotFoundError StateNotFoundError StorageError StoreBusyError TypeNotationError "
+                    "UncertainOutcomeError UndecodableStateError UnsafePathError UnsupportedStateError "
+                    "UnsupportedVersionError ValueRangeError WorkerPythonError",
+                    "no",
+                ),
+            ),
+        ),
+    ),
+)
+
+BACKGROUND = Chapter(
+    "Background",
+    (
+        Page("safety", "Safety and damage", (Section(CONNECTOR, "Safety and damage"),)),
+        Page(
+            "how-it-works",
+            "How it works",
+            (
+                Section(CONNECTOR, "How a read, a write and a function run"),
+                Section(FUNCTIONS, "How rows are made"),
+                Section(FORMATS, "What this package adds to `_metadata`"),
+                Section(CONNECTOR, "Beside Flink's own tools"),
+            ),
+        ),
+        Page("changelog", None, (Section("CHANGELOG.md"),)),
+        Page("contributing", None, (Section("CONTRIBUTING.md"),)),
+        Page("tests", "How it is tested", (Section("tests/README.md"),)),
+        Page("benchmarks", None, (Section("tests/benchmarks/README.md"),)),
+        Page("oracle", None, (Section("tests/oracle/README.md"),)),
+        Page("fuzzing", None, (Section("tests/fuzz/README.md"),)),
+    ),
+)
+
+CHAPTERS = (HOW_TO, REFERENCE, BACKGROUND)
+#: The first page is README.md; the notebooks are pages of the same names.
+FIRST = Page("index", None, (Section("README.md"),))
+#: Of each README that is split, the sentence under its title stands on no page: there the page has a title of its own.
+INTRODUCTIONS = (CONNECTOR, FORMATS, FUNCTIONS)
+
+
+def pages() -> tuple[Page, ...]:
+    """All pages but those of notebooks."""
+    return (FIRST, *(page for chapter in CHAPTERS for page in chapter.pages))
