@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.data import RESOURCES, unpacked
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -20,9 +22,6 @@ settings.load_profile("project")
 
 # Every query starts processes that import the package: without bytecode each of them compiles it again, 0.3 s a time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
-CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
-
 
 #: Tests marked ``slow``, by folder or file below ``tests``, and what takes long.
 SLOW = {
@@ -54,19 +53,29 @@ LEFT_OUT = pytest.StashKey[dict[str, int]]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark slow tests, before ``-m`` chooses; begin with the notebooks, for which one process would wait at the end."""
+    """Mark slow tests, before ``-m`` chooses, and leave out those that read what is not there.
+
+    It begins with the notebooks, for which one process would wait at the end.
+    """
     here = Path(__file__).parent
     for item in items:
         path = item.path.relative_to(here)
         if any(path.is_relative_to(slow) for slow in SLOW):
             item.add_marker(pytest.mark.slow)
+        if "flink_resources" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.resources)
+    if RESOURCES not in os.environ:
+        left_out = [item for item in items if item.get_closest_marker("resources")]
+        if left_out:
+            left_out[0].config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if item.get_closest_marker("resources") is None]
     items.sort(key=lambda item: item.path.name != "test_notebooks.py")
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """Count what ``-m`` leaves out, in each process that collects tests."""
     for item in items:
-        counts = item.config.stash.setdefault(LEFT_OUT, {"flink": 0, "slow": 0})
+        counts = item.config.stash.setdefault(LEFT_OUT, {"resources": 0, "flink": 0, "slow": 0})
         for mark in counts:
             if item.get_closest_marker(mark) is not None:
                 counts[mark] += 1
@@ -93,16 +102,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("left out")
         terminalreporter.line(f"{counts['flink']} tests with real Flink: python -m pytest -m flink (downloads it)")
         terminalreporter.line(f"{counts['slow']} slow tests: python -m pytest -m slow")
+        terminalreporter.line(f"{counts['resources']} tests on test resources of Flink, with {RESOURCES}=FOLDER")
         terminalreporter.line(f"Run all of them: {ALL_TESTS}")
 
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """Files that real Flink wrote. Where they should lie beside the checkout, their absence is a failure."""
-    if not CORPUS.is_dir() and not CORPUS.parent.is_dir() and not os.environ.get("CI"):
-        pytest.skip(f"the corpus of real snapshots does not lie beside this checkout, at {CORPUS}")
-    assert CORPUS.is_dir(), f"the corpus of real snapshots is not at {CORPUS}"
-    return CORPUS
+    """The folder with all data sets of `tests/data`: what real Flink wrote."""
+    return unpacked()
+
+
+@pytest.fixture(scope="session")
+def flink_resources() -> Path:
+    """The folder with test resources of Flink; a test that asks for it is left out where none is named."""
+    return Path(os.environ[RESOURCES]).resolve(strict=True)
 
 
 @pytest.fixture(scope="session")

@@ -90,9 +90,9 @@ CHANGES_ONLY = f"{UDF}-flink1.17-hashmap-checkpoint"
 NUMBER = {UDF: 24, BROADCAST: 24, COMPLEX: 6, NON_KEYED: 6, CUSTOM: 3, SINK: 1}
 
 
-def snapshots(corpus: Path, job: str) -> list[Path]:
+def snapshots(flink_resources: Path, job: str) -> list[Path]:
     """Return the snapshots of a job, after a check of their number."""
-    found = sorted(path for path in (corpus / "datastream").iterdir() if path.name.startswith(job))
+    found = sorted(path for path in (flink_resources / "datastream").iterdir() if path.name.startswith(job))
     assert len(found) == NUMBER[job]
     return found
 
@@ -120,8 +120,8 @@ def rows_of(path: Path, listed: dict[str, Any]) -> Rows | None:
 
 
 @pytest.mark.parametrize("job", CONTENTS)
-def test_every_state_holds_what_the_job_put_in(corpus: Path, job: str) -> None:
-    for path in snapshots(corpus, job):
+def test_every_state_holds_what_the_job_put_in(flink_resources: Path, job: str) -> None:
+    for path in snapshots(flink_resources, job):
         found = {place: rows_of(path, listed) for place, listed in states(path) if listed["table"] != "timers"}
         # The channels of unaligned checkpoints are empty here.
         found = {place: rows for place, rows in found.items() if rows or not place[1].startswith("output ")}
@@ -131,8 +131,8 @@ def test_every_state_holds_what_the_job_put_in(corpus: Path, job: str) -> None:
 
 
 @pytest.mark.parametrize("job", [UDF, BROADCAST, COMPLEX])
-def test_timers(corpus: Path, job: str) -> None:
-    for path in snapshots(corpus, job):
+def test_timers(flink_resources: Path, job: str) -> None:
+    for path in snapshots(flink_resources, job):
         timers = {
             (place[0], listed["state"]): rows_of(path, listed)
             for place, listed in states(path)
@@ -154,9 +154,9 @@ def test_timers(corpus: Path, job: str) -> None:
 
 
 @pytest.mark.parametrize("job", CONTENTS)
-def test_every_key_is_in_its_key_group(corpus: Path, job: str) -> None:
+def test_every_key_is_in_its_key_group(flink_resources: Path, job: str) -> None:
     kinds: Counter[str] = Counter()
-    for path in snapshots(corpus, job):
+    for path in snapshots(flink_resources, job):
         for _, listed in states(path):
             if listed["table"] in KEYED:
                 kinds[listed["key_type"]] += 1
@@ -164,12 +164,12 @@ def test_every_key_is_in_its_key_group(corpus: Path, job: str) -> None:
     assert set(kinds) <= {"TUPLE<LONG>", "TUPLE<INT>", "LONG"}
 
 
-def test_every_snapshot_is_of_a_known_job(corpus: Path) -> None:
-    assert len(list((corpus / "datastream").iterdir())) == sum(NUMBER.values())
+def test_every_snapshot_is_of_a_known_job(flink_resources: Path) -> None:
+    assert len(list((flink_resources / "datastream").iterdir())) == sum(NUMBER.values())
 
 
-def test_raw_keyed_state_is_there_as_bytes(corpus: Path) -> None:
-    path = str(corpus / "datastream" / f"{UDF}-flink1.8-rocksdb-savepoint")
+def test_raw_keyed_state_is_there_as_bytes(flink_resources: Path) -> None:
+    path = str(flink_resources / "datastream" / f"{UDF}-flink1.8-rocksdb-savepoint")
 
     rows = read(TableRequest(path, table="raw_keyed_state")).to_pylist()
 

@@ -14,10 +14,10 @@ from tests.corpus.everything import KEYED, misplaced_keys, read_state, states_of
 PLACE = ("key_group", "subtask")
 
 
-def test_every_state_reads_and_every_key_is_in_its_key_group(corpus: Path) -> None:
+def test_every_state_reads_and_every_key_is_in_its_key_group(flink_resources: Path) -> None:
     problems: list[str] = []
     kinds: Counter[str] = Counter()
-    for path in sorted((corpus / "sql").iterdir()):
+    for path in sorted((flink_resources / "sql").iterdir()):
         for listed in states_of(path):
             note = listed["note"]
             assert note is None or "shows its content as rows" in note, note
@@ -34,9 +34,9 @@ def test_every_state_reads_and_every_key_is_in_its_key_group(corpus: Path) -> No
     assert kinds["MAP"] >= 56
 
 
-def test_nothing_is_binary_but_what_is_bytes(corpus: Path) -> None:
+def test_nothing_is_binary_but_what_is_bytes(flink_resources: Path) -> None:
     binary: Counter[str] = Counter()
-    for path in sorted((corpus / "sql").iterdir()):
+    for path in sorted((flink_resources / "sql").iterdir()):
         for listed in states_of(path):
             if listed["spark_value_type"] == "binary" and listed["table"] in (*KEYED, "operator_state"):
                 binary[listed["value_type"]] += 1
@@ -89,8 +89,8 @@ CONTENTS: dict[tuple[str, str], list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("name", "state"), CONTENTS, ids=str)
-def test_what_operators_keep(corpus: Path, name: str, state: str) -> None:
-    path = corpus / "sql" / f"stream-exec-{name}"
+def test_what_operators_keep(flink_resources: Path, name: str, state: str) -> None:
+    path = flink_resources / "sql" / f"stream-exec-{name}"
     (listed,) = [row for row in states_of(path) if row["state"] == state]
     table = read_state(path, listed, DecodeOptions())
     assert table is not None
@@ -104,9 +104,9 @@ def _in_order(row: dict[str, Any]) -> dict[str, Any]:
     return {name: sorted(value, key=str) if isinstance(value, list) else value for name, value in row.items()}
 
 
-def test_the_timers_of_windows_fire_at_their_ends(corpus: Path) -> None:
+def test_the_timers_of_windows_fire_at_their_ends(flink_resources: Path) -> None:
     found = 0
-    for path in sorted((corpus / "sql").glob("stream-exec-window-aggregate*")):
+    for path in sorted((flink_resources / "sql").glob("stream-exec-window-aggregate*")):
         for listed in states_of(path):
             if listed["table"] == "timers" and listed["namespace_type"] == "LONG":
                 table = read_state(path, listed)

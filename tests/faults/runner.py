@@ -33,13 +33,13 @@ from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
-from tests.conftest import CORPUS
+from tests.data import unpacked
 from tests.faults.processes import kill, kill_all, running
 from tests.faults.session import ROWS, STEP
 
 ROOT = Path(__file__).parents[2]
 #: A state of a real job whose values Kryo wrote, so that a migration to Flink 2 rewrites them.
-KRYO_STATES = CORPUS / "real" / "kryo-120" / "sp"
+KRYO_STATES = unpacked() / "real" / "kryo-120" / "sp"
 #: Seconds after which a write that was attacked must have ended.
 PATIENCE = 90.0
 WRITES = ("append", "overwrite", "fluent", "migrate")

@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.java_stream import (
     parse_java_object,
     skip_java_object,
 )
+from tests.data import every_metadata
 
 HEADER = bytes.fromhex("aced0005")
 
@@ -54,9 +55,9 @@ def streams(path: Path) -> list[bytes]:
     return found
 
 
-def test_properties_of_all_snapshots(corpus: Path) -> None:
+def test_properties_of_all_snapshots() -> None:
     count = 0
-    for path in sorted(corpus.rglob("_metadata")):
+    for path in every_metadata():
         data = path.read_bytes()
         if int.from_bytes(data[4:8], "big") < 4:
             continue
@@ -70,8 +71,8 @@ def test_properties_of_all_snapshots(corpus: Path) -> None:
     assert count > 100
 
 
-def test_values_of_java_serializer(corpus: Path) -> None:
-    paths = sorted(corpus.glob("serializers/java-serializer-*/test-data"))
+def test_values_of_java_serializer(flink_resources: Path) -> None:
+    paths = sorted(flink_resources.glob("serializers/java-serializer-*/test-data"))
     assert paths
     for path in paths:
         (stream,) = streams(path)
@@ -81,8 +82,8 @@ def test_values_of_java_serializer(corpus: Path) -> None:
         assert value.fields == {"value": 26}
 
 
-def test_every_prefix_is_refused(corpus: Path) -> None:
-    path = corpus / "sql/stream-exec-over-aggregate_1__over-aggregate-lag/_metadata"
+def test_every_prefix_is_refused(flink_resources: Path) -> None:
+    path = flink_resources / "sql/stream-exec-over-aggregate_1__over-aggregate-lag/_metadata"
     for stream in {stream for stream in streams(path) if len(stream) < 4000}:
         for length in range(len(stream)):
             with pytest.raises(CorruptStateError):

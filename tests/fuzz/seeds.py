@@ -21,9 +21,9 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
 )
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from tests.data import every_metadata
 
 ROOT = Path(__file__).parents[2]
-CORPUS = ROOT.parent / "shared" / "corpus"
 SHIPPED = ROOT / "tests" / "oracle" / "savepoints"
 SHOP = SHIPPED / "shop"
 MANAGED = ("managed_operator_state", "managed_keyed_state", "raw_keyed_state", "raw_operator_state")
@@ -33,7 +33,7 @@ MAX_STATE = 1 << 20
 
 def snapshot_paths() -> list[Path]:
     """All real snapshots, in a fixed order."""
-    return sorted(path.parent for root in (CORPUS, SHIPPED) for path in root.rglob("_metadata"))
+    return sorted(path.parent for path in [*every_metadata(), *SHIPPED.rglob("_metadata")])
 
 
 def seeds_of(path: Path) -> Iterator[CheckpointMetadata]:

@@ -61,13 +61,14 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from tests.data import unpacked
 from tests.formats.rocksdb.rocksdb_files import FAMILY, locations, writer
 from tests.formats.rocksdb.test_manifest import log
 from tests.formats.serializers.kryo import test_kryo
 from tests.formats.serializers.notation.test_notation import TYPES
 from tests.fuzz.damage import damage_gently, damaged
 from tests.fuzz.restructure import restructured
-from tests.fuzz.seeds import CORPUS, seeds_of, snapshot_paths
+from tests.fuzz.seeds import seeds_of, snapshot_paths
 from tests.statebackends.keyed_models import KEYED, LONG, Written
 from tests.statebackends.sources.changelog_models import (
     ADD,
@@ -318,10 +319,10 @@ def _read_kryo(data: bytes) -> None:
 
 
 def _object_seeds() -> list[bytes]:
-    """Values of the classes of the migration corpus: the version of Kryo, and the bytes."""
+    """Values of the classes of the data set migration: the version of Kryo, and the bytes."""
     found = []
     for version, release in ((2, "1.20.5"), (5, "2.3.0")):
-        cases = json.loads((CORPUS / "migration" / f"bytes-{release}.json").read_text())
+        cases = json.loads((unpacked() / "migration" / f"bytes-{release}.json").read_text())
         values = [value for name, case in cases.items() if name.startswith("kryo-") for value in case["values"]]
         found += [bytes([version]) + bytes.fromhex(value) for value in values if value[0] != "!"]
     return [seed for seed in found if len(seed) < MAX_TYPE]
@@ -329,7 +330,7 @@ def _object_seeds() -> list[bytes]:
 
 @cache
 def _object_format(version: Version) -> ObjectFormat:
-    classes = DescribedClasses([ClassPath([str(CORPUS / "migration" / "classes")])])
+    classes = DescribedClasses([ClassPath([str(unpacked() / "migration" / "classes")])])
     ids = {**BASE_IDS, 85: "miglab.Model$KObjects", 86: "miglab.Model$KLeaf"}
     return object_format(version, KryoClasses(ids), classes)
 
@@ -431,7 +432,7 @@ COORDINATOR = "coordinator"
 def _connector_seeds() -> list[bytes]:
     """Table, state, and an element of the state; or the state of a coordinator."""
     found: set[tuple[str, bytes]] = set()
-    for path in sorted((CORPUS / "connectors").rglob("_metadata")):
+    for path in sorted((unpacked() / "connectors").rglob("_metadata")):
         savepoint = Snapshot.open(str(path.parent))
         for operator in savepoint.operators:
             if operator.coordinator_state is not None:
@@ -441,7 +442,7 @@ def _connector_seeds() -> list[bytes]:
                 for state in set(states_of(table, list_states(operator))) & list_states(operator):
                     elements = state_elements(opened, state, TableRequest(savepoint.path))
                     found |= {(f"{table}/{state}", data) for _, data in elements}
-    for case in json.loads((CORPUS / "connectors" / "bytes" / "kafka.json").read_text()):
+    for case in json.loads((unpacked() / "connectors" / "bytes" / "kafka.json").read_text()):
         if "hex" in case and isinstance(case.get("version"), int):
             payload = Payload(case["version"], bytes.fromhex(case["hex"]))
             found.add((f"splits/{READER_STATE}", write_element(payload)))

@@ -13,13 +13,14 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, write_metadata
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
-from tests.fuzz.seeds import CORPUS, SHOP, seeds_of
+from tests.data import unpacked
+from tests.fuzz.seeds import SHOP, seeds_of
 
 FLIPS = 150
 SNAPSHOTS = {
     "full": (SHOP / "savepoint", "accounts"),
-    "heap": (CORPUS / "lab" / "1.20.5-hashmap-native" / "savepoint", None),
-    "snappy": (CORPUS / "lab" / "2.3.0-hashmap-canonical-compressed" / "savepoint", None),
+    "heap": (unpacked() / "lab" / "1.20.5-hashmap-native" / "savepoint", None),
+    "snappy": (unpacked() / "lab" / "2.3.0-hashmap-canonical-compressed" / "savepoint", None),
 }
 
 

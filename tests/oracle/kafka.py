@@ -40,7 +40,7 @@ from pyspark_savepoint.statebackends.connectors.migrated_sources import enumerat
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from tests.conftest import CORPUS
+from tests.data import unpacked
 from tests.oracle.flink import (
     JAVA,
     PATIENCE,
@@ -53,7 +53,7 @@ from tests.oracle.flink import (
     why_it_failed,
 )
 
-LEGACY = CORPUS / "migration" / "flows" / "legacy-source-union-kryo" / "1.20.5-hashmap"
+LEGACY = unpacked() / "migration" / "flows" / "legacy-source-union-kryo" / "1.20.5-hashmap"
 SOURCE = OperatorID.from_uid("orders")
 RECORDS = 200
 PARALLELISM = 2

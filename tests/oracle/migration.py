@@ -31,12 +31,12 @@ from pyspark_savepoint.local.comparing import count_differences
 from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.local.migrating import Migration, migration_of
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict
-from tests.conftest import CORPUS
+from tests.data import unpacked
 from tests.oracle.flink import FlinkError, cache_folder, class_path, command_line, fetch, filled_at_once, jdk_tool
 
-MIGRATION = CORPUS / "migration"
+MIGRATION = unpacked() / "migration"
 CORPUS_WRITER = "1.20.5"
-LAB = CORPUS.parent / "lab"
+LAB = unpacked().parent / "lab"
 JOBS = LAB / "migration" / "src" / "miglab"
 SOURCES = [
     *(LAB / "src" / "flinklab" / f"{name}.java" for name in ("Cluster", "HoldSource", "Specs", "Model")),

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_savepoint import OperatorIdentifier, Savepoint
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
-from tests.conftest import CORPUS
+from tests.data import unpacked
 from tests.statebackends.python.test_pyflink_job import PICKLED_KEYS, STRING_KEYS, TUPLE_KEYS
 from tests.statebackends.python.test_pyflink_writes import BYTES, read, write
 
@@ -163,7 +163,7 @@ def main(folder: Path) -> None:
         subprocess.run([python, "-m", "pip", "install", "-q", "setuptools<70", RELEASE], check=True)
     target = folder / "savepoint"
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(find_snapshots(str(CORPUS / "real/pyf-120/sp"))[0].path, target)
+    shutil.copytree(find_snapshots(str(unpacked() / "real/pyf-120/sp"))[0].path, target)
     for path in (target, *target.iterdir()):
         path.chmod(0o755)
     edited = folder / "edited"

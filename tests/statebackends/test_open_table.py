@@ -182,8 +182,8 @@ def test_key_groups_that_two_handles_have_are_refused(lab: str) -> None:
     assert raised.value.facts["found"] == "key groups 0 to 63 and key groups 63 to 127"
 
 
-def test_a_table_says_how_the_type_of_its_keys_is_known(corpus: Path) -> None:
-    path = str(corpus / "datastream" / "new-stateful-udf-migration-itcase-flink1.17-hashmap-checkpoint")
+def test_a_table_says_how_the_type_of_its_keys_is_known(flink_resources: Path) -> None:
+    path = str(flink_resources / "datastream" / "new-stateful-udf-migration-itcase-flink1.17-hashmap-checkpoint")
 
     table = open_table(TableRequest(path, uid_hash="d5c8b168c6cbfe8c507a10f88b325243"))
 

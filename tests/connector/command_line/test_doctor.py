@@ -28,10 +28,10 @@ CLEAN = (
     "migration/cases/record-list/2.3.0-hashmap",
     "migration/flows/keyed-everything/1.20.5-hashmap",
     "migration/flows/window-session/1.20.5-hashmap",
+    "migration/sql/dedup-first/1.20.5-hashmap",
+    "migration/sql/session-tvf/1.20.5-hashmap",
     "migration/sql/top-n/1.20.5-hashmap",
     "real/ops-120",
-    "sql/stream-exec-deduplicate_1__deduplicate-asc",
-    "sql/stream-exec-window-aggregate_1__window-aggregate-session-event-time",
 )
 
 

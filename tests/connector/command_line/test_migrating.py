@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from tests.conftest import CORPUS
 from tests.connector.command_line.conftest import Run
+from tests.data import unpacked
 
-MIGRATION = CORPUS / "migration"
+MIGRATION = unpacked() / "migration"
 OLD = MIGRATION / "cases" / "pojo-all" / "1.20.5-hashmap"
 CLASSES = ("--flink", "2.3", "--classes", MIGRATION / "classes")
 

@@ -49,8 +49,8 @@ class LongsOfTheTest(TypeSerializer):
 
 
 @pytest.mark.filterwarnings("ignore::pyspark_savepoint.formats.errors.SavepointWarning")
-def test_values_of_a_jobs_own_serializer(corpus: Path) -> None:
-    folders = sorted((corpus / "datastream").glob("type-serializer-snapshot-migration-itcase-*"))
+def test_values_of_a_jobs_own_serializer(flink_resources: Path) -> None:
+    folders = sorted((flink_resources / "datastream").glob("type-serializer-snapshot-migration-itcase-*"))
     assert len(folders) == 3
     for folder in folders:
         plain = pyspark_savepoint.open(folder)

@@ -9,13 +9,13 @@ import pytest
 
 from pyspark_savepoint import Savepoint
 from pyspark_savepoint.formats.errors import UnsupportedStateError
-from tests.conftest import CORPUS
 from tests.connector.comparing import assert_same_rows
+from tests.data import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MIGRATION = CORPUS / "migration"
+MIGRATION = unpacked() / "migration"
 CASE = MIGRATION / "cases" / "pojo-list-string"
 
 

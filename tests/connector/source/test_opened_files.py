@@ -8,19 +8,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from tests.statebackends.writing.written_operators import write_both
+
 ROOT = Path(__file__).parents[3]
-#: Four subtasks, each with a file of keyed state (timers) and one of operator state.
-FOUR = "datastream/new-stateful-broadcast-udf-migration-itcase-flink1.20-rocksdb-savepoint"
 #: Three subtasks, each with a file of keyed state.
 THREE = "lab/2.2.1-rocksdb-canonical-maxp1000/savepoint"
 Counted = dict[str, tuple[dict[str, int], int]]
 
 
-def counted(tmp_path: Path, corpus: Path, snapshot: str, kind: str, **options: str) -> Counted:
+def counted(tmp_path: Path, snapshot: Path, kind: str, **options: str) -> Counted:
     """Openings by file, and bytes read, of each step of a query."""
     places = [tmp_path / "warm", tmp_path / "measured"]
     for place in places:
-        shutil.copytree(corpus / snapshot, place)
+        shutil.copytree(snapshot, place)
     command = [sys.executable, "-m", "tests.opened_by_query", *map(str, places), kind, json.dumps(options)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -33,20 +34,21 @@ def state_files(opened: dict[str, int]) -> list[int]:
     return sorted(count for name, count in opened.items() if name != "_metadata" and not name.startswith("."))
 
 
-def test_a_table_opens_each_file_once(tmp_path: Path, corpus: Path) -> None:
+def test_a_table_opens_each_file_once(tmp_path: Path) -> None:
+    write_both(tmp_path / "four", "both")
     # Which table it is depends on keyed and on operator state, so the headers of both are read.
-    found = counted(tmp_path, corpus, FOUR, "read", uidHash="56a26c4c54bda3adf3700194db4afe93")
+    found = counted(tmp_path, tmp_path / "four", "read", uidHash=OperatorID.from_uid("both").hex)
     opened, size = found["load"]
     assert opened.pop("_metadata") == 1
     assert state_files(opened) == [1] * 8
-    assert size < 8_000
+    assert size < 16_000  # of 200,000
     # The process that plans partitions gets the opened operator, and only checks that the file is unchanged.
     assert found["show"][0] == {}
     assert found["show"][1] < 1_000
 
 
 def test_a_write_opens_each_file_once(tmp_path: Path, corpus: Path) -> None:
-    found = counted(tmp_path, corpus, THREE, "write", uid="kv-string", state="int,short", flinkVersion="2.2")
+    found = counted(tmp_path, corpus / THREE, "write", uid="kv-string", state="int,short", flinkVersion="2.2")
     opened, size = found["plan"]
     # Three files of the operator, and six of the others, which must fit the release too.
     assert state_files(opened) == [1] * 9

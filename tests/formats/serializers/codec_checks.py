@@ -94,9 +94,11 @@ def check_column(serializer: TypeSerializer, column: pa.Array, **options: Any) -
     return values
 
 
-def check_corpus(corpus: Path, stem: str, expected: Any, releases: int, **options: Any) -> TypeSerializer:
+def check_resources(flink_resources: Path, stem: str, expected: Any, releases: int, **options: Any) -> TypeSerializer:
     """All fixtures of a serializer hold the value; snapshots and values are re-written byte for byte."""
-    folders = sorted(folder for folder in (corpus / "serializers").iterdir() if folder.name.rsplit("-", 1)[0] == stem)
+    folders = sorted(
+        folder for folder in (flink_resources / "serializers").iterdir() if folder.name.rsplit("-", 1)[0] == stem
+    )
     assert len(folders) >= releases
     for folder in folders:
         snapshot = (folder / "serializer-snapshot").read_bytes()

@@ -38,6 +38,7 @@ from pyspark_savepoint.formats.metadata.state_handles import (
 )
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
+from tests.data import every_metadata
 
 CANONICAL = "lab/2.2.1-hashmap-canonical/savepoint"
 INCREMENTAL = "lab/2.2.1-rocksdb-incr-checkpoint"
@@ -74,9 +75,9 @@ def check_all_state(savepoint: Snapshot) -> int:
     return count
 
 
-def test_every_state_of_every_real_snapshot_is_found(corpus: Path) -> None:
+def test_every_state_of_every_real_snapshot_is_found() -> None:
     count = 0
-    for metadata in corpus.rglob("_metadata"):
+    for metadata in every_metadata():
         savepoint = Snapshot.open(str(metadata.parent))
         assert pickle.loads(pickle.dumps(savepoint)) == savepoint
         count += check_all_state(savepoint)
@@ -106,7 +107,7 @@ def test_a_folder_of_snapshots_lists_them(corpus: Path) -> None:
     assert (found.checkpoint_id, found.kind, found.problem) == (2, SnapshotKind.CHECKPOINT, None)
     assert found.size == Snapshot.open(found.path).metadata.state_size
     assert find_snapshots(found.path) == find_snapshots(found.path + "/_metadata") == [found]
-    assert len(find_snapshots(str(corpus / "datastream"))) == 64
+    assert len(find_snapshots(str(corpus / "migration" / "sql"))) == 19
 
 
 def test_a_folder_of_snapshots_is_not_opened_but_named(corpus: Path) -> None:

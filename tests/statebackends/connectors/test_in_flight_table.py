@@ -34,8 +34,10 @@ def test_a_snapshot_without_queues_has_none(corpus: Path) -> None:
     assert rows(path, "in_flight") == []
 
 
-def test_rows_of_sql_wait_as_rows_and_types_that_differ_are_refused(corpus: Path, tmp_path: Path) -> None:
-    calls = corpus / "sql" / "stream-exec-async-calc_1__async-calc-failure-exception"
+def test_rows_of_sql_wait_as_rows_and_types_that_differ_are_refused(
+    corpus: Path, flink_resources: Path, tmp_path: Path
+) -> None:
+    calls = flink_resources / "sql" / "stream-exec-async-calc_1__async-calc-failure-exception"
     sql = Snapshot.open(find_snapshots(str(calls))[0].path)
     (row,) = rows(sql.path, "in_flight")
     assert (row["kind"], row["value"]) == ("record", {"f0": 2})

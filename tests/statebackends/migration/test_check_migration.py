@@ -19,9 +19,9 @@ from pyspark_savepoint.local.migrating import migration_of
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
-from tests.conftest import CORPUS
+from tests.data import unpacked
 
-MIGRATION = CORPUS / "migration"
+MIGRATION = unpacked() / "migration"
 CASES: dict[str, Any] = json.loads((MIGRATION / "outcomes.json").read_text())["cases"]
 REAL = {"equal": Outcome.RESTORES, "DIFFERENT": Outcome.WRONG_VALUES, "FAILED": Outcome.FAILS}
 

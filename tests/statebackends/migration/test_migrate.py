@@ -17,9 +17,9 @@ from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, 
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.value_scan import entries_of
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
-from tests.conftest import CORPUS
+from tests.data import unpacked
 
-MIGRATION = CORPUS / "migration"
+MIGRATION = unpacked() / "migration"
 CLASSES = MIGRATION / "classes"
 SOURCE_STATE = "SourceReaderState"
 UID_HASH = "0dccc6d845eac8e1b962e0ff56612b4e"

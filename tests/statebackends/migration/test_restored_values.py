@@ -8,9 +8,9 @@ import pytest
 
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.restore import check_snapshot
-from tests.conftest import CORPUS
+from tests.data import unpacked
 
-MIGRATION = CORPUS / "migration"
+MIGRATION = unpacked() / "migration"
 UID = "state"
 UID_HASH = "0dccc6d845eac8e1b962e0ff56612b4e"
 

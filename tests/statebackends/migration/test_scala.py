@@ -38,10 +38,10 @@ from pyspark_savepoint.statebackends.migration.rewriting.target_types import Tar
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.migration.value_scan import entries_of
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
-from tests.conftest import CORPUS
+from tests.data import unpacked
 from tests.formats.serializers.codec_checks import base
 
-OLD = CORPUS / "real" / "scala-117" / "sp" / "savepoint-3ad733-cba679086401"
+OLD = unpacked() / "real" / "scala-117" / "sp" / "savepoint-3ad733-cba679086401"
 NEW = Path(__file__).parents[2] / "oracle" / "savepoints" / "flinkx" / "savepoint"
 KEYED = ("74465f2ac40367e2bd0fa8fbbc306682", "974d7935b19050341dbeb1575c1cb099")
 #: States of Try, Enumeration and, in Kryo, of a sealed trait.

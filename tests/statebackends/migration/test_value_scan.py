@@ -21,10 +21,10 @@ from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
-from tests.conftest import CORPUS
+from tests.data import unpacked
 
 #: A savepoint of 1.20.5 with a state that Kryo writes, of type Object.
-OBJECTS = str(CORPUS / "migration" / "cases" / "kryo-object" / "1.20.5-hashmap")
+OBJECTS = str(unpacked() / "migration" / "cases" / "kryo-object" / "1.20.5-hashmap")
 UID_HASH = "0dccc6d845eac8e1b962e0ff56612b4e"
 TEXT = bytes.fromhex("03018261")
 SHORT = bytes.fromhex("070102")

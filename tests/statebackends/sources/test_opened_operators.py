@@ -12,19 +12,21 @@ import pytest
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, SnapshotNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import RECENT, LocalFileSystem
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.opened_operators import KEPT, OpenedOperators
+from tests.statebackends.writing.written_operators import write_both
 
-#: Four subtasks with a file of keyed state and one of operator state each.
-SNAPSHOT = "datastream/new-stateful-broadcast-udf-migration-itcase-flink1.20-rocksdb-savepoint"
-OPERATOR, OTHER = "56a26c4c54bda3adf3700194db4afe93", "12d7d939fd56473cac7cff0603179a41"
+#: Each has four subtasks with a file of keyed state and one of operator state.
+OPERATOR, OTHER = (OperatorID.from_uid(uid).hex for uid in ("accounts", "rates"))
 
 
 @pytest.fixture(scope="module")
-def old(tmp_path_factory: pytest.TempPathFactory, corpus: Path) -> Path:
-    """A copy of a snapshot that has been there for a while."""
+def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A snapshot that has been there for a while."""
     path = tmp_path_factory.mktemp("old") / "sp"
-    shutil.copytree(corpus / SNAPSHOT, path)
+    for uid in ("accounts", "rates"):
+        write_both(path, uid)
     time.sleep(RECENT / 1e9 + 0.1)
     return path
 
@@ -61,22 +63,22 @@ def test_another_process_uses_what_this_one_opened(opened: OpenedOperators, old:
     assert opened.shared(request(old, OTHER)) is None
 
 
-def test_new_metadata_is_seen(old: Path, tmp_path: Path) -> None:
-    path = tmp_path / "sp"
-    shutil.copytree(old, path)
+def test_new_metadata_is_seen(corpus: Path, tmp_path: Path) -> None:
+    path, operator = tmp_path / "sp", OperatorID.from_uid("kv-long").hex
+    shutil.copytree(corpus / "lab" / "1.20.5-hashmap-native" / "savepoint", path)
     opened = OpenedOperators()
     time.sleep(RECENT / 1e9 + 0.1)
-    first = opened.open(request(path))
+    first = opened.open(request(path, operator))
     data = (path / "_metadata").read_bytes()
     (path / "_metadata").unlink()
     with pytest.raises(SnapshotNotFoundError):
-        opened.open(request(path))
+        opened.open(request(path, operator))
     # The same size, at the same time: another inode, and another time of change.
-    (path / "_metadata").write_bytes(data.replace(bytes.fromhex(OPERATOR), bytes.fromhex("0" * 32)))
+    (path / "_metadata").write_bytes(data.replace(bytes.fromhex(operator), bytes.fromhex("0" * 32)))
     with pytest.raises(OperatorNotFoundError):
-        opened.open(request(path))
+        opened.open(request(path, operator))
     (path / "_metadata").write_bytes(data)
-    assert opened.open(request(path)) is not first
+    assert opened.open(request(path, operator)) is not first
 
 
 def test_a_state_file_that_was_overwritten_is_seen(old: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from tests.data import located
 
 #: Operators with timers in canonical state, on the heap, in RocksDB's own files, in ForSt's, and in raw keyed state.
 TIMER_CASES = (
@@ -24,9 +25,10 @@ TIMER_CASES = (
     ("lab/2.2.1-rocksdb-native", {"uid": "kv-tuple"}),
     ("lab/2.2.1-rocksdb-incr-checkpoint", {"uid": "window-session"}),
     ("lab/2.2.1-forst-native", {"uid": "kv-long"}),
-    (
+    pytest.param(
         "datastream/new-stateful-udf-migration-itcase-flink1.8-rocksdb-savepoint",
         {"uid_hash": "41e91aae0bee218c44306cf7d21940ad"},
+        marks=pytest.mark.resources,
     ),
 )
 ROW = pa.struct([("x", pa.int8()), ("__row_kind", pa.string())])
@@ -71,8 +73,8 @@ def timers_of(path: str, **options: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("case", "operator"), TIMER_CASES)
-def test_keys_are_looked_up_in_timers(corpus: Path, case: str, operator: dict[str, str]) -> None:
-    path = find_snapshots(str(corpus / case))[0].path
+def test_keys_are_looked_up_in_timers(case: str, operator: dict[str, str]) -> None:
+    path = find_snapshots(str(located(case)))[0].path
     rows = timers_of(path, **operator)
     wanted = {json.dumps(row["key"]) for row in rows[::7]}
     expected = [row for row in rows if json.dumps(row["key"]) in wanted]

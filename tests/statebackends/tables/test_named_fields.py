@@ -65,25 +65,25 @@ TUMBLE_PLAN = plan(
 )
 
 
-def table(corpus: Path, case: tuple[str, str], names: str, name: str = "keyed_state", **options: str) -> pa.Table:
-    savepoint = pyspark_savepoint.open(find_snapshots(str(corpus / case[0]))[0].path)
+def table(folder: Path, case: tuple[str, str], names: str, name: str = "keyed_state", **options: str) -> pa.Table:
+    savepoint = pyspark_savepoint.open(find_snapshots(str(folder / case[0]))[0].path)
     return savepoint.table(name, uidHash=case[1], fieldNames=names, **options).to_arrow()
 
 
-def test_a_plan_names_keys_and_aggregates(corpus: Path) -> None:
-    found = table(corpus, GROUP, GROUP_PLAN)
+def test_a_plan_names_keys_and_aggregates(flink_resources: Path) -> None:
+    found = table(flink_resources, GROUP, GROUP_PLAN)
     rows = {row["key"]["b"]: row["accState"] for row in found.to_pylist()}
 
     assert spark_type(found.schema.field("key").type) == "struct<b:bigint>"
     assert list(rows[2]) == ["count(*)", "avg(a) filter $f2 sum", "avg(a) filter $f2 count", "min(c)"]
-    plain = table(corpus, GROUP, '{"key": ["b"]}').to_pylist()
+    plain = table(flink_resources, GROUP, '{"key": ["b"]}').to_pylist()
     assert {row["key"]["b"]: list(row["accState"].values()) for row in plain} == {
         key: list(row.values()) for key, row in rows.items()
     }
 
 
-def test_a_plan_names_operators_that_are_known_by_hash(corpus: Path) -> None:
-    savepoint = pyspark_savepoint.open(find_snapshots(str(corpus / GROUP[0]))[0].path)
+def test_a_plan_names_operators_that_are_known_by_hash(flink_resources: Path) -> None:
+    savepoint = pyspark_savepoint.open(find_snapshots(str(flink_resources / GROUP[0]))[0].path)
     rows = savepoint.table("states", fieldNames=GROUP_PLAN).to_arrow().to_pylist()
 
     assert {(row["operator_uid"], row["operator_name"]) for row in rows if row["operator_uid_hash"] == GROUP[1]} == {
@@ -91,8 +91,8 @@ def test_a_plan_names_operators_that_are_known_by_hash(corpus: Path) -> None:
     }
 
 
-def test_views_of_distinct_aggregates_and_windows(corpus: Path) -> None:
-    found = table(corpus, TUMBLE, TUMBLE_PLAN, "window_state", state="window-aggs").to_pylist()
+def test_views_of_distinct_aggregates_and_windows(flink_resources: Path) -> None:
+    found = table(flink_resources, TUMBLE, TUMBLE_PLAN, "window_state", state="window-aggs").to_pylist()
 
     assert {"count(*)": 1, "sum(a_int)": 1, "count(distinct comment)": 1, "distinct(comment)": None} in [
         row["window-aggs"] for row in found
@@ -100,27 +100,27 @@ def test_views_of_distinct_aggregates_and_windows(corpus: Path) -> None:
     assert {row["key"]["name"] for row in found} >= {"b", None}
 
 
-def test_rows_of_the_input(corpus: Path) -> None:
+def test_rows_of_the_input(flink_resources: Path) -> None:
     names = ["order_id", "user", "product", "order_time", "event_time"]
     row = "ROW<" + ", ".join(f"`{name}` ROW<`x` INT, `y` CHAR(1)>" for name in names) + ">"
-    found = table(corpus, DEDUPLICATE, plan(5, "deduplicate", row, [2]))
+    found = table(flink_resources, DEDUPLICATE, plan(5, "deduplicate", row, [2]))
 
     assert list(found.to_pylist()[0]["deduplicate-state"]) == names
     assert list(found.to_pylist()[0]["key"]) == ["product"]
 
 
-def test_what_does_not_fit_is_refused_or_said(corpus: Path) -> None:
+def test_what_does_not_fit_is_refused_or_said(flink_resources: Path) -> None:
     with pytest.raises(OptionError, match="no node of this operator"):
-        table(corpus, TUMBLE, GROUP_PLAN, "window_state")
+        table(flink_resources, TUMBLE, GROUP_PLAN, "window_state")
     with pytest.raises(OptionError, match="2 names for the 4 fields"):
-        table(corpus, GROUP, '{"accState": ["a", "b"]}')
+        table(flink_resources, GROUP, '{"accState": ["a", "b"]}')
     with pytest.raises(OptionError, match="no column with fields"):
-        table(corpus, GROUP, '{"acc": ["a"]}')
+        table(flink_resources, GROUP, '{"acc": ["a"]}')
     with pytest.raises(OptionError, match="is not a compiled plan"):
-        table(corpus, GROUP, '{"nodes": [{"id": 4, "type": "stream-exec-group-aggregate_1"}]}')
+        table(flink_resources, GROUP, '{"nodes": [{"id": 4, "type": "stream-exec-group-aggregate_1"}]}')
     for wrong in ("names", "[1]", '{"key": ["a", "A"]}', '{"nodes": 1}'):
         with pytest.raises(OptionError, match="a compiled plan, or names by column"):
-            table(corpus, GROUP, wrong)
+            table(flink_resources, GROUP, wrong)
     short = plan(4, "group-aggregate", "ROW<`b` BIGINT>", [0], aggCalls=[call("COUNT")])
     with pytest.warns(UserWarning, match="no names for 'accState'"):
-        table(corpus, GROUP, short)
+        table(flink_resources, GROUP, short)

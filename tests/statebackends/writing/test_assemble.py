@@ -412,9 +412,9 @@ def test_operator_state_does_not_bind_key_groups(tmp_path: Path) -> None:
         write(tmp_path / "sp" / "_metadata", [accounts([1])])
 
 
-def test_timers_on_the_heap_of_rocksdb_are_replaced(corpus: Path, tmp_path: Path) -> None:
+def test_timers_on_the_heap_of_rocksdb_are_replaced(flink_resources: Path, tmp_path: Path) -> None:
     """They are raw keyed state in its checkpoints; what replaces them is in the state files, and nowhere twice."""
-    base = corpus / "datastream" / "new-stateful-broadcast-udf-migration-itcase-flink1.8-rocksdb-savepoint"
+    base = flink_resources / "datastream" / "new-stateful-broadcast-udf-migration-itcase-flink1.8-rocksdb-savepoint"
     shutil.copytree(base, tmp_path / "sp")
     one = {"uid": None, "uid_hash": "56a26c4c54bda3adf3700194db4afe93"}
     rows = pa.table({"key": pa.array([1, 2], pa.int64()), "timestamp": [5, 5], "domain": ["event", "event"]})

@@ -51,16 +51,16 @@ def spark_type_of(kind: pa.DataType) -> pa.DataType:
     return pa.large_binary() if pa.types.is_binary(kind) else kind
 
 
-def fixtures(corpus: Path) -> Iterator[tuple[str, TypeSerializer, bytes]]:
-    for folder in sorted((corpus / "serializers").iterdir()):
+def fixtures(flink_resources: Path) -> Iterator[tuple[str, TypeSerializer, bytes]]:
+    for folder in sorted((flink_resources / "serializers").iterdir()):
         serializer = read_serializer((folder / "serializer-snapshot").read_bytes())
         if not serializer.opaque_parts():
             yield folder.name, serializer, (folder / "test-data").read_bytes()
 
 
-def test_every_value_of_the_corpus_is_written_as_it_was_read(corpus: Path) -> None:
+def test_every_value_of_the_resources_is_written_as_it_was_read(flink_resources: Path) -> None:
     seen = 0
-    for name, serializer, data in fixtures(corpus):
+    for name, serializer, data in fixtures(flink_resources):
         for options in READERS:
             at = Cursors.over([data], options=options)
             try:

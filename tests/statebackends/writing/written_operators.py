@@ -40,6 +40,13 @@ def planned(path: Path | str, schema: pa.Schema, layout: tuple[int, int] | None 
     )
 
 
+def write_both(path: Path | str, uid: str) -> None:
+    """An operator of four subtasks, each with a file of keyed state and one of operator state."""
+    numbers = pa.array(range(10_000), pa.int64())
+    write(path, [pa.table({"x": numbers[:100]})], table="operator_state", state="s", parallelism=4, uid=uid)
+    write(path, [pa.table({"key": numbers, "v": numbers})], parallelism=4, uid=uid)
+
+
 def read(path: Path | str, **request: Any) -> list[dict[str, Any]]:
     """All rows of a table, sorted; of uid ``op`` where the test does not care."""
     wanted = {"uid": "op", **request} if "uid_hash" not in request else request

@@ -21,8 +21,8 @@ from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 from tests.formats.serializers.codec_checks import (
     check_column,
-    check_corpus,
     check_prefixes,
+    check_resources,
     check_value,
     decode,
     encode,
@@ -54,9 +54,9 @@ def record(*fields: tuple[str, Any], name: str = "R") -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields]}
 
 
-def test_fixtures_of_flink(corpus: Path) -> None:
+def test_fixtures_of_flink(flink_resources: Path) -> None:
     address = {"num": 239, "street": "Baker Street", "city": "London", "state": "London", "zip": "NW1 6XE"}
-    serializer = check_corpus(corpus, "generic-avro-serializer", address, 5)
+    serializer = check_resources(flink_resources, "generic-avro-serializer", address, 5)
     assert serializer.flink_type == "AVRO<org.apache.flink.formats.avro.generated.Address>"
 
 

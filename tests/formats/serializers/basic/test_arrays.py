@@ -20,7 +20,7 @@ from tests.formats.serializers.codec_checks import (
     BASE,
     base,
     check_column,
-    check_corpus,
+    check_resources,
     check_value,
     decode,
     encode,
@@ -56,13 +56,13 @@ BYTE_ARRAYS = [primitive("Byte"), base("Bitmap"), simple(PYFLINK), simple(value_
         ("string", [str(i) for i in TEN], "BASIC_ARRAY<STRING>"),
     ],
 )
-def test_values_of_real_flink(corpus: Path, stem: str, expected: object, flink_type: str) -> None:
-    serializer = check_corpus(corpus, f"{stem}-array-serializer", expected, 5)
+def test_values_of_real_flink(flink_resources: Path, stem: str, expected: object, flink_type: str) -> None:
+    serializer = check_resources(flink_resources, f"{stem}-array-serializer", expected, 5)
     assert (serializer.flink_type, serializer.length) == (flink_type, -1)
 
 
-def test_doubles_of_real_flink(corpus: Path) -> None:
-    for folder in (corpus / "serializers").glob("double-primitive-array-serializer-*"):
+def test_doubles_of_real_flink(flink_resources: Path) -> None:
+    for folder in (flink_resources / "serializers").glob("double-primitive-array-serializer-*"):
         data = (folder / "test-data").read_bytes()
         column = decode(primitive("Double"), data)
         assert np.allclose(column[0].as_py(), [0.1 + i for i in range(10)], atol=1e-6)
@@ -82,8 +82,8 @@ def test_doubles_of_real_flink(corpus: Path) -> None:
         ("null", [None, None]),
     ],
 )
-def test_values_of_gelly(corpus: Path, stem: str, expected: object) -> None:
-    serializer = check_corpus(corpus, f"{stem}-value-array-serializer", expected, 1)
+def test_values_of_gelly(flink_resources: Path, stem: str, expected: object) -> None:
+    serializer = check_resources(flink_resources, f"{stem}-value-array-serializer", expected, 1)
     assert serializer.flink_type.startswith("VALUE_ARRAY<")
     with pytest.raises(UndecodableStateError):
         serializer.java_hash(pa.nulls(0, serializer.arrow_type(Cursors.over([]).options)))

@@ -10,16 +10,16 @@ import pytest
 
 from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import CorruptStateError
-from tests.formats.serializers.codec_checks import BASE, check_column, check_corpus, check_value, decode, simple
+from tests.formats.serializers.codec_checks import BASE, check_column, check_resources, check_value, decode, simple
 
 STREAMING = "org.apache.flink.streaming.api.windowing.windows."
 TABLE = "org.apache.flink.table."
 
 
-def test_values_of_real_flink(corpus: Path) -> None:
-    assert check_corpus(corpus, "void-namespace-serializer", None, 5).length == 0
-    assert check_corpus(corpus, "global-window-serializer", None, 5).length == 1
-    assert check_corpus(corpus, "null-value-serializer", None, 5).length == 0
+def test_values_of_real_flink(flink_resources: Path) -> None:
+    assert check_resources(flink_resources, "void-namespace-serializer", None, 5).length == 0
+    assert check_resources(flink_resources, "global-window-serializer", None, 5).length == 1
+    assert check_resources(flink_resources, "null-value-serializer", None, 5).length == 0
 
 
 @pytest.mark.parametrize(

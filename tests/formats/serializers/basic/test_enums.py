@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.serializers.basic.enums import ENUM
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 from tests.formats.serializers.codec_checks import (
     check_column,
-    check_corpus,
+    check_resources,
     check_value,
     decode,
     encode,
@@ -53,8 +53,8 @@ def _read(snapshot: str, enum_class: str, constants: list[tuple[str, int | None]
     return read_and_written_again(view.getvalue())
 
 
-def test_values_of_real_flink(corpus: Path) -> None:
-    serializer = check_corpus(corpus, "enum-serializer", "EMMA", 5)
+def test_values_of_real_flink(flink_resources: Path) -> None:
+    serializer = check_resources(flink_resources, "enum-serializer", "EMMA", 5)
     assert serializer.flink_type == (
         "ENUM<org.apache.flink.api.common.typeutils.base.TestEnum>(FOO, BAR, PETER, PAULA, NATHANIEL, EMMA)"
     )

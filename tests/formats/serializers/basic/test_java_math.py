@@ -15,8 +15,8 @@ from pyspark_savepoint.formats.serializers.basic.java_math import EXACT, rescale
 from tests.formats.serializers.codec_checks import (
     base,
     check_column,
-    check_corpus,
     check_prefixes,
+    check_resources,
     check_value,
     decode,
     encode,
@@ -83,11 +83,11 @@ DECIMALS = [
 ]
 
 
-def test_values_of_real_flink(corpus: Path) -> None:
+def test_values_of_real_flink(flink_resources: Path) -> None:
     digits = "123456789012345678901234567890123456"
-    assert check_corpus(corpus, "big-int-serializer", Decimal(digits), 5).length == -1
-    check_corpus(corpus, "big-int-serializer", digits, 5, decimals="string")
-    assert check_corpus(corpus, "big-dec-serializer", digits + ".789", 5).length == -1
+    assert check_resources(flink_resources, "big-int-serializer", Decimal(digits), 5).length == -1
+    check_resources(flink_resources, "big-int-serializer", digits, 5, decimals="string")
+    assert check_resources(flink_resources, "big-dec-serializer", digits + ".789", 5).length == -1
 
 
 @pytest.mark.parametrize(("text", "data", "java_hash"), INTEGERS)

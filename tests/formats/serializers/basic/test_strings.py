@@ -16,8 +16,8 @@ from pyspark_savepoint.formats.java import string_hash
 from tests.formats.serializers.codec_checks import (
     base,
     check_column,
-    check_corpus,
     check_prefixes,
+    check_resources,
     check_value,
     decode,
     encode,
@@ -45,8 +45,8 @@ TEXTS = [
         ("char-value", "*", "CHAR_VALUE", 2),
     ],
 )
-def test_values_of_real_flink(corpus: Path, stem: str, expected: str, flink_type: str, length: int) -> None:
-    serializer = check_corpus(corpus, f"{stem}-serializer", expected, 5)
+def test_values_of_real_flink(flink_resources: Path, stem: str, expected: str, flink_type: str, length: int) -> None:
+    serializer = check_resources(flink_resources, f"{stem}-serializer", expected, 5)
     assert serializer.flink_type == flink_type
     assert serializer.length == length
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import CorruptStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from tests.formats.serializers.codec_checks import base, check_column, check_corpus, check_value, decode, encode
+from tests.formats.serializers.codec_checks import base, check_column, check_resources, check_value, decode, encode
 
 MOMENT = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 NULL = "8000000000000000"
@@ -32,8 +32,8 @@ def moments(*values: int | None) -> pa.Array:
         ("sql-time", 1580382960),
     ],
 )
-def test_values_of_real_flink(corpus: Path, stem: str, expected: object) -> None:
-    assert check_corpus(corpus, f"{stem}-serializer", expected, 5).length == 8
+def test_values_of_real_flink(flink_resources: Path, stem: str, expected: object) -> None:
+    assert check_resources(flink_resources, f"{stem}-serializer", expected, 5).length == 8
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,15 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
 from pyspark_savepoint.formats.serializers.composite.pojo import Member, PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
-from tests.formats.serializers.codec_checks import base, check_column, check_corpus, check_value, decode, encode, simple
+from tests.formats.serializers.codec_checks import (
+    base,
+    check_column,
+    check_resources,
+    check_value,
+    decode,
+    encode,
+    simple,
+)
 from tests.formats.serializers.composite_zoo import check_zoo, values_of
 
 LONG, STRING, INT = base("Long"), base("String"), base("Int")
@@ -45,11 +53,11 @@ def nullaware(key: TypeSerializer, value: TypeSerializer) -> NullAwareMapSeriali
     return NullAwareMapSerializer("NullAwareMapSerializerSnapshot", 3, 1, (key, value))
 
 
-def test_fixtures_of_flink(corpus: Path) -> None:
-    check_corpus(corpus, "list-serializer", ["Apache", "Flink"], 5)
-    check_corpus(corpus, "arraylist-serializer", ["Apache", "Flink"], 5)
-    check_corpus(corpus, "map-serializer", [(0, "0"), (1, "1"), (2, "2")], 5)
-    check_corpus(corpus, "linked-list-serializer", [42, -42, 0, 2**63 - 1, -(2**63)], 4)
+def test_fixtures_of_flink(flink_resources: Path) -> None:
+    check_resources(flink_resources, "list-serializer", ["Apache", "Flink"], 5)
+    check_resources(flink_resources, "arraylist-serializer", ["Apache", "Flink"], 5)
+    check_resources(flink_resources, "map-serializer", [(0, "0"), (1, "1"), (2, "2")], 5)
+    check_resources(flink_resources, "linked-list-serializer", [42, -42, 0, 2**63 - 1, -(2**63)], 4)
 
 
 def test_values_of_real_flink() -> None:

@@ -71,8 +71,8 @@ def zoo() -> TypeSerializer:
     return read_serializer(ZOO[-1])
 
 
-def test_fixtures_of_flink_come_back_byte_for_byte(corpus: Path) -> None:
-    folders = sorted((corpus / "serializers").glob("pojo-*"))
+def test_fixtures_of_flink_come_back_byte_for_byte(flink_resources: Path) -> None:
+    folders = sorted((flink_resources / "serializers").glob("pojo-*"))
     assert len(folders) >= 40
     for folder in folders:
         snapshot = (folder / "serializer-snapshot").read_bytes()
@@ -84,8 +84,8 @@ def test_fixtures_of_flink_come_back_byte_for_byte(corpus: Path) -> None:
         assert encode(serializer, column) == [value], folder.name
 
 
-def test_a_fixture_has_its_values(corpus: Path) -> None:
-    folder = corpus / "serializers" / "pojo-serializer-with-modified-schema-1.20"
+def test_a_fixture_has_its_values(flink_resources: Path) -> None:
+    folder = flink_resources / "serializers" / "pojo-serializer-with-modified-schema-1.20"
     serializer = read_serializer((folder / "serializer-snapshot").read_bytes())
     assert serializer.flink_type == "POJO<TestPojoWithModifiedSchema>(age INT, height DOUBLE, id INT, name STRING)"
     values = decode(serializer, [(folder / "test-data").read_bytes()]).to_pylist()

@@ -10,14 +10,14 @@ import pytest
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.composite.tuples import CaseClassSerializer, TupleSerializer
-from tests.formats.serializers.codec_checks import base, check_column, check_corpus, decode, encode
+from tests.formats.serializers.codec_checks import base, check_column, check_resources, decode, encode
 from tests.formats.serializers.composite_zoo import check_zoo
 
 LONG, STRING, INT = base("Long"), base("String"), base("Int")
 
 
-def test_fixtures_of_flink(corpus: Path) -> None:
-    serializer = check_corpus(corpus, "tuple-serializer", {"f0": "hello Gordon", "f1": "ciao", "f2": 14}, 5)
+def test_fixtures_of_flink(flink_resources: Path) -> None:
+    serializer = check_resources(flink_resources, "tuple-serializer", {"f0": "hello Gordon", "f1": "ciao", "f2": 14}, 5)
     assert serializer.flink_type == "TUPLE<STRING, STRING, INT>"
 
 

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.serializers.composite.wrappers import (
     UnionSerializer,
 )
 from pyspark_savepoint.formats.serializers.registry import known_serializers, read_serializer
-from tests.formats.serializers.codec_checks import base, check_column, check_corpus, check_value, decode, encode
+from tests.formats.serializers.codec_checks import base, check_column, check_resources, check_value, decode, encode
 from tests.formats.serializers.composite_zoo import check_zoo
 
 LONG, STRING, INT = base("Long"), base("String"), base("Int")
@@ -30,9 +30,9 @@ def either(left: TypeSerializer, right: TypeSerializer) -> EitherSerializer:
     return EitherSerializer(RUNTIME + "JavaEitherSerializerSnapshot", 3, 1, (left, right))
 
 
-def test_fixtures_of_flink(corpus: Path) -> None:
-    check_corpus(corpus, "nullable-padded-serializer", None, 5)
-    check_corpus(corpus, "union-serializer-one", {"one": "flink", "two": None}, 5)
+def test_fixtures_of_flink(flink_resources: Path) -> None:
+    check_resources(flink_resources, "nullable-padded-serializer", None, 5)
+    check_resources(flink_resources, "union-serializer-one", {"one": "flink", "two": None}, 5)
 
 
 def test_values_of_real_flink() -> None:

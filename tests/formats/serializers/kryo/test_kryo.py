@@ -95,8 +95,8 @@ def test_both_versions_are_covered() -> None:
     assert len({name for name, *_ in ROWS}) > 180
 
 
-def test_snapshots_of_flink_are_kept(corpus: Path) -> None:
-    folders = sorted((corpus / "serializers").glob("kryo-*"))
+def test_snapshots_of_flink_are_kept(flink_resources: Path) -> None:
+    folders = sorted((flink_resources / "serializers").glob("kryo-*"))
     assert len(folders) >= 15
     for folder in folders:
         data = (folder / "serializer-snapshot").read_bytes()

@@ -226,9 +226,9 @@ REASONS: Mapping[str, str] = {
 }
 
 
-def test_what_the_fixtures_print_reads_back(corpus: Path) -> None:
+def test_what_the_fixtures_print_reads_back(flink_resources: Path) -> None:
     reasons = set()
-    for folder in sorted((corpus / "serializers").iterdir()):
+    for folder in sorted((flink_resources / "serializers").iterdir()):
         data = (folder / "serializer-snapshot").read_bytes()
         try:
             same = snapshot_of(parse_type(read_serializer(data).flink_type, NEWEST)) == data
@@ -241,10 +241,10 @@ def test_what_the_fixtures_print_reads_back(corpus: Path) -> None:
     assert reasons == set(REASONS)
 
 
-def test_rows_of_sql_are_written_as_flink_wrote_them(corpus: Path) -> None:
+def test_rows_of_sql_are_written_as_flink_wrote_them(flink_resources: Path) -> None:
     """Snapshots of rows, arrays and maps from their texts alone, Java objects and all."""
     texts: dict[str, bytes] = {}
-    for metadata in sorted(corpus.glob("sql/**/_metadata")):
+    for metadata in sorted(flink_resources.glob("sql/**/_metadata")):
         savepoint = Snapshot.open(str(metadata.parent))
         for operator in savepoint.operators:
             for header in OpenOperator(savepoint, operator).keyed.headers:

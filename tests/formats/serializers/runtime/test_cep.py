@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.serializers.runtime.cep import (
     LockableSerializer,
     NfaStateSerializer,
 )
-from tests.formats.serializers.codec_checks import base, check_column, check_corpus, check_value, decode
+from tests.formats.serializers.codec_checks import base, check_column, check_resources, check_value, decode
 from tests.formats.serializers.composite_zoo import check_zoo, values_of
 
 EVENT = {"id": 7, "timestamp": 1000}
@@ -26,10 +26,10 @@ NODE = {"event_id": EVENT, "page_name": "start\u00e4"}
 EDGE, FIRST_EDGE = {"target": NODE, "dewey_number": [1, 0, 2]}, {"target": None, "dewey_number": [1, 0, 2]}
 
 
-def test_fixtures_of_flink(corpus: Path) -> None:
-    check_corpus(corpus, "lockable-type-serializer", {"ref_count": 10, "element": "flink"}, 1)
+def test_fixtures_of_flink(flink_resources: Path) -> None:
+    check_resources(flink_resources, "lockable-type-serializer", {"ref_count": 10, "element": "flink"}, 1)
     node = {"event_id": {"id": 42, "timestamp": 42}, "page_name": "ciao"}
-    check_corpus(corpus, "node-id-serializer", node, 1)
+    check_resources(flink_resources, "node-id-serializer", node, 1)
 
 
 def test_values_of_real_flink() -> None:

@@ -46,8 +46,8 @@ def generic(snapshot: str, type_class: str) -> TypeSerializer:
         ("writeable", f"WRITABLE<{RUNTIME}WritableSerializerUpgradeTest$WritableName>"),
     ],
 )
-def test_classes_that_are_not_known(corpus: Path, stem: str, flink_type: str) -> None:
-    folders = list((corpus / "serializers").glob(f"{stem}-serializer-*"))
+def test_classes_that_are_not_known(flink_resources: Path, stem: str, flink_type: str) -> None:
+    folders = list((flink_resources / "serializers").glob(f"{stem}-serializer-*"))
     assert len(folders) == 5
     for folder in folders:
         snapshot = (folder / "serializer-snapshot").read_bytes()
@@ -120,8 +120,8 @@ def test_texts_of_hadoop() -> None:
         serializer.sizes(pa.array([None], pa.string()))
 
 
-def test_java_objects(corpus: Path) -> None:
-    folders = list((corpus / "serializers").glob("java-serializer-*"))
+def test_java_objects(flink_resources: Path) -> None:
+    folders = list((flink_resources / "serializers").glob("java-serializer-*"))
     assert len(folders) == 5
     for folder in folders:
         serializer = read_serializer((folder / "serializer-snapshot").read_bytes())

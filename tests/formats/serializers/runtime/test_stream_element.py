@@ -11,7 +11,7 @@ import pytest
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import CorruptStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.runtime.stream_element import StreamElementSerializer
-from tests.formats.serializers.codec_checks import base, check_column, check_corpus, decode
+from tests.formats.serializers.codec_checks import base, check_column, check_resources, decode
 from tests.formats.serializers.composite_zoo import check_zoo
 
 STRING = base("String")
@@ -27,8 +27,8 @@ def column_of(*rows: dict[str, Any] | None) -> pa.Array:
     return pa.array(rows, SERIALIZER.arrow_type(DecodeOptions()))
 
 
-def test_fixtures_of_flink(corpus: Path) -> None:
-    check_corpus(corpus, "stream-element-serializer", element("record", timestamp=123456, value="key"), 5)
+def test_fixtures_of_flink(flink_resources: Path) -> None:
+    check_resources(flink_resources, "stream-element-serializer", element("record", timestamp=123456, value="key"), 5)
 
 
 def test_values_of_real_flink() -> None:

@@ -20,16 +20,16 @@ from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import (
     TimerSerializer,
     TwoPhaseCommitSerializer,
 )
-from tests.formats.serializers.codec_checks import base, check_column, check_corpus, check_value, encode
+from tests.formats.serializers.codec_checks import base, check_column, check_resources, check_value, encode
 from tests.formats.serializers.composite_zoo import check_zoo, values_of
 
 LONG, STRING, INT = base("Long"), base("String"), base("Int")
 SINK = "org.apache.flink.streaming.api.functions.sink.TwoPhaseCommitSinkFunction$StateSerializerSnapshot"
 
 
-def test_fixtures_of_flink(corpus: Path) -> None:
-    check_corpus(corpus, "timer-serializer", {"timestamp": 12345, "key": "key", "namespace": 678}, 5)
-    check_corpus(corpus, "buffer-entry-serializer", {"has_been_joined": False, "element": "hello"}, 5)
+def test_fixtures_of_flink(flink_resources: Path) -> None:
+    check_resources(flink_resources, "timer-serializer", {"timestamp": 12345, "key": "key", "namespace": 678}, 5)
+    check_resources(flink_resources, "buffer-entry-serializer", {"has_been_joined": False, "element": "hello"}, 5)
 
 
 def test_timers_of_real_flink() -> None:

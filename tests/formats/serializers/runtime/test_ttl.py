@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.serializers.base import write_enveloped
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import ASYNC_TTL, TTL, TtlAwareSerializer, TtlSerializer
-from tests.formats.serializers.codec_checks import base, check_column, check_corpus, decode, encode
+from tests.formats.serializers.codec_checks import base, check_column, check_resources, decode, encode
 from tests.formats.serializers.composite_zoo import check_zoo
 
 LONG, STRING = base("Long"), base("String")
@@ -28,10 +28,10 @@ def shown(value: object, millis: int) -> dict[str, object]:
     return {"value": value, "last_access": EPOCH + timedelta(milliseconds=millis)}
 
 
-def test_fixtures_of_flink(corpus: Path) -> None:
-    serializer = check_corpus(corpus, "ttl-serializer", shown("hello Gordon", 13), 5, ttl=True)
+def test_fixtures_of_flink(flink_resources: Path) -> None:
+    serializer = check_resources(flink_resources, "ttl-serializer", shown("hello Gordon", 13), 5, ttl=True)
     assert serializer.flink_type == "TTL<STRING>"
-    check_corpus(corpus, "ttl-aware-serializer-string-value", "hello Gordon", 5)
+    check_resources(flink_resources, "ttl-aware-serializer-string-value", "hello Gordon", 5)
 
 
 def test_values_of_real_flink() -> None:

@@ -18,21 +18,21 @@ from pyspark_savepoint.formats.serializers.runtime.windows import (
     TABLE_WINDOW,
     WINDOW,
 )
-from tests.formats.serializers.codec_checks import check_column, check_corpus, check_value, decode, encode, simple
+from tests.formats.serializers.codec_checks import check_column, check_resources, check_value, decode, encode, simple
 
 WINDOWS = [simple(STREAM_WINDOW), simple(TABLE_WINDOW)]
 FIVE_SIX = bytes.fromhex("00000000000013880000000000001770")
 UNBOUNDED = bytes.fromhex("ffffffffffffffff7fffffffffffffff")
 
 
-def test_values_of_real_flink(corpus: Path) -> None:
+def test_values_of_real_flink(flink_resources: Path) -> None:
     expected = {
         "start": datetime(1970, 1, 1, 0, 0, 12, 345000, UTC),
         "end": datetime(1970, 1, 1, 0, 1, 7, 890000, UTC),
     }
-    serializer = check_corpus(corpus, "time-window-serializer", expected, 5)
+    serializer = check_resources(flink_resources, "time-window-serializer", expected, 5)
     assert (serializer.flink_type, serializer.length) == ("TIME_WINDOW", 16)
-    check_corpus(corpus, "time-window-serializer", {"start": 12345, "end": 67890}, 5, timestamps="raw")
+    check_resources(flink_resources, "time-window-serializer", {"start": 12345, "end": 67890}, 5, timestamps="raw")
 
 
 @pytest.mark.parametrize("serializer", WINDOWS)

@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from tests.data import located
 from tests.formats.serializers.codec_checks import encode
 
 LAB = "lab/2.2.1-hashmap-canonical-sql/savepoint"
@@ -98,9 +99,9 @@ def check_values(state: Entries, at: Cursors) -> None:
     at.expect_end()
 
 
-@pytest.mark.parametrize("folder", ["sql", LAB])
-def test_rows_of_real_savepoints(corpus: Path, folder: str) -> None:
-    paths = [corpus / folder] if folder == LAB else sorted((corpus / folder).iterdir())
+@pytest.mark.parametrize("folder", [pytest.param("sql", marks=pytest.mark.resources), "migration/sql", LAB])
+def test_rows_of_real_savepoints(folder: str) -> None:
+    paths = [path.parent for path in sorted(located(folder).rglob("_metadata"))]
     rows = 0
     for state in (state for path in paths for state in states_of(path)):
         at = Cursors.over(state.keys, options=OPTIONS)
