@@ -3,21 +3,19 @@
     python -m tests.oracle.migration [--writers 1.20.5] [--releases 2.2.1 2.3.0] [--backends hashmap rocksdb]
                                      [--runs 1.16.3/2.0.2/hashmap ...] [--cases REGEX] [--readme]
 
-The jobs are those of the corpus (``shared/lab/migration``), compiled for each release; one JVM runs all cases of a
-release and backend, without allowNonRestoredState, and takes the next savepoint of each, which is compared with the
-migrated one. Savepoints of 1.20.5 are those of the corpus; other writers run the jobs once, and their savepoints are
-kept beside Flink's jars. Types come from class files and from the savepoints that 2.3.0 took of the same jobs. Ends
-with 1 where a case that was migrated fails, or differs in what the check does not call lost.
+The jobs are those of data set ``migration`` (``make_data``); one JVM runs all cases of a release and backend, without
+allowNonRestoredState, and takes the next savepoint of each, which is compared with the migrated one. Savepoints of
+1.20.5 are those of the data set; other writers run the jobs once, and their savepoints are kept beside Flink's jars.
+Types come from class files and from the savepoints that 2.3.0 took of the same jobs. Ends with 1 where a case that was
+migrated fails, or differs in what the check does not call lost.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -32,32 +30,10 @@ from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.local.migrating import Migration, migration_of
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict
 from tests.data import unpacked
-from tests.oracle.flink import FlinkError, cache_folder, class_path, command_line, fetch, filled_at_once, jdk_tool
+from tests.oracle.make_data import CASES
 
 MIGRATION = unpacked() / "migration"
-CORPUS_WRITER = "1.20.5"
-LAB = unpacked().parent / "lab"
-JOBS = LAB / "migration" / "src" / "miglab"
-SOURCES = [
-    *(LAB / "src" / "flinklab" / f"{name}.java" for name in ("Cluster", "HoldSource", "Specs", "Model")),
-    *(JOBS / f"{name}.java" for name in ("Cases", "Enc", "Model", "MyKryo", "Op")),
-]
-MAIN = JOBS / "MigLab.java"
-#: The job that restores takes a savepoint in its turn, as the job that writes does.
-TAKES_THE_NEXT = {
-    "} else {\n                    Thread.sleep(60);": "} {\n                    Thread.sleep(60);",
-    'r.put("outcome", "written");': 'if (!check) r.put("outcome", "written");',
-}
-#: What jobs with classes of the JDK reach by reflection, beside what the harness opens.
-OPENED = (
-    "java.base/java.io",
-    "java.base/java.util.concurrent.locks",
-    "java.base/java.util.regex",
-    "java.base/java.nio.charset",
-    "java.base/sun.util.calendar",
-    "java.base/sun.nio.cs",
-    "java.sql/java.sql",
-)
+WRITER = "1.20.5"
 README = Path(__file__).parents[1] / "README.md"
 BEGIN, END = "<!-- migrations: printed by python -m tests.oracle.migration -->\n", "<!-- end of migrations -->"
 DIFFERS = ("operator_change", "note", "added", "removed", "changed")
@@ -65,53 +41,28 @@ EQUAL, LOST, FAILED, REFUSED = "equal", "lost, as the check says", "fails or dif
 NEXT = "next savepoint differs"
 
 
-def compiled(version: str) -> Path:
-    """The folder with the classes of the jobs for a release."""
-    job = changed(MAIN.read_text(), TAKES_THE_NEXT)
-    mark = hashlib.sha256(b"\0".join([job.encode(), *(path.read_bytes() for path in SOURCES)])).hexdigest()[:12]
-    folder = cache_folder() / "classes" / f"migration-{version}-{mark}"
-    if not folder.exists():
-        with tempfile.TemporaryDirectory() as name, filled_at_once(folder) as scratch:
-            main = Path(name) / MAIN.name
-            main.write_text(job)
-            command = [jdk_tool("javac"), "-nowarn", "-Xlint:none", "-d", str(scratch)]
-            command += ["-cp", class_path(fetch(version)), *map(str, SOURCES), str(main)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise FlinkError(f"the jobs do not compile for Flink {version}:\n{done.stderr}")
-    return folder
-
-
-def changed(text: str, changes: Mapping[str, str]) -> str:
-    """A job of the lab with other lines."""
-    for old, new in changes.items():
-        if old not in text:
-            raise FlinkError(f"the jobs of the lab have no {old}")
-        text = text.replace(old, new)
-    return text
-
-
 def written(version: str, backend: str = "hashmap") -> Path:
     """The folder of the savepoints that a release of Flink 1 took of all cases, written the first time."""
-    folder = compiled(version).parent / f"migration-savepoints-{version}-{backend}-{compiled(version).name[-12:]}"
+    classes = CASES.class_path(version)[0]
+    folder = classes.with_name(f"migration-savepoints-{backend}-{classes.name}")
     if not (folder / "results.json").exists():
         _run(version, "gen", backend, folder)
     return folder
 
 
-def migration(case: str, backend: str = "hashmap", flink: str = "2.3", writer: str = CORPUS_WRITER) -> Migration:
+def migration(case: str, backend: str = "hashmap", flink: str = "2.3", writer: str = WRITER) -> Migration:
     """The migration of a case, with all that is known."""
     folder = MIGRATION / "cases" / case
     old, new = folder / f"1.20.5-{backend}", folder / "2.3.0-hashmap"
     told = Snapshot.open(str(new)) if new.exists() else None
-    if writer != CORPUS_WRITER:
+    if writer != WRITER:
         old = written(writer) / case / "savepoint"
     source = Snapshot.open(str(old if old.exists() else folder / "1.20.5-hashmap"))
     return migration_of(source, flink, classes=[MIGRATION / "classes"], types_from=told)
 
 
 def migrated(
-    cases: Iterable[str], folder: Path, backend: str = "hashmap", flink: str = "2.3", writer: str = CORPUS_WRITER
+    cases: Iterable[str], folder: Path, backend: str = "hashmap", flink: str = "2.3", writer: str = WRITER
 ) -> dict[str, str]:
     """Write the migrated savepoints; return the verdict of the check for each case."""
     said = {}
@@ -129,21 +80,15 @@ def migrated(
 
 def _run(version: str, what: str, backend: str, out: Path, *arguments: str) -> Mapping[str, Mapping[str, str]]:
     """Run the cases in one JVM; return outcome and message by case."""
-    java, *options = command_line(version, "miglab.MigLab")
-    place = options.index("-cp")
-    options[place + 1] = class_path([compiled(version), *fetch(version)])
-    opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
-    command = [java, *opened, *options, what, f"--backend={backend}", f"--out={out}", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
-    if not (out / "results.json").exists():
-        raise FlinkError(f"Flink {version} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    results: dict[str, Mapping[str, Mapping[str, str]]] = json.loads((out / "results.json").read_text("utf-8"))
-    return results["cases"]
+    results = out / "results.json"
+    CASES.run(version, "miglab.MigLab", [what, f"--backend={backend}", f"--out={out}", *arguments], wanted=results)
+    found: dict[str, Mapping[str, Mapping[str, str]]] = json.loads(results.read_text("utf-8"))
+    return found["cases"]
 
 
 def restored(version: str, backend: str, folder: Path, out: Path, only: str = ".*") -> Mapping[str, Mapping[str, str]]:
     """Restore the savepoints in a folder with Flink; return outcome and message by case."""
-    return _run(version, "check", backend, out, f"--in={folder}", f"--only={only}")
+    return _run(version, "check", backend, out, "--next", f"--in={folder}", f"--only={only}")
 
 
 def outcomes(said: Mapping[str, str], found: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
@@ -183,7 +128,7 @@ def table(lines: Iterable[str]) -> str:
 def main() -> int:
     """Run and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.oracle.migration", description=__doc__)
-    parser.add_argument("--writers", nargs="*", default=[CORPUS_WRITER])
+    parser.add_argument("--writers", nargs="*", default=[WRITER])
     parser.add_argument("--releases", nargs="*", default=["2.2.1", "2.3.0"])
     parser.add_argument("--backends", nargs="*", default=["hashmap", "rocksdb"])
     parser.add_argument("--runs", nargs="*", metavar="WRITER/RELEASE/BACKEND", help="these instead of all of them")

@@ -2,7 +2,7 @@
 
     python -m tests.oracle.migration_flows [--releases 2.3.0] [--backend hashmap] [--jobs flow sql kryo]
 
-1.20.5 runs every job of the lab (``shared/lab/migration``) half way and takes a savepoint; it goes on from there, and
+1.20.5 runs every job of data set ``migration`` half way and takes a savepoint; it goes on from there, and
 so does each release from the migrated one. Both must emit the same. The keys of flows are UUIDs, which Kryo writes:
 they are in all keyed state, windows and timers. Of job ``kryo`` of the harness all entries are compared. Ends with 1
 where a job is refused, fails, or emits something else.
@@ -11,12 +11,11 @@ where a job is refused, fails, or emits something else.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +23,13 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import migration_of
 from tests.oracle.compare import differences
-from tests.oracle.flink import (
-    Case,
-    FlinkError,
-    cache_folder,
-    class_path,
-    command_line,
-    compile_harness,
-    fetch,
-    filled_at_once,
-    generate,
-    jdk_tool,
-    restore,
-)
-from tests.oracle.migration import LAB, MAIN, OPENED, SOURCES, changed
+from tests.oracle.flink import Case, compile_harness, generate, restore
+from tests.oracle.make_data import FLOWS
 
 WRITER = "1.20.5"
 JOBS = {"flow": ("Flow", "flow-results.json", "flows"), "sql": ("Sql", "sql-results.json", "queries")}
 #: Jobs of the harness whose state is read back after the restore.
 TABLES = ("kryo",)
-FOLDER = LAB / "migration" / "src" / "miglab"
 #: Keys that Kryo writes, in place of numbers.
 KEYS = {
     "KeySelector<Long, Long> { @Override public Long getKey(Long v) { return v % 3; } }": (
@@ -58,65 +44,30 @@ KEYS = {
     "public void process(Long k,": "public void process(UUID k,",
     "KeyedProcessFunction<Long, Long, String>": "KeyedProcessFunction<UUID, Long, String>",
 }
-#: Jobs end when they have emitted nothing for three seconds, however slow the machine is.
-QUIET = (
-    "for (int quiet = 0, before = -1; quiet < 8; quiet++) { "
-    "int now = OUT.getOrDefault(name, new ConcurrentLinkedQueue<>()).size(); "
-    "if (now != before) { before = now; quiet = 0; } Thread.sleep(400); }"
-)
-WAITS = {"Flow": "Thread.sleep(400);", "Sql": "Thread.sleep(600);"}
+#: The jobs with keys of Kryo's.
+KEYED_BY_UUID = replace(FLOWS, changes={"Flow": KEYS})
 #: Outputs by job, or what went wrong.
 Emitted = Mapping[str, Any]
-
-
-def sources_of(version: str) -> dict[str, str]:
-    """The jobs for a release: flows with keys of Kryo's, and SQL."""
-    flow = (FOLDER / "Flow.java.in").read_text().replace(".LEGACY.", "." if version.startswith("1.") else ".legacy.")
-    made = {"Flow": changed(flow, KEYS), "Sql": (FOLDER / "Sql.java").read_text()}
-    return {name: changed(text, {WAITS[name]: QUIET}) for name, text in made.items()}
-
-
-def compiled(version: str) -> Path:
-    """The folder with the classes of the jobs for a release."""
-    jobs = sources_of(version)
-    content = b"\0".join([*map(str.encode, jobs.values()), *(path.read_bytes() for path in SOURCES)])
-    folder = cache_folder() / "classes" / f"flows-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
-    if not folder.exists():
-        with tempfile.TemporaryDirectory() as name, filled_at_once(folder) as scratch:
-            made = [Path(name) / f"{job}.java" for job in jobs]
-            for path, text in zip(made, jobs.values(), strict=True):
-                path.write_text(text)
-            command = [jdk_tool("javac"), "-nowarn", "-Xlint:none", "-d", str(scratch)]
-            command += ["-cp", class_path(fetch(version, sql=True)), *map(str, (*SOURCES, MAIN, *made))]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise FlinkError(f"the flows do not compile for Flink {version}:\n{done.stderr}")
-    return folder
 
 
 def run(version: str, job: str, what: str, backend: str, only: str, out: Path, given: Path | None = None) -> Emitted:
     """Run the jobs of one kind in one JVM; return the results by job."""
     main, file, name = JOBS[job]
-    java, *options = command_line(version, f"miglab.{main}")
-    options[options.index("-cp") + 1] = class_path([compiled(version), *fetch(version, sql=True)])
-    opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
-    command = [java, *opened, *options, what, f"--backend={backend}", f"--out={out}", f"--only={only}"]
-    command += [f"--in={given}"] if given is not None else []
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
-    if not (out / file).exists():
-        raise FlinkError(f"Flink {version} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    arguments = [what, f"--backend={backend}", f"--out={out}", f"--only={only}"]
+    arguments += [f"--in={given}"] if given is not None else []
+    KEYED_BY_UUID.run(version, f"miglab.{main}", arguments, wanted=out / file)
     results: dict[str, Emitted] = json.loads((out / file).read_text("utf-8"))
     return results[name]
 
 
 def migrated(old: Path, new: Path, release: str) -> dict[str, str]:
     """Write the migrated savepoints of a folder; return why not, by job."""
-    refused = {}
+    refused, classes = {}, [KEYED_BY_UUID.class_path(WRITER)[0]]
     for folder in sorted(old.iterdir()):
         if (folder / "savepoint" / "_metadata").exists():
             source = Snapshot.open(str(folder / "savepoint"))
             try:
-                migration_of(source, release, classes=[compiled(WRITER)]).write(str(new / folder.name / "savepoint"))
+                migration_of(source, release, classes=classes).write(str(new / folder.name / "savepoint"))
             except SavepointError as error:
                 refused[folder.name] = str(error)[:300]
     return refused

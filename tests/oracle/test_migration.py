@@ -1,4 +1,4 @@
-"""Real Flink 2.3 restores migrated savepoints of 1.20.5; the corpus has the results without a migration."""
+"""Real Flink 2.3 restores migrated savepoints of 1.20.5; the data set has the results without a migration."""
 
 from __future__ import annotations
 

@@ -398,7 +398,7 @@ POJO_KEYS = "kv-pojo"
 
 
 def lab_case(corpus: Path, case: str) -> Path:
-    """A snapshot of the lab job."""
+    """A snapshot of data set `lab`."""
     (found,) = (corpus / "lab" / case).rglob("_metadata")
     return found.parent
 

@@ -36,7 +36,7 @@ READERS = "SourceReaderState"
 HERE = FilePath("file", None, None, -1, "/in/c.txt", None, None)
 THERE = FilePath("hdfs", "me", "node", 9000, "/in/\N{GREEK SMALL LETTER ALPHA}\0.txt", "q", "f")
 SPLIT = FileSplit("0000000004", HERE, 0, 480, 1795337240703, 480, ("a", "b"), (-1, 21))
-#: A file split as the lab's job of 2.3.0 wrote it, with another path.
+#: A file split as a job of 2.3.0 wrote it, with another path.
 BYTES = bytes.fromhex(
     "000a30303030303030303034" "01" "010566696c65" "0000" "ffffffff" "010a2f696e2f632e747874" "0000"
     "0000000000000000" "00000000000001e0" "000001a201e9ae3f" "00000000000001e0" "00000000"

@@ -246,7 +246,7 @@ def test_recorded_paths_that_climb_or_lead_nowhere_are_refused(job: Path, path: 
             content(job, FileStateHandle(path, -1), allow_outside)
 
 
-@pytest.mark.parametrize("name", ["../shared/x", "..", ".", "", "/etc/passwd", "a//b", "a/../x", "\0", "\udfff"])
+@pytest.mark.parametrize("name", ["../other/x", "..", ".", "", "/etc/passwd", "a//b", "a/../x", "\0", "\udfff"])
 def test_relative_handles_stay_in_the_snapshot(job: Path, name: str) -> None:
     for allow_outside in (False, True):
         with pytest.raises(UnsafePathError):

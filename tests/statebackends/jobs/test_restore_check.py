@@ -278,7 +278,7 @@ def test_a_graph_whose_operators_have_no_uids_fails(shop: Snapshot) -> None:
 def test_what_a_release_infers_is_held_against_the_snapshot(
     corpus: Path, written_by: str, fields: dict[str, str], verdict: Verdict
 ) -> None:
-    """As real Flink did (corpus/migration/outcomes.json): 2.x refuses the Kryo of 1.x, and any plain list."""
+    """As real Flink did (`outcomes.json` of data set `migration`): 2.x refuses the Kryo of 1.x, and any plain list."""
     folder = corpus / "migration" / "cases" / "pojo-list-string" / f"{written_by}-hashmap"
     savepoint = Snapshot.open(str(folder))
     classes = str(corpus / "migration" / "classes")

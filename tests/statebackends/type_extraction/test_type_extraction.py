@@ -1,4 +1,4 @@
-"""Types as a release infers them, compared with snapshots that Flink wrote of the same classes (corpus/migration)."""
+"""Types as a release infers them, compared with snapshots that Flink wrote of the same classes."""
 
 from __future__ import annotations
 
