@@ -11,6 +11,7 @@ import functools
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator
 
 SHOWN_INSTEAD = "***"
@@ -170,8 +171,10 @@ def _secrets_of_key_file(path: str) -> Iterator[str]:
     text = path
     if not path.lstrip().startswith("{"):
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                text = file.read(MAX_KEY_FILE)
+            # A named pipe must not block, and only a regular file has keys.
+            with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+                data = file.read(MAX_KEY_FILE) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+            text = data.decode("utf-8", "replace")
         except (OSError, ValueError):
             return
     for value in re.findall(rf"\"{_NAME}\"\s{{0,9}}:\s{{0,9}}\"((?:[^\"\\]|\\.)*)\"", text, re.IGNORECASE):

@@ -14,6 +14,7 @@ from pyspark_savepoint.command_line.exporting import replacing
 from pyspark_savepoint.command_line.files import located
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.io.local_input import read_regular
 from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.restore import check_snapshot, undescribed
@@ -87,7 +88,7 @@ def job_at(given: str, arguments: Namespace) -> Job:
             "the file is too large to be the description of a job", path=str(path), expected="a few kilobytes"
         )
     try:
-        job = json.loads(path.read_text(encoding="utf-8"))
+        job = json.loads(read_regular(str(path), MAX_JOB_BYTES))
     except (ValueError, RecursionError) as error:
         raise OptionError(
             "the file is not the description of a job",

@@ -15,12 +15,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateFileNotFoundError
+from pyspark_savepoint.formats.io.local_input import read_regular
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.statebackends.model.applicability import DECODED
 from pyspark_savepoint.statebackends.model.timer_queue import PREFIX, service_of
 
 Schema = dict[str, Any]
+MAX_SCHEMA_BYTES = 1 << 27
 #: Fields of a state, and the columns of table ``states`` that have them.
 FIELDS = {
     "table": "table",
@@ -80,12 +82,13 @@ def _marked(items: list[Any]) -> Iterator[tuple[bool, Any]]:
 def read_schema(path: Path) -> Schema:
     """Read the file of a schema; raise OptionError for another file."""
     try:
-        schema = json.loads(path.read_text(encoding="utf-8"))
+        schema = json.loads(read_regular(str(path), MAX_SCHEMA_BYTES))
         _states(schema)
-    except FileNotFoundError:
+    except StateFileNotFoundError:
         raise OptionError("there is no schema at this path", path=str(path), remedy=_remedy(path)) from None
-    except OSError as error:
-        raise OptionError("the schema cannot be read", path=str(path), found=error.strerror) from None
+    except SavepointError as error:
+        found = error.facts.get("found", error.message)
+        raise OptionError("the schema cannot be read", path=str(path), found=found) from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise OptionError("the file is not the schema of a snapshot", path=str(path), remedy=_remedy(path)) from None
     return dict(schema)

@@ -13,8 +13,10 @@ from pyarrow import fs as arrow_fs
 from pyspark_savepoint.formats.errors import AccessDeniedError, OutputError, SavepointWarning, UncertainOutcomeError
 from pyspark_savepoint.formats.filesystems.conditional_store import ConditionalStore
 from pyspark_savepoint.formats.filesystems.remote_errors import CLIENT_ERRORS, storage_error
+from pyspark_savepoint.formats.filesystems.storage_options import REQUIRE
+from pyspark_savepoint.formats.io.local_input import too_large
 from pyspark_savepoint.formats.io.outputs import already_there
-from pyspark_savepoint.formats.io.snapshot_files import Published
+from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Published
 
 
 def refuse(error: Exception, path: str, uncertain: bool = False) -> NoReturn:
@@ -163,17 +165,20 @@ class ArrowOutputs:
         """Return the same location as a store with conditional writes; LookupError explains why there is none."""
         raise NotImplementedError
 
-    def read_published(self, path: str) -> Published | None:
+    def read_published(self, path: str, limit: int = MAX_PUBLISHED) -> Published | None:
         """Return the whole current content of a published file; None if it does not exist."""
         try:
-            return self.conditional().get(path)
+            return self.conditional().get(path, limit)
         except LookupError:
             filesystem, prefix = self.connected()
             with reading(self.uri(path)):
-                if filesystem.get_file_info(prefix + path).type == arrow_fs.FileType.NotFound:
-                    return None
-                with filesystem.open_input_stream(prefix + path) as stream:
-                    return Published(stream.read())
+                found = filesystem.get_file_info(prefix + path)
+            if found.type == arrow_fs.FileType.NotFound:
+                return None
+            if (found.size or 0) > limit:
+                raise too_large(self.uri(path), found.size, limit) from None
+            with reading(self.uri(path)), filesystem.open_input_stream(prefix + path) as stream:
+                return Published(stream.read())
 
     def publish(self, path: str, data: bytes, over: Published | None = None) -> None:
         """Write a file that appears as a whole, if the current version is still ``over``.
@@ -186,6 +191,26 @@ class ArrowOutputs:
         except (LookupError, NotImplementedError) as why:
             self._warn_of_last(path, str(why))
             self._publish_unseen(path, data, over)
+
+    def lacks_conditions(self, path: str, probe: str, replacing: bool) -> bool:
+        """Return, after a warning, whether :meth:`publish` cannot see other writers; OutputError if that is required.
+
+        A store may accept conditions and ignore them, such as a gateway that drops headers which it does not know: it
+        is tried once per process and store.
+        """
+        try:
+            if self.conditional().honours(probe, replacing):
+                return False
+        except (LookupError, NotImplementedError) as why:
+            self._refuse_if_required(path, str(why))
+        else:
+            self._warn_of_last(path, "the store ignores the conditions of requests, If-Match and If-None-Match")
+        return True
+
+    @property
+    def conditional_writes(self) -> str | None:
+        """Return the storage option ``conditionalWrites``."""
+        raise NotImplementedError
 
     def _publish_unseen(self, path: str, data: bytes, over: Published | None) -> None:
         filesystem, prefix = self.connected()
@@ -203,12 +228,24 @@ class ArrowOutputs:
             refuse(error, self.uri(path), uncertain=True)
 
     def _warn_of_last(self, path: str, why: str) -> None:
+        self._refuse_if_required(path, why)
         warnings.warn(
-            f"{self.uri(path)} is published without a conditional write ({why}): if two writers publish at the same "
-            "time, the last one wins and the data of the other is lost",
+            f"{self.uri(path)} is published without a conditional write ({why}): writers of this package wait for each "
+            "other, but if another tool writes at the same time, the last one wins and the data of the other is lost; "
+            f"the storage option 'conditionalWrites' = '{REQUIRE}' refuses such writes",
             SavepointWarning,
             stacklevel=2,
         )
+
+    def _refuse_if_required(self, path: str, why: str) -> None:
+        if self.conditional_writes == REQUIRE:
+            raise OutputError(
+                "this would be published without a conditional write, which option 'conditionalWrites' requires",
+                path=self.uri(path),
+                found=why,
+                remedy="nothing was published: write to a store with conditional writes, with credentials of this "
+                "process, or let only one process write at a time and set the option to 'warn'",
+            )
 
     @contextlib.contextmanager
     def lock(self, directory: str) -> Iterator[None]:

@@ -16,7 +16,8 @@ wheels         needed anyway                             6 MB: Linux, macOS, Win
 
 Other reads use pyarrow, which finds more credentials: a remote store takes 10 ms and more to begin an answer, and
 read-ahead hides that (``remote_input``). Where obstore cannot use the same identity as pyarrow, or the store does not
-support conditions, pyarrow publishes with a warning: then one of two concurrent writes may be lost.
+support conditions, pyarrow publishes with a warning: then one of two concurrent writes may be lost, unless both are of
+this package (``publication``). Whether a store honours conditions is tried (:meth:`ConditionalStore.honours`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -50,7 +52,8 @@ from pyspark_savepoint.formats.filesystems.remote import (
     region_of,
 )
 from pyspark_savepoint.formats.filesystems.remote_errors import storage_error
-from pyspark_savepoint.formats.io.snapshot_files import Published
+from pyspark_savepoint.formats.io.local_input import read_regular, too_large
+from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Published
 
 ADDRESS = re.compile(r"[0-9.]+(?::|$)|\[")
 STATUS = re.compile(r"status code: (\d{3})")
@@ -61,8 +64,16 @@ IN_BETWEEN = frozenset({"408", "502", "504"})
 BUSY = frozenset({"429", "500", "503"})
 #: The request timeout grows by one second for each of these bytes.
 BYTES_PER_SECOND = 1 << 22
+#: Maximum size of a file of certificates, in bytes.
+MAX_CERTIFICATES = 1 << 26
 #: Larger objects are written with a separate client, which has a longer timeout.
 USUAL = 1 << 20
+
+
+#: A version that no object has, in the form of every store: an ETag, and a generation of Google's.
+NEVER = (("e_tag", '"0x8D0000000000000"'), ("version", "1"))
+#: Seconds between attempts to try the conditions of a store.
+PROBE_PAUSES = (0.1, 0.3, 1.0)
 
 
 class _Process:
@@ -113,6 +124,8 @@ class ConditionalStore:
 
     client: _Client
     uri: str
+    #: Whether the store has refused a put whose condition did not hold, by whether that would have replaced an object.
+    honoured: dict[bool, bool] = field(default_factory=dict)
 
     @functools.cached_property
     def _reader(self) -> Any:
@@ -122,12 +135,13 @@ class ConditionalStore:
     def _writer(self) -> Any:
         return self.client.open(USUAL, 1)
 
-    def get(self, path: str) -> Published | None:
+    def get(self, path: str, limit: int = MAX_PUBLISHED) -> Published | None:
         """Return an object, read in one request and so in one version; None if it does not exist."""
         try:
             _Process.used = True
             found = self._reader.get(path.lstrip("/"))
-            data = bytes(found.bytes())
+            size = int(found.meta["size"])
+            data = bytes(found.bytes()) if size <= limit else b""
         except FileNotFoundError:
             return None
         except _errors() as error:
@@ -135,6 +149,8 @@ class ConditionalStore:
             if isinstance(meaning, StateFileNotFoundError) and "bucket" not in meaning.message:
                 return None
             raise meaning from None
+        if size > limit:
+            raise too_large(self.uri + path, size, limit)
         names = ("e_tag", "version")
         return Published(data, tuple((name, found.meta[name]) for name in names if found.meta.get(name)))
 
@@ -147,6 +163,28 @@ class ConditionalStore:
             writer.put(path.lstrip("/"), data, mode=mode, use_multipart=False)
         except _errors() as error:
             self._refuse(error, path)
+
+    def honours(self, path: str, replacing: bool) -> bool:
+        """Return whether the store refuses a put whose condition does not hold, by trying it once per process.
+
+        ``path`` is an existing empty object of this write: the put would create it, or replace a version that it never
+        had. Raise an error if there is no clear answer, NotImplementedError if the store has no conditional writes.
+        """
+        if replacing not in self.honoured:
+            over = Published(b"", NEVER) if replacing else None
+            for pause in (*PROBE_PAUSES, None):
+                try:
+                    self.put(path, b"", over)
+                    self.honoured[replacing] = False
+                    break
+                except ConcurrentWriteError:
+                    self.honoured[replacing] = True
+                    break
+                except (StoreBusyError, UncertainOutcomeError):
+                    if pause is None:
+                        raise
+                    time.sleep(pause)
+        return self.honoured[replacing]
 
     def _refuse(self, error: Exception, path: str) -> None:
         """Raise the error that corresponds to a failed put, or an uncertain outcome if there was no answer."""
@@ -233,8 +271,7 @@ def _s3(place: StoreTarget) -> _Client:
 def _certificates(path: str | None) -> dict[str, str]:
     if path is None:
         return {}
-    with open(path, encoding="utf-8") as file:
-        return {"root_certificate": file.read()}
+    return {"root_certificate": read_regular(path, MAX_CERTIFICATES).decode()}
 
 
 def _gcs(place: StoreTarget) -> _Client:

@@ -307,6 +307,11 @@ class ArrowFileSystem(ArrowOutputs):
         """Return the same location as a store with conditional writes; LookupError explains why there is none."""
         return conditional_store(self._place())
 
+    @property
+    def conditional_writes(self) -> str | None:
+        """Return the storage option ``conditionalWrites``."""
+        return self.options.conditional_writes
+
     def connected(self) -> tuple[arrow_fs.FileSystem, str]:
         """Return the live file system and the prefix of its paths."""
         place = self._place()

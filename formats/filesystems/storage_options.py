@@ -22,6 +22,8 @@ OPTION = "storageOptions"
 ENDPOINT = re.compile(r"(?:(https?)://)?([A-Za-z0-9.\-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?")
 SECRET_NAME = re.compile(r"key|secret|token|password|sig|credential", re.IGNORECASE)
 FLAGS = MappingProxyType({"true": True, "1": True, "false": False, "0": False})
+#: Values of option ``conditionalWrites``.
+WARN, REQUIRE = "warn", "require"
 #: Variables of Google's tools for emulators, which never receive credentials.
 EMULATORS = ("STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_EMULATOR_ENDPOINT")
 
@@ -66,6 +68,11 @@ class StorageOptions:
     project_id: str | None = _setting("gs", "the project that is billed", "GOOGLE_CLOUD_PROJECT")
     service_account: str | None = _setting("gs", "the service account to impersonate")
     client_id: str | None = _setting("abfs", "the client id of the managed identity")
+    conditional_writes: str | None = _setting(
+        "s3 gs abfs",
+        "what a write does where the store or its credentials have no conditional writes, or the store ignores their "
+        "conditions: `warn` (default), or `require`: the write fails",
+    )
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -164,6 +171,10 @@ def _checked(what: str, found: Any, value: Any) -> Any:
         if text.lower() in FLAGS:
             return FLAGS[text.lower()]
         expected = "true or false"
+    elif found.name == "conditional_writes":
+        if text.lower() in (WARN, REQUIRE):
+            return text.lower()
+        expected = f"{WARN} or {REQUIRE}"
     elif high:
         if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text) and low <= float(text) <= high:
             return int(float(text)) if found.name == "max_attempts" else float(text)

@@ -17,6 +17,8 @@ from pyspark_savepoint.formats.errors import (
 )
 
 NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL})
+#: Errors of opening sockets, and devices that do not exist.
+NO_FILE = frozenset({errno.ENXIO, errno.ENODEV})
 # Links are resolved before and not followed here, and opening a named pipe must not block.
 OPEN_FLAGS = (
     os.O_RDONLY
@@ -31,6 +33,8 @@ def local_error(error: OSError, path: str) -> SavepointError:
     """Return the SavepointError for an error of the operating system."""
     if error.errno in NOT_THERE:
         return StateFileNotFoundError("a file of the snapshot is missing", path=path)
+    if error.errno in NO_FILE:
+        return UnsafePathError("not a regular file", path=path, expected="a file of the snapshot")
     if error.errno == errno.ELOOP:
         return UnsafePathError("a symbolic link is broken, or leads out of the snapshot", path=path)
     if isinstance(error, PermissionError):
@@ -70,6 +74,28 @@ class LocalInputFile:
 
     def close(self) -> None:
         self._file.close()
+
+
+def read_regular(path: str, limit: int) -> bytes:
+    """Return the content of a regular file; links to one are followed.
+
+    Raises UnsafePathError for a named pipe, a device or anything else that could block or never end, and for a file of
+    more than ``limit`` bytes.
+    """
+    file = LocalInputFile(os.path.realpath(path), path)
+    try:
+        if file.size > limit:
+            raise too_large(path, file.size, limit)
+        data = bytearray(file.size)
+        file.read_into(0, data)
+    finally:
+        file.close()
+    return bytes(data)
+
+
+def too_large(path: str, size: int, limit: int) -> UnsafePathError:
+    """Return the error for a file that cannot be what its name says."""
+    return UnsafePathError("the file is too large", path=path, expected=f"at most {limit} bytes", found=f"{size} bytes")
 
 
 def fill(file: Any, buffer: Any, path: str, start: int) -> None:

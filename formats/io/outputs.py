@@ -17,14 +17,16 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from pyspark_savepoint.formats.errors import ConcurrentWriteError, OutputError, SavepointError
-from pyspark_savepoint.formats.io.local_input import NOT_THERE, local_error
-from pyspark_savepoint.formats.io.snapshot_files import Published
+from pyspark_savepoint.formats.errors import ConcurrentWriteError, OutputError, SavepointError, StateFileNotFoundError
+from pyspark_savepoint.formats.io.local_input import read_regular
+from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Published
 
 if sys.platform != "win32":  # Windows has no locks on folders: there only unique file names separate two writers.
     import fcntl
 
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+# A folder that was replaced by a named pipe must not block.
+FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NONBLOCK", 0)
 #: Attempts to delete a folder that other processes still write to.
 DELETIONS = 10
 #: Errors of file systems without hard links.
@@ -149,15 +151,12 @@ class LocalOutputs:
         except OSError as error:
             refuse(error, target)
 
-    def read_published(self, path: str) -> Published | None:
-        """Return the whole current content of a published file; None if it does not exist."""
+    def read_published(self, path: str, limit: int = MAX_PUBLISHED) -> Published | None:
+        """Return the whole current content of a published file, a regular one; None if it does not exist."""
         try:
-            with open(path, "rb") as file:
-                return Published(file.read())
-        except OSError as error:
-            if error.errno in NOT_THERE:
-                return None
-            raise local_error(error, path) from None
+            return Published(read_regular(path, limit))
+        except StateFileNotFoundError:
+            return None
 
     def publish(self, path: str, data: bytes, over: Published | None = None) -> None:
         """Write a file that appears as a whole; ConcurrentWriteError if it exists and ``over`` is None."""
@@ -181,13 +180,17 @@ class LocalOutputs:
                 _delete(temporary.path)
         _flush_directory(folder)
 
+    def lacks_conditions(self, path: str, probe: str, replacing: bool) -> bool:
+        """Return False: the lock and exclusive names separate writers."""
+        return False
+
     @contextlib.contextmanager
     def lock(self, directory: str) -> Iterator[None]:
         """Lock a folder against other writers of this package; the lock ends when the process ends."""
         if sys.platform == "win32":
             yield
             return
-        descriptor = os.open(directory, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        descriptor = os.open(directory, FOLDER_FLAGS)
         try:
             with contextlib.suppress(OSError):  # file systems without locks: publication itself is still exclusive
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -230,7 +233,7 @@ def _claim(temporary: str, path: str) -> None:
 def _flush_directory(folder: str) -> None:
     """Make new file names durable, where a folder can be flushed."""
     with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, FOLDER_FLAGS)
         try:
             os.fsync(descriptor)
         finally:

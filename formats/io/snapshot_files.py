@@ -10,6 +10,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+#: Maximum size of a published file, in bytes: Flink reads ``_metadata`` into one array.
+MAX_PUBLISHED = (1 << 31) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
@@ -136,8 +139,8 @@ class SnapshotFileSystem(Protocol):
         """Rename a file; the new name must not exist."""
         ...
 
-    def read_published(self, path: str) -> Published | None:
-        """Return the whole current content of a published file; None if it does not exist."""
+    def read_published(self, path: str, limit: int = MAX_PUBLISHED) -> Published | None:
+        """Return the whole content of a published file, of at most ``limit`` bytes; None if it does not exist."""
         ...
 
     def publish(self, path: str, data: bytes, over: Published | None = None) -> None:
@@ -145,6 +148,14 @@ class SnapshotFileSystem(Protocol):
 
         Raises ConcurrentWriteError if the current version is another, and UncertainOutcomeError if the file may have
         been written despite an error, or may still be.
+        """
+        ...
+
+    def lacks_conditions(self, path: str, probe: str, replacing: bool) -> bool:
+        """Return, after a warning, whether :meth:`publish` cannot see other writers; an error if the user demands it.
+
+        ``path`` is the file to publish, ``replacing`` whether there is one before it; ``probe`` is an empty file of
+        this write, with which the conditions are tried.
         """
         ...
 

@@ -13,9 +13,11 @@ Object stores have no rename but copy: there, files of state are written to thei
 are found by the token in their name. Flink: ``FsCheckpointStorageLocation``,
 ``FsCheckpointMetadataOutputStream``.
 
-The outcome of writing ``_metadata`` is determined by reading it back, because an answer may be lost or late. A file
-that the published ``_metadata`` references is never deleted, and while a request may be in progress, neither is a file
-that it would reference. Files that cannot be deleted cause a warning; ``vacuum`` finds them.
+The outcome of writing ``_metadata`` is determined by reading it back, because an answer may be lost, late or wrong.
+Where a store has no conditional writes, or ignores their conditions, writers look for the marks of others, and
+publish one at a time: of two, at least one sees the mark of the other, because both mark before they look. A file
+that the published ``_metadata`` references is never deleted, and while a request may be in progress, neither is a
+file that it would reference. Files that cannot be deleted cause a warning; ``vacuum`` finds them.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from pyspark_savepoint.formats.errors import (
     StateFileNotFoundError,
     StoreBusyError,
     UncertainOutcomeError,
+    UnsafePathError,
 )
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.io.checksums import ChecksummedOutput
@@ -58,6 +61,8 @@ FLINK_NAME = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 RECORD_NAME = re.compile(r"\.replaced-([0-9]{1,12})-([0-9a-f]{12})")
 #: Seconds between attempts to publish while the outcome of an attempt is unknown.
 PAUSES = (0.1, 0.3, 1.0, 2.0)
+#: Seconds after which a mark no longer keeps other writers from publishing: its writer has died long ago.
+STALE_MARK = 600.0
 #: Number of files to delete in parallel.
 DELETERS = 8
 #: Maximum size of a record of replaced files, in bytes.
@@ -239,8 +244,12 @@ def publish_metadata(staging: Staging, data: bytes, seen: str | None) -> None:
         filesystem.create_directory(directory)
     _mark(staging)
     try:
+        path = posixpath.join(directory, METADATA_FILE_NAME)
+        unseen = filesystem.lacks_conditions(path, _mark_path(staging), replacing=seen is not None)
+        if unseen:
+            _wait_for_others(staging)
         with filesystem.lock(directory):
-            _publish(staging, data, seen)
+            _publish(staging, data, seen, unseen)
     except UncertainOutcomeError:
         raise
     except SavepointError:
@@ -248,12 +257,15 @@ def publish_metadata(staging: Staging, data: bytes, seen: str | None) -> None:
         raise
 
 
-def _publish(staging: Staging, data: bytes, seen: str | None) -> None:
-    """Try to publish until the outcome is known or the attempts are used up."""
+def _publish(staging: Staging, data: bytes, seen: str | None, unseen: bool) -> None:
+    """Try to publish until the outcome is known or the attempts are used up; the store's answer alone is not believed.
+
+    ``unseen``: the store does not compare versions, so that another content proves that another writer was faster.
+    """
     path = posixpath.join(staging.directory, METADATA_FILE_NAME)
     failed: SavepointError | None = None
-    # Whether a request may still be in progress, and whether the store refused the request for good.
-    sent = refused = False
+    # Whether the store said that it has the file, a request may still be in progress, it refused the request for good.
+    acknowledged = sent = refused = False
     for pause in (*PAUSES, None):
         try:
             found = staging.filesystem.read_published(path)
@@ -263,28 +275,36 @@ def _publish(staging: Staging, data: bytes, seen: str | None) -> None:
             known, failed = refused, failed if refused else error
         else:
             known = True
+            if acknowledged and found is not None and found.data == data:
+                return
             if fingerprint(found.data if found else None) != seen:
-                if _is_ours(staging, found, data if failed is not None else None):
+                # After an accepted condition, other content is that of a writer that began with ours.
+                if _is_ours(staging, found, data if failed is not None else None) or (acknowledged and not unseen):
                     return
                 raise _too_late(staging, found)
             if pause is None or refused:
                 break
             try:
                 staging.filesystem.publish(path, data, found)
-                return
             except (ConcurrentWriteError, StoreBusyError) as error:
                 failed = error
             except OutputError as error:
                 failed = error
                 sent = sent or isinstance(error, UncertainOutcomeError)
                 refused = not sent
+            else:
+                failed = OutputError("the object store says that it has the file, and returns the one before")
+                if not acknowledged:
+                    acknowledged = sent = True
+                    continue
         if pause is not None and not refused:
             time.sleep(pause)
     assert failed is not None
     if known and not sent:
         raise failed
     raise UncertainOutcomeError(
-        "it is unknown whether the savepoint was published: the object store did not answer",
+        "it is unknown whether the savepoint was published"
+        + ("" if acknowledged and known else ": the object store did not answer"),
         path=staging.filesystem.uri(path),
         found=_shown(failed),
         remedy="nothing was deleted: check whether the new savepoint is there, and write again if not; "
@@ -315,18 +335,60 @@ def _too_late(staging: Staging, found: Published | None) -> ConcurrentWriteError
 def _mark(staging: Staging) -> None:
     """Mark that a request may be in progress, for the cleanup; local files need no mark."""
     if not staging.filesystem.renames:
-        _put(staging.filesystem, posixpath.join(staging.pending, PUBLISHING), b"")
+        _put(staging.filesystem, _mark_path(staging), b"")
+
+
+def _mark_path(staging: Staging) -> str:
+    return posixpath.join(staging.pending, PUBLISHING)
+
+
+def _wait_for_others(staging: Staging) -> None:
+    """Return when no other writer of this package can be publishing; ConcurrentWriteError if one stays.
+
+    Each marks first and looks then, so of two at least one sees the other, and withdraws.
+    """
+    for pause in (*PAUSES, None):
+        other = _other_mark(staging)
+        if other is None:
+            return
+        if pause is not None:
+            _unmark(staging)
+            time.sleep(pause * (0.5 + secrets.randbelow(100) / 100))
+            _mark(staging)
+    raise ConcurrentWriteError(
+        "another writer is publishing at this path, or it is unknown whether it has published",
+        path=staging.filesystem.uri(other or staging.directory),
+        remedy="nothing of this write was published: write again later; Savepoint.vacuum deletes what dead ones left",
+    )
+
+
+def _other_mark(staging: Staging) -> str | None:
+    """Return the mark of another writer that may be publishing, or the own one if the store does not have it."""
+    filesystem = staging.filesystem
+    if filesystem.renames:
+        return None
+    own = filesystem.info(_mark_path(staging))
+    if own is None:
+        return _mark_path(staging)  # others could not see it either
+    for entry in entries_of(filesystem, staging.directory):
+        if entry.name.startswith(PENDING) and entry.name != PENDING + staging.token:
+            mark = filesystem.info(posixpath.join(entry.path, PUBLISHING))
+            if mark is None:
+                continue
+            if own.modified is None or mark.modified is None or own.modified - mark.modified < STALE_MARK:
+                return mark.path
+    return None
 
 
 def _unmark(staging: Staging) -> None:
     if not staging.filesystem.renames:
         with leftovers(staging.filesystem, staging.directory):
-            staging.filesystem.delete_file(posixpath.join(staging.pending, PUBLISHING))
+            staging.filesystem.delete_file(_mark_path(staging))
 
 
 def _is_marked(staging: Staging) -> bool:
     filesystem = staging.filesystem
-    return not filesystem.renames and filesystem.info(posixpath.join(staging.pending, PUBLISHING)) is not None
+    return not filesystem.renames and filesystem.info(_mark_path(staging)) is not None
 
 
 # -- cleanup -------------------------------------------------------------------------------------------------
@@ -417,11 +479,11 @@ def is_due(entry: FileInfo, now: float) -> bool:
 
 def replaced_names(filesystem: SnapshotFileSystem, record: FileInfo, named: Collection[str]) -> list[str]:
     """Return the files listed in a record, without those in ``named``, which are still referenced."""
-    found = filesystem.read_published(record.path) if record.size <= MAX_RECORD else None
     try:
+        found = filesystem.read_published(record.path, MAX_RECORD)
         names = json.loads(found.data) if found is not None else []
-    except (ValueError, RecursionError):
-        names = []
+    except (UnsafePathError, ValueError, RecursionError):
+        names = []  # no record of this package, whatever it is
     texts = (name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
     return sorted({name for name in texts if is_state_name(name) and name not in named})
 

@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, locate
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
-from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
+from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import (
     CheckpointMetadata,
     OperatorState,
@@ -47,7 +47,7 @@ from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocatio
 METADATA_FILE_NAME = "_metadata"
 IGNORE, VERIFY, REQUIRE = CHECKSUMS = ("ignore", "verify", "require")
 # The job manager holds a metadata file in one Java array, so none can be larger.
-MAX_METADATA_BYTES = (1 << 31) - 1
+MAX_METADATA_BYTES = MAX_PUBLISHED
 #: Size in bytes up to which parsed metadata is kept for the next opening; its objects take about four times as much.
 MAX_KEPT_METADATA = 1 << 24
 #: Number of attempts to read a metadata file that other writers replace at the same time.

@@ -35,6 +35,9 @@ ACCOUNT, AZURE_VERSION = "devstoreaccount1", "2021-08-06"
 ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 HOP_BY_HOP = {"connection", "content-length", "date", "keep-alive", "server", "transfer-encoding"}
 
+#: Headers of conditional writes: of S3 and Azure, and of Google.
+CONDITIONS = ("if-match", "if-none-match", "x-goog-if-generation-match")
+
 #: What happens to a request: None, a status, or the name of a failure.
 Fault = Callable[[str, str], "int | str | None"]
 
@@ -42,9 +45,11 @@ Fault = Callable[[str, str], "int | str | None"]
 class FaultyProxy(ThreadingHTTPServer):
     """Hands requests on to a store; ``fault(method, path)`` says which go wrong, and how.
 
-    ``drop`` closes the connection, ``truncate`` after half of the body, ``stall`` says nothing, ``stall-body`` nothing
-    after half of the body, ``drip`` is slow; a number is a status without a body. ``lose`` hands the request on, not
-    the answer; ``late`` does so when the client has given up, after ``delay`` seconds; ``slow`` answers late.
+    ``drop`` closes the connection, ``truncate`` after half of the body, ``stall`` says nothing, ``stall-body``
+    nothing after half of the body, ``drip`` is slow; a number is a status without a body. ``lose`` hands the request
+    on, not the answer; ``late`` does so when the client has given up, after ``delay`` seconds; ``slow`` answers late;
+    ``forget`` acknowledges a request that it does not hand on. With ``ignores_conditions``, requests are handed on
+    without them, as by gateways that drop headers which they do not know.
     """
 
     daemon_threads = True
@@ -56,6 +61,7 @@ class FaultyProxy(ThreadingHTTPServer):
         self.requests: list[tuple[str, str, str | None]] = []
         self.released = threading.Event()
         self.delay = 0.0
+        self.ignores_conditions = False
         #: Requests that are held back now; conditions hold one at a time, as in real stores.
         self.held = 0
         self.counting = threading.Lock()
@@ -108,6 +114,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._hang_up()
         elif fault == "late":
             self._hold(body)
+        elif fault == "forget":
+            self.send_response(200)
+            self.send_header("etag", '"d41d8cd98f00b204e9800998ecf8427e"')
+            self.send_header("content-length", "0")
+            self.end_headers()
         elif isinstance(fault, int):
             self.send_response(fault)
             self.send_header("content-length", "0")
@@ -117,6 +128,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _ask(self, body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
         """The store's answer."""
+        if self.server.ignores_conditions:
+            for name in CONDITIONS:
+                del self.headers[name]
         conditional = self.headers.get("if-match") or self.headers.get("if-none-match")
         with self.server.conditions if conditional else nullcontext():
             store = http.client.HTTPConnection(HOST, self.server.store)

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from pyspark_savepoint.formats.errors import ConcurrentWriteError
+from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointWarning
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 
@@ -26,6 +26,7 @@ class OneObject(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.generation, self.data = 0, b""
         self.conditions: list[str | None] = []
+        self.ignores = False
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -41,7 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
         data = self.rfile.read(int(self.headers["content-length"]))
         condition = self.headers["x-goog-if-generation-match"]
         self.server.conditions.append(condition)
-        if condition is not None and int(condition) != self.server.generation:
+        if condition is not None and int(condition) != self.server.generation and not self.server.ignores:
             self._answer(412)
             return
         self.server.generation, self.server.data = self.server.generation + 7, data
@@ -84,3 +85,18 @@ def test_publication_asks_for_the_generation_that_was_read(bucket: OneObject) ->
         filesystem.publish(path, b"three", one)
     assert bucket.data == b"two"
     assert bucket.conditions == ["0", "0", "7", "7"]
+
+
+@pytest.mark.parametrize("ignores", [False, True])
+def test_whether_conditions_are_honoured_is_tried(bucket: OneObject, ignores: bool) -> None:
+    options = StorageOptions.of({"endpoint": f"http://127.0.0.1:{bucket.server_port}", "anonymous": True})
+    filesystem, _ = locate(StoragePath.of("gs://bucket/sp", options))
+    filesystem.publish("/sp/mark", b"")
+    bucket.ignores = ignores
+    for replacing in (False, True):
+        if ignores:
+            with pytest.warns(SavepointWarning, match="ignores the conditions"):
+                assert filesystem.lacks_conditions("/sp/_metadata", "/sp/mark", replacing)
+        else:
+            assert not filesystem.lacks_conditions("/sp/_metadata", "/sp/mark", replacing)
+    assert bucket.conditions == ["0", "0", "1"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions
 from pyspark_savepoint.formats.io.snapshot_files import Published
 from pyspark_savepoint.formats.snapshot import publication
 from pyspark_savepoint.formats.snapshot.publication import Staging, relative_files, roll_back
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
@@ -36,8 +39,10 @@ from tests.remote.storage import FaultyProxy, delete, put
 from tests.statebackends.writing.written_operators import planned, read, write
 
 
-def of(proxy: FaultyProxy, name: str) -> str:
-    return StoragePath.of(f"s3://bucket/{name}", StorageOptions.of({"endpoint": proxy.endpoint, **IMPATIENT}))
+def of(proxy: FaultyProxy, name: str, **options: Any) -> str:
+    return StoragePath.of(
+        f"s3://bucket/{name}", StorageOptions.of({"endpoint": proxy.endpoint, **IMPATIENT, **options})
+    )
 
 
 def store_of(proxy: FaultyProxy, **options: Any) -> ConditionalStore:
@@ -249,6 +254,146 @@ def test_two_writers_that_begin_with_one_savepoint(proxy: FaultyProxy) -> None:
     assert read(path) == read_rows(2)
 
 
+# -- stores without conditions, and stores that lie ---------------------------------------------------------
+
+
+@pytest.fixture
+def ignoring(proxy: FaultyProxy) -> Iterator[FaultyProxy]:
+    """A gateway that drops the headers of conditions: all puts of one process are found to be unconditional."""
+    conditional_store.cache_clear()
+    proxy.ignores_conditions = True
+    yield proxy
+    conditional_store.cache_clear()
+
+
+def race(proxy: FaultyProxy, path: str, count: int) -> list[list[str]]:
+    """Pairs of overwrites from one base each, and what each was told."""
+    told = []
+    for number in range(count):
+        plans = [overwrite_of(path, 10 * number + value) for value in (2, 3)]
+        start, said = threading.Barrier(2), ["", ""]
+
+        def run(index: int, plans: Any = plans, start: Any = start, said: Any = said) -> None:
+            start.wait()
+            try:
+                commit(*plans[index])
+                said[index] = "published"
+            except ConcurrentWriteError:
+                said[index] = "another was faster"
+
+        threads = [threading.Thread(target=run, args=(index,)) for index in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        told.append(said)
+        published = [10 * number + value for value, what in zip((2, 3), said, strict=True) if what == "published"]
+        if published:
+            assert read(path) == read_rows(published[-1])
+    return told
+
+
+def overwrite_of(path: str, value: int) -> tuple[WritePlan, list[TaskOutput]]:
+    plan = planned(path, rows(value).schema, overwrite=True)
+    return plan, [write_rows(plan, 0, rows(value).to_batches())]
+
+
+def test_writers_of_a_store_that_ignores_conditions_wait_for_each_other(
+    ignoring: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = of(ignoring, "ignoring")
+    monkeypatch.setattr(publication, "PAUSES", (0.1, 0.2, 0.4, 0.8))
+    with pytest.warns(SavepointWarning, match=r"ignoring/_metadata is published.*the store ignores the conditions"):
+        write(path, [rows(1)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        told = race(ignoring, path, 6)
+    assert all(said.count("published") <= 1 for said in told), told
+    assert sum(said.count("published") for said in told) >= 3, told
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_conditions_can_be_required(ignoring: FaultyProxy, there: bool) -> None:
+    path = of(ignoring, f"required-{there}", conditionalWrites="require")
+    if there:
+        with pytest.warns(SavepointWarning, match="'conditionalWrites' = 'require' refuses"):
+            write(of(ignoring, f"required-{there}"), [rows(1)])
+    with pytest.raises(OutputError, match=r"which option 'conditionalWrites' requires(.|\n)*ignores the conditions"):
+        write(path, [rows(2)], overwrite=there)
+    filesystem, folder = locate(path)
+    assert [entry.name for entry in filesystem.list(folder) if ".pending" in entry.name] == [] if there else True
+    assert read(path) == read_rows(1) if there else filesystem.info(f"{folder}/_metadata") is None
+    ignoring.ignores_conditions = False
+    conditional_store.cache_clear()
+    write(path, [rows(2)], overwrite=there)
+    assert read(path) == read_rows(2)
+
+
+def test_a_store_is_tried_once_per_process(proxy: FaultyProxy) -> None:
+    conditional_store.cache_clear()
+    for count in (2, 1):
+        proxy.requests.clear()
+        write(of(proxy, f"tried-{count}"), [rows(1)])
+        marks = [path for method, path, _ in proxy.requests if method == "PUT" and "publishing" in path]
+        assert len(marks) == count
+        assert all(path.startswith(f"/bucket/tried-{count}/.pending-") for path in marks)
+
+
+def test_a_store_that_does_not_answer_the_trial_keeps_what_it_has(proxy: FaultyProxy) -> None:
+    path = of(proxy, "untried")
+    plan, outputs = overwrite(path, 2)
+    conditional_store.cache_clear()
+    proxy.fault = lambda method, path: 503 if method == "PUT" and "publishing" in path else None
+    with pytest.raises(OutputError):
+        commit(plan, outputs)
+    proxy.fault = lambda method, path: None
+    assert read(path) == read_rows(1)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_what_a_store_acknowledges_and_does_not_keep_is_not_published(
+    proxy: FaultyProxy, there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = of(proxy, f"forgotten-{there}")
+    if there:
+        write(path, [rows(1)])
+    monkeypatch.setattr(publication, "PAUSES", (0.05, 0.1))
+    plan = planned(path, rows(2).schema, overwrite=there, retention=0)
+    outputs = [write_rows(plan, 0, rows(2).to_batches())]
+    proxy.fault = lambda method, path: "forget" if method == "PUT" and path.endswith("_metadata") else None
+    with pytest.raises(UncertainOutcomeError, match=r"unknown whether(.|\n)*returns the one before"):
+        commit(plan, outputs)
+    with pytest.warns(SavepointWarning, match="did not answer"):
+        assert not roll_back(plan.staging)
+    proxy.fault = lambda method, path: None
+    assert (read(path) == read_rows(1)) if there else not find_snapshots(path)
+
+
+def test_a_put_that_is_kept_at_the_second_attempt_is_published(proxy: FaultyProxy) -> None:
+    path = of(proxy, "kept-later")
+    plan, outputs = overwrite(path, 2)
+    answers = iter(["forget"])
+    proxy.fault = lambda method, path: next(answers, None) if method == "PUT" and "_metadata" in path else None
+    commit(plan, outputs)
+    assert read(path) == read_rows(2)
+
+
+def test_a_mark_of_a_writer_that_died_long_ago_keeps_nobody_waiting(
+    ignoring: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = of(ignoring, "stale")
+    monkeypatch.setattr(publication, "PAUSES", (0.05,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dead, _ = overwrite(path, 2)
+        publication._mark(dead.staging)
+        with pytest.raises(ConcurrentWriteError, match="another writer is publishing"):
+            write(path, [rows(3)], overwrite=True)
+        monkeypatch.setattr(publication, "STALE_MARK", 0.0)
+        write(path, [rows(3)], overwrite=True)
+    assert read(path) == read_rows(3)
+
+
 # -- readers ------------------------------------------------------------------------------------------------
 
 
@@ -317,14 +462,16 @@ def test_metadata_that_are_replaced_while_they_are_read_are_read_again(proxy: Fa
 
 
 @pytest.mark.filterwarnings("ignore::pyspark_savepoint.formats.errors.SavepointWarning")
-def test_nothing_is_lost_at_random(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ignores", [False, True])
+def test_nothing_is_lost_at_random(proxy: FaultyProxy, ignores: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands: ``python -m tests.remote.attack``."""
     monkeypatch.setattr(publication, "PAUSES", (0.05, 0.1, 0.3, 0.5))
-    found = attack(in_s3(proxy, "attacked"), proxy, 7, 12, 3)
+    proxy.ignores_conditions = ignores
+    found = attack(in_s3(proxy, f"attacked-{ignores}"), proxy, 7, 12, 3)
     assert found.problems == []
     assert found.seen["overwrite: published"] > 6
     assert sum(count for what, count in found.seen.items() if what.startswith("fault ")) > 6
-    assert found.seen["pair without: published"] == 2
+    assert ignores or found.seen["pair without: published"] == 2
 
 
 def test_vacuum_in_a_store(proxy: FaultyProxy) -> None:
