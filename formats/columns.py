@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UnsupportedStateError, ValueRangeError
+from pyspark_savepoint.formats.redaction import redacted
 
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
@@ -57,6 +58,7 @@ class DecodeOptions:
         return replace(self, timestamps="raw", decimals="string")
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Position of a buffer in its file, for error messages.

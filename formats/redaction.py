@@ -12,7 +12,8 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 SHOWN_INSTEAD = "***"
 #: Maximum size of displayed text, in bytes.
@@ -34,6 +35,8 @@ GOOGLE_KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 PROXIES = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "http_proxy", "https_proxy")
 
+#: Fields that have a path of their object's file system.
+PATHS = ("directory", "path", "root")
 #: Names of parameters and fields whose values are secrets. Repetitions are bounded, which bounds the search time.
 _NAME = (
     r"(?:\b|(?<=%26)|(?<=%3F)|(?<=%2526))(?:x-(?:amz|goog)-(?:signature|security-token|credential)|awsaccesskeyid|signature|sig|"
@@ -50,17 +53,18 @@ _FORMS = re.compile(
             r"(?P<scheme>\b(?:bearer|sharedkey|aws4-hmac-sha256 credential=)\s{0,2})[\w.\-+/=:~]{8,}",
             r"(?P<block>-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----).*?(?:-----END|\Z)",
             r"(?P<key>\b(?=(?:AKIA|ASIA)))[A-Z0-9]{16,128}\b",
-            # user:password@, and for schemes without a user, user@; in abfss:// that part is the container.
-            r"(?P<url>://)[^/\s@:]{0,256}:(?!\d{1,5}/)[^\s@]{1,512}@",
-            r"(?P<user>\b(?:s3[anp]?|gs|gcs|https?)://)[^/\s@]{1,512}@",
+            # user:password@, and for schemes without a user, user@; in abfss:// that part is the container. Normalized
+            # paths have one slash.
+            r"(?P<url>:/{1,2})[^/\s@:]{0,256}:(?!\d{1,5}/)[^\s@]{1,512}@",
+            r"(?P<user>\b(?:s3[anp]?|gs|gcs|https?):/{1,2})[^/\s@]{1,512}@",
             # A bucket has no port, so this is the start of a secret that contains a slash.
-            r"(?P<bucket>\b(?:s3[anp]?|gs|gcs)://)[^/\s@:]{1,256}:[^\s\"']{1,512}",
+            r"(?P<bucket>\b(?:s3[anp]?|gs|gcs):/{1,2})[^/\s@:]{1,256}:[^\s\"']{1,512}",
         )
     ),
     re.IGNORECASE | re.DOTALL,
 )
 #: If a text contains none of these, none of the forms above can match.
-SIGNS = ("=", "%3d", '"', "<a", "authorization", "bearer", "sharedkey", "-----begin", "akia", "asia", "@", "://")
+SIGNS = ("=", "%3d", '"', "<a", "authorization", "bearer", "sharedkey", "-----begin", "akia", "asia", "@", ":/")
 
 
 class _Held:
@@ -88,6 +92,27 @@ def redact(text: str, look: bool = True) -> str:
 def shown(text: str, limit: int = MAX_SHOWN) -> str:
     """Return a text for display: without secrets and terminal commands, in at most ``limit`` bytes."""
     return elide(printable(redact(text)), limit)
+
+
+def redacted(kind: type[Any]) -> type[Any]:
+    """Class decorator: the class's ``repr`` shows no secret of its paths; every data class with a path has it.
+
+    A path is shown with its scheme and bucket if the object has its file system: a secret with a slash in it is
+    recognised only as a whole.
+    """
+    plain: Callable[[object], str] = vars(kind)["__repr__"]
+
+    def show(self: object) -> str:
+        text = plain(self)
+        filesystem: Any = getattr(self, "filesystem", None)
+        for name in PATHS if filesystem is not None else ():
+            path = getattr(self, name, None)
+            if isinstance(path, str):
+                text = text.replace(repr(path), repr(filesystem.uri(path)))
+        return shown(text)
+
+    setattr(kind, "__repr__", show)  # noqa: B010 (the type of an assignment would be that of a method)
+    return kind
 
 
 def printable(text: str) -> str:

@@ -19,6 +19,7 @@ from pyspark_savepoint.formats.flink_releases import first_with_metadata
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState, read_metadata
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
@@ -54,6 +55,7 @@ def without_edited(plan: OperatorPlan) -> OperatorState:
     return replace(operator, subtasks=subtasks)
 
 
+@redacted
 @dataclass(frozen=True)
 class OperatorWriter:
     """Writer of the edited parts of one operator. ``path`` is that of the new savepoint, as the user gave it."""

@@ -26,6 +26,7 @@ from pyspark_savepoint.execution.rewritten_parts import all_portable, for_releas
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.flink_releases import Flink, Release, release_of
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.changes import (
     assemble,
     target_version,
@@ -49,6 +50,7 @@ COPY, REFERENCE = "copy", "reference"
 WRITERS = 4
 
 
+@redacted
 @dataclass
 class SavepointWriter:
     """One call of ``Savepoint.write``. ``given`` is the path as the user gave it, for Spark."""

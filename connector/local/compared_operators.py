@@ -12,6 +12,7 @@ from pyspark_savepoint.formats.errors import (
     StateNotFoundError,
     did_you_mean,
 )
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.statebackends.model.applicability import DECODED
 
@@ -21,6 +22,7 @@ COUNTS = ("before", "after", "added", "removed", "changed")
 Row = dict[str, Any]
 
 
+@redacted
 @dataclass(frozen=True)
 class OperatorInSnapshot:
     """The operator in one of the snapshots."""

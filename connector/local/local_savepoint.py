@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, did_you_mean
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.local.migrating import Migration, MigrationArguments, migration_of, names_of
@@ -76,6 +77,7 @@ def open_savepoint(path: str | PathLike[str], **options: Unpack[TableOptions]) -
     return opened
 
 
+@redacted
 @dataclass(frozen=True)
 class LocalSavepoint:
     """A savepoint or checkpoint, read-only, without Spark; made by ``pyspark_savepoint.open``.

@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.plug_in_packages import KRYO_CLASSES, plugged_in
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
 from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE, Snapshot
 from pyspark_savepoint.options.option_fields import (
@@ -156,6 +157,7 @@ def given_serializers(value: str) -> GivenSerializers:
 # -- the options --------------------------------------------------------------------------------------------
 
 
+@redacted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointReadOptions:
     path: str = required(

@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
 from pyspark_savepoint.options.option_fields import (
     SERIALIZERS_DOC,
@@ -160,6 +161,7 @@ def _inferred_by(value: str) -> str:
 # -- the options --------------------------------------------------------------------------------------------
 
 
+@redacted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointWriteOptions:
     path: str = required(absolute_path, "the directory of the savepoint, new or existing; the argument of `save(path)`")

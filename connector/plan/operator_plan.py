@@ -16,6 +16,7 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, Operat
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import DEFAULT_LOWER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 KEYED, TIMERS, OPERATOR = "keyed state", "timers", "operator state"
 
 
+@redacted
 @dataclass(frozen=True)
 class Base:
     """The operator in an existing snapshot: ``path`` and ``options`` as the user gave them.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import inheriting
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+@redacted
 @dataclass(frozen=True)
 class SavepointContext:
     """A session, and the plan, path and options of a savepoint; without a path, it is not written yet."""

@@ -16,6 +16,7 @@ from pyspark_savepoint.formats.class_files.class_file import MAX_CLASS_BYTES, Ja
 from pyspark_savepoint.formats.errors import CorruptStateError, SnapshotNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.io.snapshot_files import FileInfo, InputFile, SnapshotFileSystem
+from pyspark_savepoint.formats.redaction import redacted
 
 #: A class name whose parts are valid file names, so that it cannot refer to a file outside of a folder.
 CLASS_NAME = re.compile(r"[^\x00-\x1f./\\:;\[]+(?:\.[^\x00-\x1f./\\:;\[]+)*")
@@ -52,6 +53,7 @@ class ClassPath:
         return None
 
 
+@redacted
 @dataclass
 class _Folder:
     """A root folder of packages."""
@@ -72,6 +74,7 @@ class _Folder:
             source.close()
 
 
+@redacted
 @dataclass
 class _Jar:
     """A jar and its directory; the file is open only while it is read."""

@@ -54,6 +54,7 @@ from pyspark_savepoint.formats.filesystems.remote import (
 from pyspark_savepoint.formats.filesystems.remote_errors import storage_error
 from pyspark_savepoint.formats.io.local_input import read_regular, too_large
 from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Published
+from pyspark_savepoint.formats.redaction import redacted
 
 ADDRESS = re.compile(r"[0-9.]+(?::|$)|\[")
 STATUS = re.compile(r"status code: (\d{3})")
@@ -96,7 +97,7 @@ class _Client:
     """Arguments of an obstore client; ``patience`` is the timeout of a small request in seconds."""
 
     kind: str
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, Any] = field(repr=False)
     connect_timeout: float = CONNECT_TIMEOUT
     patience: float = REQUEST_TIMEOUT
     attempts: int = MAX_ATTEMPTS
@@ -118,6 +119,7 @@ class _Client:
         )
 
 
+@redacted
 @dataclass
 class ConditionalStore:
     """A bucket or container whose objects are read and written as a whole."""

@@ -36,6 +36,7 @@ from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, OP
 from pyspark_savepoint.formats.io.local_input import NOT_THERE, LocalInputFile, local_error
 from pyspark_savepoint.formats.io.outputs import LocalOutputs
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, FileInfo, SnapshotFileSystem
+from pyspark_savepoint.formats.redaction import shown
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/?#]*))?(.*)", re.DOTALL)
 #: Nanoseconds within which a file may be replaced without a change of its times, as file systems store them.
@@ -252,7 +253,7 @@ def _is_in(path: str, folder: str, anchor: Anchor) -> bool:
 # -- pyarrow ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ArrowFileSystem(ArrowOutputs):
     """A file system of pyarrow: scheme, authority and storage options.
 
@@ -263,6 +264,10 @@ class ArrowFileSystem(ArrowOutputs):
     authority: str
     options: StorageOptions = field(default=NO_OPTIONS, compare=False)
     recorded: bool = field(default=False, compare=False)
+
+    def __repr__(self) -> str:
+        """Return the URI without a secret in it: the authority alone does not show what is one."""
+        return shown(f"ArrowFileSystem({self.uri('')!r}, {self.options!r}, recorded={self.recorded})")
 
     def info(self, path: str) -> FileInfo | None:
         """Return the entry at the path; None if it does not exist."""

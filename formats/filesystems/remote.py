@@ -36,6 +36,7 @@ from pyspark_savepoint.formats.filesystems.remote_errors import (
     storage_error,
 )
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StorageOptions
+from pyspark_savepoint.formats.redaction import shown
 
 CONNECT_TIMEOUT, REQUEST_TIMEOUT = 5.0, 10.0
 MAX_ATTEMPTS = 5
@@ -50,7 +51,7 @@ AZURE_HOSTS = re.compile(
 Connection = tuple[arrow_fs.FileSystem, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StoreTarget:
     """The target of a connection."""
 
@@ -58,6 +59,9 @@ class StoreTarget:
     authority: str
     options: StorageOptions
     recorded: bool
+
+    def __repr__(self) -> str:
+        return shown(f"StoreTarget('{self.scheme}://{self.authority}', {self.options!r}, recorded={self.recorded})")
 
 
 @functools.lru_cache(maxsize=16)

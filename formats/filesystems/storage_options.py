@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.filesystems.remote_errors import IN_ENVIRONMENT
-from pyspark_savepoint.formats.redaction import redact
+from pyspark_savepoint.formats.redaction import redact, shown
 
 OPTION = "storageOptions"
 ENDPOINT = re.compile(r"(?:(https?)://)?([A-Za-z0-9.\-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?")
@@ -131,6 +131,9 @@ class StoragePath(str):
     """A path with the options of its store, which stay attached wherever the path is passed, also to tasks."""
 
     options: StorageOptions
+
+    def __repr__(self) -> str:
+        return shown(super().__repr__())
 
     @classmethod
     def of(cls, path: str, options: StorageOptions | str | None) -> str:

@@ -16,6 +16,7 @@ from pyspark_savepoint.formats.io.checksums import CheckedInput
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, InputFile, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums
 from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
+from pyspark_savepoint.formats.redaction import redacted
 
 
 class ByteSource:
@@ -122,6 +123,7 @@ class InlineLocation:
         return InlineByteSource(self.name, self.data, self.classes)
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class FileLocation:
     """State in a file: ``size`` is the size in the handle, and ``segment`` marks a part of the file.

@@ -10,10 +10,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pyspark_savepoint.formats.redaction import redacted
+
 #: Maximum size of a published file, in bytes: Flink reads ``_metadata`` into one array.
 MAX_PUBLISHED = (1 << 31) - 1
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class FileInfo:
     """An existing file or folder; ``modified`` in seconds since 1970, None if unknown."""

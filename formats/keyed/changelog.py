@@ -27,6 +27,7 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.keyed.key_group_reader import KeyGroupContent
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot, read_state_meta
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 
 CLEAR, SET, SET_INTERNAL, ADD, MERGE_NAMESPACES = 0, 1, 2, 3, 4
@@ -76,6 +77,7 @@ class FileChanges:
             yield from _read_set(source, self.offset, block_bytes, operator)
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class InlineChanges:
     """Changes stored inline in ``_metadata``: (key group, change)."""

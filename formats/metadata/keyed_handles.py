@@ -47,6 +47,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     require_stream_handle,
     write_stream_handle,
 )
+from pyspark_savepoint.formats.redaction import redacted
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ class KeyGroupsSavepointStateHandle(_KeyGroupsInStream):
         return cls(KeyGroupRangeOffsets.read(view), require_stream_handle(view, depth))
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class HandleAndLocalPath:
     """One file of a database: its name in the database folder, and its bytes."""

@@ -47,6 +47,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     require_stream_handle,
     write_stream_handle,
 )
+from pyspark_savepoint.formats.redaction import redacted
 
 
 class Mode(IntEnum):
@@ -119,6 +120,7 @@ class OperatorStreamStateHandle:
         return self.delegate.state_size
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class FileMergingOperatorStreamStateHandle:
     """Operator states of one subtask in a merged file, with the folders that the job manager has to keep."""

@@ -26,6 +26,7 @@ from typing import ClassVar, NoReturn, Self, TypeVar
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRangeOffsets
+from pyspark_savepoint.formats.redaction import redacted
 
 NULL_HANDLE = 0
 # Flink nests at most three (a changelog of a key-groups handle of a stream); more could overflow the stack.
@@ -59,6 +60,7 @@ class ByteStreamStateHandle:
         return len(self.data)
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class FileStateHandle:
     """A file with an absolute path; size before path."""
@@ -84,6 +86,7 @@ class FileStateHandle:
         return max(self.size, 0)
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class RelativeFileStateHandle:
     """A file in the snapshot's own folder; path before size."""
@@ -115,6 +118,7 @@ class CheckpointedStateScope(IntEnum):
     SHARED = 1
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class SegmentFileStateHandle:
     """A segment of a file shared by several states; offsets inside count from ``start``."""

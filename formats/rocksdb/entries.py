@@ -21,6 +21,7 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UnsupportedStateError
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.rocksdb.block import ROOM, Arena, Blocks
 from pyspark_savepoint.formats.rocksdb.sst import RangeTombstone, SstFile, another_file
 
@@ -33,6 +34,7 @@ MAX_GROWTH, FREE_GROWTH = 64, 1 << 28
 LEAST_ENTRY = 3
 
 
+@redacted
 @dataclass(slots=True)
 class DatabaseEntries:
     """Spans of user keys and values in one buffer; ``tag`` is sequence number and type.

@@ -26,6 +26,7 @@ from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.keyed.sorted_merge import merge_sorted
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.rocksdb.block import Arena
 from pyspark_savepoint.formats.rocksdb.database import Database, FamilyReader
 from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries, KeyRange
@@ -36,6 +37,7 @@ MIN_WINDOW = 1 << 16
 ARENA = 3
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class FilesOrigin(Origin):
     """Origin of a buffer with parts of several files: ``paths`` are (start, path), in order."""

@@ -50,6 +50,7 @@ from pyspark_savepoint.formats.io.snapshot_files import FileInfo, OutputFile, Pu
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, read_metadata
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums, Manifest
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
 
@@ -71,6 +72,7 @@ MAX_RECORD = 1 << 26
 CHECKSUM_READERS = 8
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class Staging:
     """The location of the unpublished files of one write; it pickles, so tasks use it too.

@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     SegmentFileStateHandle,
     StreamStateHandle,
 )
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams, streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
@@ -106,6 +107,7 @@ class FileCopy:
         )
 
 
+@redacted
 @dataclass
 class Relocation:
     """The files of operators to copy into a new snapshot; ``copies`` are keyed by their current location.

@@ -41,6 +41,7 @@ from pyspark_savepoint.formats.metadata import (
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation, is_checkpoint_directory
 
@@ -58,6 +59,7 @@ SEARCH_LIMIT = 10_000
 NO_SNAPSHOTS_INSIDE = frozenset({"shared", "taskowned"})
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One opened snapshot, read-only."""
@@ -207,6 +209,7 @@ class Snapshot:
         )
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class SnapshotInfo:
     """One snapshot of a folder. If it cannot be read, it has only a path, a time and a ``problem``.

@@ -42,6 +42,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     SegmentFileStateHandle,
     StreamStateHandle,
 )
+from pyspark_savepoint.formats.redaction import redacted
 
 CHECKPOINT_DIRECTORY = re.compile(r"chk-[0-9]+")
 JOB_ID = re.compile(r"[0-9a-f]{32}")
@@ -56,6 +57,7 @@ TASK_OWNED_STATE_DIRECTORY = "taskowned"
 ALLOW_OUTSIDE = "allowOutside"
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class SnapshotLocation:
     """The location of a snapshot and the limits on what may be read; it pickles, so executors resolve handles.

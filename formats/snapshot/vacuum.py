@@ -27,6 +27,7 @@ from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import read_metadata
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.publication import (
     OWN_NAME,
     PENDING,
@@ -44,6 +45,7 @@ PENDING_NAME = re.compile(rf"{re.escape(PENDING)}([0-9a-f]{{12}})")
 TEMPORARY_NAME = re.compile(r"\._metadata\.([0-9a-f]{12})")
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class Leftover:
     """A file or folder that no savepoint needs; ``modified`` in seconds since 1970, None if unknown."""

@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
     StateMetaInfo,
 )
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -28,6 +29,7 @@ from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSou
 from pyspark_savepoint.statebackends.writing.files.operator_edit import VERSION, OperatorPart, write_operator_state
 
 
+@redacted
 @dataclass
 class MemoryFile:
     """A file in memory, for streams that become inline."""

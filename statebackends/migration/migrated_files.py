@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.operator.operator_writer import OperatorStreamWriter
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
@@ -44,6 +45,7 @@ from pyspark_savepoint.statebackends.writing.planning.edited_header import State
 EXPANDED = 16
 
 
+@redacted
 @dataclass(frozen=True)
 class MigratedOperator:
     """Files of one operator: its plan, the states to leave out or as they are, and where the files go."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
+from pyspark_savepoint.formats.redaction import redacted
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
@@ -61,6 +62,7 @@ class ComparisonRequest:
     states: tuple[str, ...] | None
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class TableRequest:
     """Request for one table of one snapshot. ``memory`` is roughly the bytes of state that a task holds at a time."""

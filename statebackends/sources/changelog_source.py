@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.keyed.changelog import ChangeSource, not_replayed
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
 from pyspark_savepoint.statebackends.sources.changelog.covers import covers
@@ -49,6 +50,7 @@ def name_of(meta: StateMetaInfoSnapshot) -> StateName:
     return meta.name, meta.kind is BackendStateType.PRIORITY_QUEUE
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class ChangelogSource:
     """Description of materialized parts and changes: frozen, picklable, without open files.

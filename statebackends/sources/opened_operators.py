@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 KEPT, MAX_FILES, MAX_INLINE = 8, 1024, 1 << 20
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class _Key:
     """What names an operator in a request, and how its snapshot is opened."""

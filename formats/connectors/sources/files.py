@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     unknown_version,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.redaction import redacted
 
 MAGIC = 0xDEADBEEF
 NO_OFFSET, NO_PORT = -1, -1
@@ -43,6 +44,7 @@ LITTLE = struct.Struct("<i")
 HEADER = struct.Struct("<Iiii")
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class FilePath:
     """A URI in the parts in which Flink writes it."""

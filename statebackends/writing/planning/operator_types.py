@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions, TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.serializer_parts import with_parts
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 
 
+@redacted
 @dataclass(frozen=True)
 class OperatorTypes:
     """Key, keyed states, timers by service and operator states of one operator, by name."""

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
 from pyspark_savepoint.statebackends.model.request import TableRequest
 
@@ -74,6 +75,7 @@ class StatePart:
     raw: bool = False
 
 
+@redacted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySpec:
     """Key of rows, and where its type comes from.
@@ -116,6 +118,7 @@ class KeySpec:
         return self.flink_version or DEFAULT_FLINK_VERSION
 
 
+@redacted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSpec(KeySpec):
     """Rows of one part of one operator: which states they are, and how they are encoded.
@@ -186,6 +189,7 @@ class WriteSpec(KeySpec):
         return self.uid if self.uid is not None else f"uid hash {self.uid_hash}"
 
 
+@redacted
 @dataclass(frozen=True, slots=True)
 class WriteRequest(WriteSpec):
     """Request to write one part of one operator of a savepoint from one DataFrame.

@@ -19,6 +19,7 @@ from pyspark_savepoint.formats.class_files.java_types import OBJECT, ClassType, 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UndecodableStateError
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
@@ -47,6 +48,7 @@ from pyspark_savepoint.formats.serializers.kryo.serializer import (
 from pyspark_savepoint.formats.variant import VARIANT
 
 
+@redacted
 @dataclass(frozen=True)
 class JobClasses:
     """Jars and folders of class files, classes in the option ``kryoTypes``, and serializers that the user gave."""
