@@ -39,12 +39,13 @@ FIRST_OF_LIBRARIES = (1, 13, 6)
 FIRST_OF_HARNESS = (1, 16, 0)
 
 #: The jars that are kept, by set. flink-dist holds what a DataStream job needs, but for a class of 1.16 in
-#: flink-shaded; a job of SQL, CEP or files needs ``sql`` beside it (1.15 and newer). Names of releases before 1.15
-#: have the version of Scala too.
+#: flink-shaded; a job of SQL, CEP or files needs ``sql`` beside it (to run, 1.15 and newer; 1.10 has CEP and Gelly in
+#: ``opt``). Names of releases before 1.15 have the version of Scala too.
 JAR_SETS = {
     "base": re.compile(r"/lib/(flink-dist(_2\.1\d)?|flink-shaded|log4j-(api|core|slf4j-impl))-[^/]*\.jar$"),
     "sql": re.compile(
-        r"/lib/flink-(table-(planner-loader|runtime|api-java-uber)|cep|connector-files|json|csv)-[^/]*\.jar$"
+        r"/(lib|opt)/flink-(table-(planner-loader|runtime|api-java-uber|blink)|cep|gelly|connector-files|json|csv)"
+        r"(_2\.1\d)?-\d[^/]*\.jar$"
     ),
 }
 
@@ -201,9 +202,9 @@ def fetch(version: str, *, sql: bool = False) -> list[Path]:
     if not all(folders[name].exists() for name in wanted):
         _download(version, {name: folder for name, folder in folders.items() if not folder.exists()})
     jars = [jar for name in wanted for jar in sorted(folders[name].glob("*.jar"))]
-    for name, needed in (("base", "flink-dist"), ("sql", "flink-table-runtime")):
+    for name, needed in (("base", "flink-dist"), ("sql", ("flink-table-runtime", "flink-table-blink"))):
         if name in wanted and not any(jar.name.startswith(needed) for jar in jars):
-            raise FlinkError(f"no {needed} jar in {folders[name]}: remove the folder and fetch again")
+            raise FlinkError(f"no jar of {needed} in {folders[name]}: remove the folder and fetch again")
     return jars
 
 
@@ -220,9 +221,9 @@ def jdk_tool(name: str) -> str:
 
 def _sources(version: str, *, sql: bool = False) -> list[Path]:
     """Sources for all versions, and those for this major version, where Flink's interfaces differ; those of `sql`."""
-    roots = [JAVA / "common", JAVA / f"flink{version.split('.')[0]}", *[JAVA / "sql"] * sql]
+    roots = [JAVA / "every", JAVA / "common", JAVA / f"flink{version.split('.')[0]}", *[JAVA / "sql"] * sql]
     if _numbers(version) < FIRST_OF_HARNESS:
-        roots = [JAVA / "old"]
+        roots = [JAVA / "every", JAVA / "old"]
     return sorted(path for root in roots for path in root.rglob("*.java"))
 
 
