@@ -23,6 +23,9 @@ settings.load_profile("project")
 # Every query starts processes that import the package: without bytecode each of them compiles it again, 0.3 s a time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Tests are of compiled kernels, also where a user's small input would be interpreted; those of interpreted ones say so.
+os.environ.setdefault("PYSPARK_SAVEPOINT_KERNELS", "compiled")
+
 #: Tests marked ``slow``, by folder or file below ``tests``, and what takes long.
 SLOW = {
     "benchmarks": "they measure, and write large savepoints",

@@ -1,4 +1,4 @@
-"""Kernels also run as plain Python: with ``NUMBA_DISABLE_JIT=1``, for debugging, all tables are the same."""
+"""Compiled and interpreted, kernels have the same effect, and all tables are the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pyspark_savepoint.formats.kernels.interpretation import COMPILED, INTERPRETED, VARIABLE
+
 ROOT = Path(__file__).parents[1]
+PLUGIN = "tests.kernels_in_both_forms"
 SERIALIZERS = {
     "basic": ("arrays", "java_math", "strings", "temporal"),
     "composite": ("collections", "pojo"),
@@ -16,23 +19,39 @@ SERIALIZERS = {
 }
 
 
-def run(jit: bool, *arguments: str) -> str:
+#: What selects a form of the kernels. ``disabled`` is for debuggers: numba compiles nothing and calls functions.
+FORMS = {
+    "compiled": {VARIABLE: COMPILED},
+    "interpreted": {VARIABLE: INTERPRETED},
+    "disabled": {"NUMBA_DISABLE_JIT": "1"},
+}
+
+
+def run(form: str, *arguments: str) -> str:
     """Return the output of a separate process, which must succeed."""
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "0" if jit else "1"}
     command = [sys.executable, *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    environment = {**os.environ, **FORMS[form]}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return done.stdout
 
 
+def both_forms(*tests: str) -> None:
+    """Run tests with each kernel in both forms, on the same arguments."""
+    output = run("compiled", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", PLUGIN, *tests)
+    assert "kernels compared" in output
+
+
 def test_serializers() -> None:
-    tests = [f"tests/formats/serializers/{room}/test_{m}.py" for room, modules in SERIALIZERS.items() for m in modules]
-    run(False, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests)
+    both_forms(
+        *(f"tests/formats/serializers/{room}/test_{m}.py" for room, modules in SERIALIZERS.items() for m in modules)
+    )
 
 
 def test_databases() -> None:
-    tests = [f"tests/formats/rocksdb/test_{module}.py" for module in ("checksum", "database", "entries", "manifest")]
-    run(False, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests)
+    both_forms(
+        *(f"tests/formats/rocksdb/test_{module}.py" for module in ("checksum", "database", "entries", "manifest"))
+    )
 
 
 def test_tables(corpus: Path) -> None:
@@ -45,6 +64,7 @@ def test_tables(corpus: Path) -> None:
     ):
         snapshots += [path.parent for path in (corpus / "lab" / name).rglob("_metadata")]
     command = [str(ROOT / "tests" / "table_digests.py"), *map(str, snapshots)]
-    compiled = run(True, *command)
+    compiled = run("compiled", *command)
     assert len(compiled.splitlines()) > 20
-    assert run(False, *command) == compiled
+    assert run("interpreted", *command) == compiled
+    assert run("disabled", *command) == compiled

@@ -91,6 +91,10 @@ def _run(words: list[str], output: Output) -> int:
     if arguments.command is None:
         parser().print_help()
         return FAILED
+    if arguments.json:
+        from pyspark_savepoint.formats.kernels.interpretation import notice
+
+        notice.silence()
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = _remarking(output)

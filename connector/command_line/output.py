@@ -13,7 +13,6 @@ from itertools import chain, islice
 from typing import Any, TextIO
 
 from pyspark_savepoint.formats.redaction import printable
-from pyspark_savepoint.statebackends.model.json_values import to_json
 
 #: Rows from which the widths of columns are taken; later rows may be wider.
 MEASURED = 500
@@ -44,7 +43,7 @@ class Output:
     def record(self, values: Row) -> None:
         """Print one JSON object, with ``--json`` only."""
         if self.as_json:
-            print(json.dumps(finite(to_json(values))), file=self.results)
+            print(json.dumps(finite(_plain(values))), file=self.results)
 
     def table(self, columns: Sequence[str], rows: Iterable[Row], all_columns: bool = False) -> None:
         """Print rows: all fields with ``--json``, else these columns, without those that have no value."""
@@ -86,11 +85,18 @@ def cell(value: Any, limit: int) -> str:
     """
     if value is None:
         return ""
-    text = value if isinstance(value, str) else json.dumps(finite(to_json(value)), ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(finite(_plain(value)), ensure_ascii=False)
     if not isinstance(value, str) and text.startswith('"'):
         text = text[1:-1]
     text = printable(text.replace("\n", " "))
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it; the types of state are imported where one is shown, not for ``--help``."""
+    from pyspark_savepoint.statebackends.model.json_values import to_json
+
+    return to_json(value)
 
 
 def finite(value: Any) -> Any:

@@ -39,6 +39,7 @@ NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 def warm_up(arguments: Namespace, output: Output) -> int:
     """Read every table of a snapshot."""
     from pyspark_savepoint.formats.kernels._jit import has_cache
+    from pyspark_savepoint.formats.kernels.interpretation import always_compile, notice
 
     if not has_cache():
         raise OptionError(
@@ -46,6 +47,8 @@ def warm_up(arguments: Namespace, output: Output) -> int:
             found=os.environ.get("NUMBA_CACHE_DIR"),
             remedy="set NUMBA_CACHE_DIR to a folder that this user can write",
         )
+    always_compile()
+    notice.text = None if output.as_json else "savepoint: compiling, which takes half a minute to a minute"
     start = time.monotonic()
     if arguments.path is not None:
         read = read_all(open_savepoint(arguments.path, **read_options(arguments)))

@@ -1,5 +1,7 @@
 """Decorators of all kernels, and the cache folder of compiled code.
 
+A kernel is interpreted while its inputs are small (:mod:`~pyspark_savepoint.formats.kernels.interpretation`).
+
 Kernels are module-level functions over numpy arrays: no objects, no exceptions, no bounds checks by numba. Every
 kernel gets the ends of its input, never reads beyond them, and returns the failing row (or -1). Input buffers are
 always writable arrays allocated by this package, so that numba sees one type per argument and compiles once.
@@ -14,8 +16,11 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
+
+from pyspark_savepoint.formats.kernels.interpretation import EVERY_TIME, Kernel, notice, one_process
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,6 +63,7 @@ if _folder:
     os.environ["NUMBA_CACHE_DIR"] = _folder
 
 import numba  # noqa: E402  (reads NUMBA_CACHE_DIR when it is imported)
+from numba.core import event  # noqa: E402
 
 
 def has_cache() -> bool:
@@ -66,12 +72,53 @@ def has_cache() -> bool:
 
 
 def kernel(function: F) -> F:
-    """Compile on first call, without the GIL; cached on disk if there is a writable folder."""
+    """Compile on the first call that is not small, without the GIL; cached on disk if there is a writable folder."""
     compiled: Any = numba.njit(nogil=True, cache=has_cache(), boundscheck=False, error_model="numpy")(function)
+    if not hasattr(compiled, "_compile_for_args"):  # with NUMBA_DISABLE_JIT it is the function itself
+        return function
+    compile_for = compiled._compile_for_args
+
+    def compiled_for(*arguments: Any) -> Any:
+        with one_process(_lock_of(compiled)):
+            return compile_for(*arguments)
+
+    # numba calls this where it has no machine code for the types of the arguments, and then what it returns. Calls of
+    # kernels that are loaded do not pass here, and take no longer.
+    compiled._compile_for_args = Kernel(function, compiled_for, lambda: _is_cached(compiled))
     return compiled  # type: ignore[no-any-return]
+
+
+def _is_cached(compiled: Any) -> bool:
+    """Return whether the cache has machine code of a kernel."""
+    return has_cache() and Path(compiled._cache._cache_file._index_path).exists()
+
+
+def _lock_of(compiled: Any) -> Path | None:
+    """Return the file that a process locks while it compiles a kernel; None without a cache."""
+    if not has_cache():
+        return None
+    index = Path(compiled._cache._cache_file._index_path)
+    with suppress(OSError):
+        index.parent.mkdir(parents=True, exist_ok=True)
+    return index.with_suffix(".lock")
 
 
 def inline(function: F) -> F:
     """Compile a helper of kernels that is always inlined, so that loads of bytes become one instruction."""
     compiled: Any = numba.njit(nogil=True, inline="always", boundscheck=False, error_model="numpy")(function)
     return compiled  # type: ignore[no-any-return]
+
+
+class _Compilations(event.Listener):  # type: ignore[misc]
+    """Tells the notice when numba compiles; loading from the cache is none."""
+
+    def on_start(self, event: Any) -> None:
+        notice.begin()
+
+    def on_end(self, event: Any) -> None:
+        notice.end()
+
+
+event.register("numba:compile", _Compilations())
+if not has_cache() and notice.text is not None:
+    notice.text = EVERY_TIME

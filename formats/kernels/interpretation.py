@@ -1,0 +1,217 @@
+"""Small inputs need no compiled kernel: it is interpreted, and compiled once that would take longer.
+
+Compiling a kernel takes 0.2 to 3 s of the processor, once per machine; interpreting it takes a hundred times as long as
+the compiled one, which for a savepoint of some thousand entries is less than a second. Both run the same definition:
+an interpreted kernel is the Python function that numba would compile, with its helpers as Python functions, too.
+
+A process interprets until it has spent :data:`PROCESS_SECONDS` on it. A call is interpreted only if its arrays are
+small, and it is given up when its loops have too many rounds, since the work of a damaged or malicious snapshot may
+exceed its size: the arrays are restored, and the call is repeated with the compiled kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+#: Where this variable is ``compiled``, every call compiles its kernel, as calls of large inputs do; where it is
+#: ``interpreted``, no call does, however long it takes. For tests and for debugging.
+VARIABLE = "PYSPARK_SAVEPOINT_KERNELS"
+COMPILED, INTERPRETED = "compiled", "interpreted"
+
+#: The most elements of all arrays of a call that is interpreted, and the most rounds of its loops.
+MOST_ELEMENTS, MOST_ROUNDS = 1 << 20, 1 << 19
+#: Seconds of the processor after which one kernel, and after which all kernels of this process are compiled.
+KERNEL_SECONDS, PROCESS_SECONDS = 0.3, 2.0
+#: The same for kernels that only need to be loaded, because the cache has their compiled form.
+CACHED_SECONDS = 0.1
+
+#: Seconds of compiling after which a line says so.
+SILENT_SECONDS = 1.0
+ONCE = (
+    "savepoint: compiling the loops that read and write state, once per machine; "
+    "'pyspark-savepoint warm-up' does it beforehand"
+)
+EVERY_TIME = (
+    "savepoint: compiling the loops that read and write state, in each process, because no cache folder can be "
+    "written: set NUMBA_CACHE_DIR to one that can"
+)
+
+
+class TooLongError(Exception):
+    """The loops of an interpreted call have too many rounds."""
+
+
+class Choice(threading.local):
+    """How kernels run in this thread: ``left`` are the rounds that loops of the interpreted call may still have."""
+
+    left = 0
+
+
+class Spending:
+    """What this process has spent on interpretation, and whether it may interpret at all."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.form = os.environ.get(VARIABLE, "")
+
+
+choice = Choice()
+spending = Spending()
+
+
+def always_compile() -> None:
+    """Compile every kernel that is called from now on, whatever its input is, or load it from the cache."""
+    spending.form = COMPILED
+
+
+class Kernel:
+    """One kernel, called where no compiled form of it is loaded for the types of the arguments: it chooses a form.
+
+    ``compiled`` returns the compiled form for arguments, ``in_cache`` whether it only needs to be loaded.
+    """
+
+    def __init__(self, function: Any, compiled: Callable[..., Any], in_cache: Callable[[], bool]) -> None:
+        self.function = function
+        self.compiled = compiled
+        self.in_cache = in_cache
+        self.seconds = 0.0
+
+    def __call__(self, *arguments: Any) -> Callable[..., Any]:
+        """Return what is to be called with these arguments."""
+        return self._interpreted if self._is_small(arguments) else self.compiled(*arguments)
+
+    def _is_small(self, arguments: tuple[Any, ...]) -> bool:
+        if spending.form:
+            return spending.form == INTERPRETED
+        if spending.seconds >= PROCESS_SECONDS or self.seconds >= KERNEL_SECONDS:
+            return False
+        if sum(array.size for array in arguments if isinstance(array, np.ndarray)) > MOST_ELEMENTS:
+            return False
+        return spending.seconds < CACHED_SECONDS or not self.in_cache()
+
+    def _interpreted(self, *arguments: Any) -> Any:
+        arrays = [array for array in arguments if isinstance(array, np.ndarray) and array.flags.writeable]
+        before = [array.copy() for array in arrays]
+        choice.left = sys.maxsize if spending.form == INTERPRETED else MOST_ROUNDS
+        start = time.thread_time()
+        try:
+            with np.errstate(over="ignore"):  # numbers wrap around, as compiled ones do
+                return as_compiled(python_form(self.function)(*arguments))
+        except TooLongError:
+            for array, content in zip(arrays, before, strict=True):
+                array[...] = content
+        finally:
+            seconds = time.thread_time() - start
+            self.seconds += seconds
+            spending.seconds += seconds
+        return self.compiled(*arguments)(*arguments)
+
+
+def as_compiled(result: Any) -> Any:
+    """Return the result of an interpreted kernel with the types of a compiled one's: Python's numbers, not numpy's."""
+    if isinstance(result, tuple):
+        return tuple(map(as_compiled, result))
+    return result.item() if isinstance(result, np.generic) else result
+
+
+_python_forms: dict[Any, Any] = {}
+_of_python_forms = threading.RLock()
+
+
+def python_form(function: Any) -> Any:
+    """Return a kernel's function such that all functions that it calls are Python functions, too."""
+    with _of_python_forms:
+        if function in _python_forms:
+            return _python_forms[function]
+        names: dict[str, Any] = {"__builtins__": function.__globals__["__builtins__"], "range": counted_range}
+        form = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+        _python_forms[function] = form  # before its names, since kernels may call themselves
+        for name in function.__code__.co_names:
+            if name in function.__globals__:
+                value = function.__globals__[name]
+                names[name] = python_form(value.py_func) if hasattr(value, "py_func") else value
+        return form
+
+
+def counted_range(*bounds: Any) -> range:
+    """Return the range, and count its rounds: raise TooLongError if the call has too many."""
+    rounds = range(*bounds)
+    choice.left -= len(rounds)
+    if choice.left < 0:
+        raise TooLongError
+    return rounds
+
+
+# -- saying that kernels are compiled --------------------------------------------------------------------------------
+
+
+class Notice:
+    """The line about compiling, on standard error: once per process, after a second of it."""
+
+    def __init__(self) -> None:
+        self.text: str | None = ONCE
+        self.spent = 0.0
+        self.depth = 0
+        self.start = 0.0
+        self.timer: threading.Timer | None = None
+
+    def silence(self) -> None:
+        """Print nothing."""
+        self.text = None
+
+    def begin(self) -> None:
+        """Compiling begins; kernels may be compiled while others are, which they call."""
+        self.depth += 1
+        if self.depth == 1 and self.text is not None:
+            self.start = time.monotonic()
+            self.timer = threading.Timer(max(SILENT_SECONDS - self.spent, 0), self._print)
+            self.timer.daemon = True
+            self.timer.start()
+
+    def end(self) -> None:
+        """Compiling has ended."""
+        self.depth -= 1
+        if self.depth == 0 and self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+            self.spent += time.monotonic() - self.start
+
+    def _print(self) -> None:
+        text, self.text = self.text, None
+        if text is not None:
+            with suppress(OSError, ValueError, AttributeError):  # a closed stream, or none
+                print(text, file=sys.stderr, flush=True)
+
+
+notice = Notice()
+
+
+@contextmanager
+def one_process(lock: Path | None) -> Iterator[None]:
+    """Let one process at a time compile a kernel: the others find it in the cache afterwards. None: without a cache."""
+    if lock is None:
+        yield
+        return
+    import fcntl
+
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:  # it can no longer be written
+        yield
+        return
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,130 @@
+"""Small inputs need no compiled kernel; large ones do, and compiling says so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pyspark_savepoint.formats.kernels import interpretation
+from pyspark_savepoint.formats.kernels.interpretation import Kernel, as_compiled, counted_range, python_form
+from pyspark_savepoint.formats.kernels.values import fixed
+
+ROOT = Path(__file__).parents[2]
+SHOP = ROOT / "tests" / "oracle" / "savepoints" / "shop" / "savepoint"
+PROCESSES = 2
+
+READ = """
+import sys
+import pyspark_savepoint
+from numba.core import event
+
+class Compiled(event.Listener):
+    def on_start(self, event): sys.exit("compiled: " + event.data["dispatcher"].py_func.__name__)
+    def on_end(self, event): pass
+
+event.register("numba:compile", Compiled())
+savepoint = pyspark_savepoint.open(sys.argv[1])
+print(len(list(savepoint.table("keyed_state", uid="accounts").rows())))
+"""
+COMPILE = """
+import numpy as np
+from pyspark_savepoint.formats.kernels.values import fixed
+
+rows = np.zeros(1, np.int64)
+fixed.read_i16(np.zeros(8, np.uint8), rows, rows + 8, np.zeros(1, np.uint16))
+print(sum(fixed.read_i16.stats.cache_misses.values()))
+"""
+COMMAND = """
+import sys
+from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.formats.kernels import interpretation
+
+interpretation.SILENT_SECONDS = 0.01
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def start(cache: Path, script: str, *arguments: str, form: str = "") -> subprocess.Popen[str]:
+    """Start a process on a machine that has compiled what is in ``cache``."""
+    environment = {**os.environ, interpretation.VARIABLE: form, "NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_a_small_savepoint_is_read_without_compiling(tmp_path: Path) -> None:
+    out, err = start(tmp_path, READ, str(SHOP)).communicate(timeout=120)
+    assert (out, err) == ("200\n", "")
+    assert not any(tmp_path.rglob("*.nbi"))
+
+
+def test_compiling_says_so_once_and_not_beside_json(tmp_path: Path) -> None:
+    cold, json, warm = (
+        start(tmp_path / cache, COMMAND, "sizes", str(SHOP), *options, form="compiled").communicate(timeout=300)[1]
+        for cache, options in (("a", ()), ("b", ("--json",)), ("a", ()))
+    )
+    assert (cold, json, warm) == (f"{interpretation.ONCE}\n", "", "")
+
+
+def test_one_process_compiles_and_the_others_load(tmp_path: Path) -> None:
+    processes = [start(tmp_path, COMPILE, form="compiled") for _ in range(PROCESSES)]
+    ended = [process.communicate(timeout=120) for process in processes]
+    assert sorted(out for out, _ in ended) == ["0\n"] * (PROCESSES - 1) + ["1\n"], ended
+
+
+def test_a_call_with_too_many_rounds_is_repeated_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its arrays are restored: otherwise, rows that were written twice would be further apart."""
+    monkeypatch.setattr(interpretation, "MOST_ROUNDS", 20)
+    monkeypatch.setattr(interpretation.spending, "form", "")
+    kernel = fixed.write_fixed._compile_for_args
+    compiled, calls = kernel.compiled, []
+
+    def compiled_for(*given: object) -> object:
+        calls.append(len(given))
+        return compiled(*given)
+
+    monkeypatch.setattr(kernel, "compiled", compiled_for)
+    buffer, position = np.zeros(40, np.uint8), np.arange(0, 40, 4)
+    kernel._interpreted(buffer, position, np.arange(10), 4)
+    assert calls == [4]
+    assert buffer.view(">i4").tolist() == list(range(10))
+    assert position.tolist() == list(range(4, 44, 4))
+
+
+def test_a_process_interprets_until_compiling_is_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
+    spending = interpretation.Spending()
+    spending.form = ""
+    monkeypatch.setattr(interpretation, "spending", spending)
+    cached = False
+    kernel = Kernel(np.sum, lambda *_: "compiled", lambda: cached)
+
+    def form(elements: int = 10) -> str:
+        chosen = kernel(np.zeros(elements, np.uint8), 3)
+        return chosen if isinstance(chosen, str) else "interpreted"
+
+    assert form() == "interpreted"
+    assert form(interpretation.MOST_ELEMENTS + 1) == "compiled"
+    spending.seconds = interpretation.CACHED_SECONDS
+    assert form() == "interpreted"
+    cached = True
+    assert form() == "compiled"
+    cached, kernel.seconds = False, interpretation.KERNEL_SECONDS
+    assert form() == "compiled"
+    kernel.seconds, spending.seconds = 0.0, interpretation.PROCESS_SECONDS
+    assert form() == "compiled"
+    spending.form = interpretation.INTERPRETED
+    assert form(interpretation.MOST_ELEMENTS + 1) == "interpreted"
+
+
+def test_interpreted_kernels_call_python_functions_and_return_pythons_numbers() -> None:
+    interpretation.choice.left = 100
+    form = python_form(fixed.read_i64.py_func)
+    assert form.__globals__["range"] is counted_range
+    assert type(form.__globals__["be_i64"]) is type(form)
+    assert [type(part) for part in as_compiled((np.int64(1), np.uint64(2), np.bool_(True), 4))] == [int, int, bool, int]
