@@ -51,8 +51,10 @@ def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end
     first, count = nodes[node, 3], nodes[node, 4]
     if op == FIXED:
         return p + a if p + a <= end else -1 - p
-    if op == STRING:
+    if op in (STRING, VARINT_BLOCK):
         length, q = varint(buf, p, end)
+        if op == VARINT_BLOCK:
+            return q + length if q >= 0 and length <= end - q else -1 - p
         if q < 0 or length - a > end - q:
             return -1 - p
         for _ in range(length - a):
@@ -62,45 +64,56 @@ def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end
                 return -1 - p
             q += 1
         return q
+    # Parts of the layout: `rounds` times `count` children from `first` on. Those whose bit in `mask` is set are left
+    # out; with `flags`, a byte before each says whether it is. One call for all of them: numba infers the type of a
+    # recursive function anew for each of its calls.
+    rounds, mask, bit, flags = np.int64(1), np.int64(-1), np.int64(0), False
+    q = p
+    n = np.int64(0)
+    if op in (BLOCK, REPEAT, MASKED_REPEAT, BIG_INTEGER, EXTENT):
+        if p + 4 > end:
+            return -1 - p
+        n = be_i32(buf, p)
+        q = p + 4
+        if n < 0:
+            return -1 - p
     if op == SEQUENCE:
-        for k in range(count):
-            p = skip(nodes, children, names, children[first + k], buf, p, end, depth + 1)
-            if p < 0:
-                return p
-        return p
-    if op == FLAGGED:
+        pass
+    elif op == BLOCK:
+        return q + n * a + b if n * a + b <= end - q else -1 - p
+    elif op == REPEAT:
+        if n > end - q + MAX_EMPTY:
+            return -1 - p
+        rounds = n
+    elif op == FLAGGED:
         if p >= end or buf[p] > 1:
             return -1 - p
+        q = p + 1
         if buf[p] == a:
-            return p + 1 + b if p + 1 + b <= end else -1 - p
-        return skip(nodes, children, names, children[first], buf, p + 1, end, depth + 1)
-    if op == POJO:
+            return q + b if q + b <= end else -1 - p
+        count = np.int64(1)
+    elif op == POJO:
         if p >= end:
             return -1 - p
-        flags = buf[p]
-        if flags == NULL:
-            return p + 1
-        if flags == NO_SUBCLASS:
-            p += 1
-            for k in range(a):
-                if p >= end or buf[p] > 1:
-                    return -1 - p
-                if buf[p] == 1:
-                    p += 1
-                else:
-                    p = skip(nodes, children, names, children[first + k], buf, p + 1, end, depth + 1)
-                    if p < 0:
-                        return p
-            return p
-        if flags == TAGGED:
+        kind = buf[p]
+        q = p + 1
+        if kind == NULL:
+            return q
+        if kind == NO_SUBCLASS:
+            count = a
+            flags = True
+        elif kind == TAGGED:
             if p + 2 > end or buf[p + 1] >= b:
                 return -1 - p
-            return skip(nodes, children, names, children[first + a + buf[p + 1]], buf, p + 2, end, depth + 1)
-        if flags == SUBCLASS and p + 3 <= end:
+            first += a + np.int64(buf[p + 1])
+            count = np.int64(1)
+            q = p + 2
+        elif kind == SUBCLASS and p + 3 <= end:
             size = be_u16(buf, p + 1)
             q = p + 3
             if q + size > end:
                 return -1 - p
+            part = np.int64(-1)
             for k in range(first + a + b, first + count, 2):
                 name = children[k]
                 if nodes[name, 2] != size:
@@ -111,56 +124,43 @@ def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end
                         same = False
                         break
                 if same:
-                    return skip(nodes, children, names, children[k + 1], buf, q + size, end, depth + 1)
-        return -1 - p
-    if op == CHOICE:
-        if p + b > end:
+                    part = k + 1
+                    break
+            if part < 0:
+                return -1 - p
+            first = part
+            count = np.int64(1)
+            q += size
+        else:
+            return -1 - p
+    elif op == CHOICE:
+        q = p + b
+        if q > end:
             return -1 - p
         t = (np.int64(buf[p]) if b == 1 else be_i32(buf, p)) - a
         if t < 0 or t >= count:
             return -1 - p
-        return skip(nodes, children, names, children[first + t], buf, p + b, end, depth + 1)
-    if op == MASKED:
+        first += t
+        count = np.int64(1)
+    elif op == MASKED:
+        mask, bit = p, a
         q = p + ((a + count + 7) >> 3)
         if q > end:
             return -1 - p
-        for k in range(count):
-            bit = a + k
-            if not (buf[p + (bit >> 3)] >> (7 - (bit & 7))) & 1:
-                q = skip(nodes, children, names, children[first + k], buf, q, end, depth + 1)
-                if q < 0:
-                    return q
-        return q
-    if op == AVRO_BLOCKS:
-        while True:
-            n, q = varint(buf, p, end)
-            if q < 0 or n > end - q + MAX_EMPTY:
-                return -1 - p
-            p = q
-            if n == 0:
-                return p
-            for _ in range(n):
-                before = p
-                for k in range(count):
-                    p = skip(nodes, children, names, children[first + k], buf, p, end, depth + 1)
-                    if p < 0:
-                        return p
-                if p == before:
-                    # Values without bytes: the remaining ones do not advance either.
-                    break
-    if op == VARINT_BLOCK:
-        length, q = varint(buf, p, end)
-        return q + length if q >= 0 and length <= end - q else -1 - p
-    # All other layouts begin with a count.
-    if p + 4 > end:
-        return -1 - p
-    n = be_i32(buf, p)
-    q = p + 4
-    if n < 0:
-        return -1 - p
-    if op == BLOCK:
-        return q + n * a + b if n * a + b <= end - q else -1 - p
-    if op == EXTENT:
+    elif op == MASKED_REPEAT:
+        mask = q
+        q += (n + 7) >> 3
+        if n > end - mask + MAX_EMPTY or q > end:
+            return -1 - p
+        rounds = n
+        count = np.int64(1)
+    elif op == BIG_INTEGER:
+        if n > 3:
+            q += n - 4
+        if a == 1 and n > 0:
+            q += 4
+        return q if q <= end else -1 - p
+    elif op == EXTENT:
         if q + 4 > end:
             return -1 - p
         size = be_i32(buf, q)
@@ -168,38 +168,38 @@ def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end
             return -1 - p
         size += n * a
         return q + 4 + size if size <= end - q - 4 else -1 - p
-    if op == BIG_INTEGER:
-        if n == 0:
-            return q
-        if n > 3:
-            q += n - 4
-        if a == 1:
-            q += 4
-        return q if q <= end else -1 - p
-    if n > end - q + MAX_EMPTY:
+    elif op != AVRO_BLOCKS:
         return -1 - p
-    if op == REPEAT:
-        for _ in range(n):
+    while True:
+        if op == AVRO_BLOCKS:
+            rounds, after = varint(buf, q, end)
+            if after < 0 or rounds > end - after + MAX_EMPTY:
+                return -1 - q
+            q = after
+            if rounds == 0:
+                return q
+        for _ in range(rounds):
             before = q
-            for k in range(count):
-                q = skip(nodes, children, names, children[first + k], buf, q, end, depth + 1)
+            for k in range(first, first + count):
+                if mask >= 0:
+                    null = (buf[mask + (bit >> 3)] >> (7 - (bit & 7))) & 1
+                    bit += 1
+                    if null:
+                        continue
+                elif flags:
+                    if q >= end or buf[q] > 1:
+                        return -1 - q
+                    q += 1
+                    if buf[q - 1] == 1:
+                        continue
+                q = skip(nodes, children, names, children[k], buf, q, end, depth + 1)
                 if q < 0:
                     return q
-            if q == before:
+            if q == before and mask < 0:
+                # Values without bytes: the remaining ones do not advance either.
                 break
-        return q
-    if op == MASKED_REPEAT:
-        mask = q
-        q += (n + 7) >> 3
-        if q > end:
-            return -1 - p
-        for i in range(n):
-            if not (buf[mask + (i >> 3)] >> (7 - (i & 7))) & 1:
-                q = skip(nodes, children, names, children[first], buf, q, end, depth + 1)
-                if q < 0:
-                    return q
-        return q
-    return -1 - p
+        if op != AVRO_BLOCKS:
+            return q
 
 
 @kernel
