@@ -224,7 +224,7 @@ def sort_groups(
         if high - low < 2:
             continue
         sort_pairs(words, rows, low, high, words2, rows2, counts, shifts, widths)
-        depth = push_equal(data, start, end, words, rows, low, high, skip, stack, 0)
+        depth = push_equal(data, start, end, words, rows, low, high, skip, stack, np.int64(0))
         while depth > 0:
             depth -= 1
             first, last, at = stack[depth, 0], stack[depth, 1], stack[depth, 2]
