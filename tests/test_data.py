@@ -29,7 +29,7 @@ def test_archives_are_plain() -> None:
         with tarfile.open(archive) as tar:
             for entry in tar:
                 assert entry.name.startswith(archive.name.partition(".")[0] + "/")
-                assert (entry.mtime, entry.uid, entry.gid, entry.uname) == (0, 0, 0, "")
+                assert (entry.mtime, entry.uid, entry.gid, entry.uname) == (data.MADE, 0, 0, "")
                 assert entry.mode == (0o755 if entry.isdir() else 0o644)
 
 

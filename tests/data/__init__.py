@@ -18,6 +18,8 @@ from pathlib import Path
 
 ARCHIVES = Path(__file__).parent
 CACHE = Path("~/.cache/pyspark-savepoint/test-data")
+#: When all files were made, as archives say: ZIP files, into which tests pack some, know no time before 1980.
+MADE = 946_684_800  # 2000-01-01
 #: Names a folder with test resources of Flink itself (tests/README.md); tests that need them are left out without it.
 RESOURCES = "FLINK_TEST_RESOURCES"
 
@@ -102,6 +104,7 @@ def pack(name: str, folder: Path) -> Path:
     ):
         for path in paths:
             entry = tarfile.TarInfo(f"{name}/{path.relative_to(folder).as_posix()}")
+            entry.mtime = MADE
             if path.is_dir():
                 entry.type, entry.mode = tarfile.DIRTYPE, 0o755
                 tar.addfile(entry)
