@@ -121,7 +121,10 @@ LAB = Jobs(("flinklab",), sql=True)
 CASES = Jobs(("flinklab", "miglab"), without=("Flow", "Sql", "History", "SavepointGen", "SqlJob"))
 FLOWS = Jobs(("flinklab", "miglab"), sql=True)
 CONNECTORS = Jobs(("flinklab", "connlab"), sql=True, without=("History", "SavepointGen", "SqlJob"))
-REAL = Jobs(("rd",), sql=True)
+OF_KRYO = Jobs(("rd",), without=("OpsJob",))
+OF_OPERATORS = Jobs(("rd",), sql=True)
+#: What Flink 1.10 has.
+OF_1_10 = Jobs(("rd",), without=("OpsJob", "KryoJob", "HoldSource"))
 #: Jobs of data set ``connectors``, and when they are stopped: name of the case to job and arguments.
 CONNECTOR_CASES = {
     "seq": ("seq", ["--after=150"]),
@@ -136,11 +139,11 @@ CONNECTOR_CASES = {
     "async": ("async", ["--after=12", "--hold"]),
     "kafka": ("KafkaJob", ["--after=300"]),
 }
-#: Jobs of data set ``real``: release, main class, arguments.
+#: Cases of data set ``real``: release, what is compiled, main class, arguments.
 REAL_JOBS = {
-    "kryo-120": ("1.20.5", "rd.KryoJob", ["--backend=rocksdb"]),
-    "ops-120": ("1.20.5", "rd.OpsJob", ["--backend=hashmap"]),
-    "old-110-incr": ("1.10.3", "rd.BaseJob", ["--backend=rocksdb-incr", "--mode=chk", "--chks=1", "--keys=40"]),
+    "kryo-120": ("1.20.5", OF_KRYO, "rd.KryoJob", ["--backend=rocksdb"]),
+    "ops-120": ("1.20.5", OF_OPERATORS, "rd.OpsJob", ["--backend=hashmap"]),
+    "old-110-incr": ("1.10.3", OF_1_10, "rd.BaseJob", ["--backend=rocksdb-incr", "--mode=chk", "--chks=1"]),
 }
 #: Main class of each part of data set ``migration``, and the file that it writes last.
 MIGRATION_PARTS = {
@@ -232,9 +235,9 @@ def make_connectors(told: argparse.Namespace) -> list[Path]:
 
 def make_real(told: argparse.Namespace) -> list[Path]:
     """A savepoint or checkpoint of a job with classes, CEP or windows."""
-    version, main, arguments = REAL_JOBS[told.case]
+    version, jobs, main, arguments = REAL_JOBS[told.case]
     folder = empty(told.out / "real" / told.case)
-    REAL.run(version, main, [f"--out={folder}", *arguments], wanted=folder / "path")
+    jobs.run(version, main, [f"--out={folder}", *arguments], wanted=folder / "path")
     (folder / "path").unlink()
     return [without_scratch(folder)]
 

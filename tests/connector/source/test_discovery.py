@@ -30,7 +30,8 @@ def test_the_scan_for_sources_finds_it_and_imports_no_more() -> None:
     assert found["names"] == ["pyspark_savepoint"]
     assert found["source"] == "savepoint"
     modules = ["", ".options", ".options.release", ".source", ".source.datasource"]
-    assert found["new"] == ["pyspark_savepoint" + name for name in modules]
+    new = [name for name in found["new"] if not name.endswith("._release")]  # only a build has it
+    assert new == ["pyspark_savepoint" + name for name in modules]
     assert found["seconds"] < 1
 
 

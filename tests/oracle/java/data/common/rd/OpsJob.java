@@ -27,6 +27,7 @@ import org.apache.flink.streaming.api.functions.windowing.*;
 import org.apache.flink.streaming.api.functions.windowing.delta.DeltaFunction;
 import org.apache.flink.streaming.api.windowing.assigners.*;
 import org.apache.flink.streaming.api.windowing.evictors.*;
+import org.apache.flink.streaming.api.windowing.time.Time;
 import org.apache.flink.streaming.api.windowing.triggers.*;
 import org.apache.flink.streaming.api.windowing.windows.*;
 import org.apache.flink.util.Collector;
@@ -225,7 +226,7 @@ public class OpsJob {
                 .uid("session-evictor")
                 .name("session-evictor");
         ((SingleOutputStreamOperator) ks.window(tum)
-                        .trigger(ContinuousEventTimeTrigger.of(Duration_(20_000)))
+                        .trigger(ContinuousEventTimeTrigger.of(Time.milliseconds(20_000)))
                         .process((ProcessWindowFunction) new PW(), Types.STRING))
                 .uid("continuous")
                 .name("continuous");
@@ -236,7 +237,7 @@ public class OpsJob {
                 .name("purging");
         ((SingleOutputStreamOperator) ks.window(glo)
                         .trigger((Trigger) DeltaTrigger.of(
-                                30.0, new Delta(), TypeInformation.of(Ev.class).createSerializer(serCfg(env))))
+                                30.0, new Delta(), TypeInformation.of(Ev.class).createSerializer(env.getConfig())))
                         .aggregate(new Cnt()))
                 .uid("delta")
                 .name("delta");
@@ -248,7 +249,7 @@ public class OpsJob {
                 .uid("window-all")
                 .name("window-all");
         ks.intervalJoin(ev.keyBy(new K()))
-                .between(Duration_(-3000), Duration_(5000))
+                .between(Time.milliseconds(-3000), Time.milliseconds(5000))
                 .process(new IJ())
                 .returns(Types.STRING)
                 .uid("ijoin")
@@ -317,9 +318,9 @@ public class OpsJob {
         }
     }
 
-    //@1 static org.apache.flink.streaming.api.windowing.time.Time Duration_(long ms) { return
+    //@1 static org.apache.flink.streaming.api.windowing.time.Time Time.milliseconds(long ms) { return
     //org.apache.flink.streaming.api.windowing.time.Time.milliseconds(ms); }
-    //@2 static Duration Duration_(long ms) { return Duration.ofMillis(ms); }
+    //@2 static Duration Time.milliseconds(long ms) { return Duration.ofMillis(ms); }
     //@1 static ExecutionConfig_ dummy; interface ExecutionConfig_ {} static org.apache.flink.api.common.ExecutionConfig
     //serCfg(StreamExecutionEnvironment e) { return e.getConfig(); }
     //@2 static org.apache.flink.api.common.serialization.SerializerConfig serCfg(StreamExecutionEnvironment e) { return
