@@ -18,8 +18,8 @@ from pathlib import Path
 
 ARCHIVES = Path(__file__).parent
 CACHE = Path("~/.cache/pyspark-savepoint/test-data")
-#: When all files were made, as archives say: ZIP files, into which tests pack some, know no time before 1980.
-MADE = 946_684_800  # 2000-01-01
+#: The time of all unpacked files, 2000-01-01: archives have none, and ZIP files know none before 1980.
+TIME = 946_684_800
 #: Names a folder with test resources of Flink itself (tests/README.md); tests that need them are left out without it.
 RESOURCES = "FLINK_TEST_RESOURCES"
 
@@ -85,7 +85,11 @@ def unpack(folder: Path) -> None:
     """Unpack all data sets into a folder."""
     for archive in archives():
         with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
+            tar.extractall(folder, filter=_with_time)
+
+
+def _with_time(entry: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    return tarfile.data_filter(entry.replace(mtime=TIME, deep=False), folder)
 
 
 def pack(name: str, folder: Path) -> Path:
@@ -104,7 +108,6 @@ def pack(name: str, folder: Path) -> Path:
     ):
         for path in paths:
             entry = tarfile.TarInfo(f"{name}/{path.relative_to(folder).as_posix()}")
-            entry.mtime = MADE
             if path.is_dir():
                 entry.type, entry.mode = tarfile.DIRTYPE, 0o755
                 tar.addfile(entry)

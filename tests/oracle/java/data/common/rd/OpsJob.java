@@ -317,12 +317,4 @@ public class OpsJob {
             return "";
         }
     }
-
-    //@1 static org.apache.flink.streaming.api.windowing.time.Time Time.milliseconds(long ms) { return
-    //org.apache.flink.streaming.api.windowing.time.Time.milliseconds(ms); }
-    //@2 static Duration Time.milliseconds(long ms) { return Duration.ofMillis(ms); }
-    //@1 static ExecutionConfig_ dummy; interface ExecutionConfig_ {} static org.apache.flink.api.common.ExecutionConfig
-    //serCfg(StreamExecutionEnvironment e) { return e.getConfig(); }
-    //@2 static org.apache.flink.api.common.serialization.SerializerConfig serCfg(StreamExecutionEnvironment e) { return
-    //e.getConfig().getSerializerConfig(); }
 }
