@@ -36,7 +36,7 @@ def unpacked() -> Path:
     Processes that do it at the same time do not disturb one another. Tests only read the folder: what a test changes,
     it copies. Where no folder of the user's can be written, it is a temporary one of this process.
     """
-    mark = hashlib.sha256()
+    mark = hashlib.sha256(str(TIME).encode())
     for archive in archives():
         mark.update(archive.name.encode() + hashlib.sha256(archive.read_bytes()).digest())
     try:

@@ -143,7 +143,12 @@ CONNECTOR_CASES = {
 REAL_JOBS = {
     "kryo-120": ("1.20.5", OF_KRYO, "rd.KryoJob", ["--backend=rocksdb"]),
     "ops-120": ("1.20.5", OF_OPERATORS, "rd.OpsJob", ["--backend=hashmap"]),
-    "old-110-incr": ("1.10.3", OF_1_10, "rd.BaseJob", ["--backend=rocksdb-incr", "--mode=chk", "--chks=1"]),
+    "old-110-incr": (
+        "1.10.3",
+        OF_1_10,
+        "rd.BaseJob",
+        ["--backend=rocksdb-incr", "--mode=chk", "--periodic", "--interval=3000"],
+    ),
 }
 #: Main class of each part of data set ``migration``, and the file that it writes last.
 MIGRATION_PARTS = {
