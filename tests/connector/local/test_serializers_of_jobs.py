@@ -1,4 +1,4 @@
-"""A serializer of a job's own, given to one read: files of Flink's ``TypeSerializerSnapshotMigrationITCase``.
+"""A serializer of a job's own, given to one read: of ``oracle.Letters``, and of a test of Flink's.
 
 Also savepoints that Flink wrote after it had restored state that was bootstrapped with such a serializer.
 """
@@ -14,11 +14,14 @@ import pytest
 import pyspark_savepoint
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
+from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from tests.oracle.own_serializer import compare_read
 
 SNAPSHOT = "org.apache.flink.test.migration.TypeSerializerSnapshotMigrationITCase$TestSerializerSnapshot"
+GRAMS = "oracle.Letters$GramsSnapshot"
 LONG = NumberSerializer.of(f"{BASE}LongSerializer$LongSerializerSnapshot")
 #: Written by ``python -m tests.oracle.own_serializer``, which restores them too.
 RESTORED = sorted((Path(__file__).parents[2] / "oracle" / "savepoints" / "own-serializer").iterdir())
@@ -48,8 +51,49 @@ class LongsOfTheTest(TypeSerializer):
         return LONG.decode(at)
 
 
+@dataclass(frozen=True)
+class Grams(TypeSerializer):
+    """A long, and nothing in the snapshot."""
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        return cls(name, version)
+
+    def write_payload(self, view: DataOutputView) -> None:
+        pass
+
+    @property
+    def flink_type(self) -> str:
+        return "GRAMS"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.int64()
+
+    def decode(self, at: Cursors) -> pa.Array:
+        return LONG.decode(at)
+
+
 @pytest.mark.filterwarnings("ignore::pyspark_savepoint.formats.errors.SavepointWarning")
-def test_values_of_a_jobs_own_serializer(flink_resources: Path) -> None:
+def test_values_of_a_jobs_own_serializer(corpus: Path) -> None:
+    folders = sorted((corpus / "datastream").glob("custom-*"))
+    assert len(folders) == 10
+    own, weights = {GRAMS: Grams}, OperatorID.from_uid("weights").hex
+    for folder in folders:
+        path = find_snapshots(str(folder))[0].path
+        plain = pyspark_savepoint.open(path, allowOutside=True)
+        rows = list(plain.keyed_state(weights, serializers=own).rows())
+        assert sorted(row["key"] for row in rows) == list(range(10))
+        assert all(row["weight"] == 1000 * row["key"] for row in rows)
+        states = pyspark_savepoint.open(path, serializers=own).states().rows()
+        (listed,) = (row for row in states if row["state"] == "weight")
+        assert (listed["value_type"], listed["note"]) == ("GRAMS", None)
+        assert {type(row["weight"]) for row in plain.keyed_state(weights).rows()} == {bytes}, (
+            "other reads have none of it"
+        )
+
+
+@pytest.mark.filterwarnings("ignore::pyspark_savepoint.formats.errors.SavepointWarning")
+def test_values_of_flinks_own_test(flink_resources: Path) -> None:
     folders = sorted((flink_resources / "datastream").glob("type-serializer-snapshot-migration-itcase-*"))
     assert len(folders) == 3
     for folder in folders:

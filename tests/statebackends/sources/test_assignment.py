@@ -189,9 +189,9 @@ def test_no_element_is_lost_or_doubled(operator: OperatorState, parallelism: int
                 assert {len(part) for part in given_out} <= {len(old[name]) // parallelism + extra for extra in (0, 1)}
 
 
-def test_real_operator_state_is_dealt_out_whole(flink_resources: Path) -> None:
+def test_real_operator_state_is_dealt_out_whole(corpus: Path) -> None:
     checked = 0
-    for path in flink_resources.glob("datastream/operatorstate__*/_metadata"):
+    for path in corpus.glob("datastream/by-position-*/_metadata"):
         for operator in read_metadata(path.read_bytes()).operators:
             everything = Counter(
                 (index, state.name, offset)
