@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.options.schema import spark_schema
 from pyspark_savepoint.plan.keyed_edits import EditedState, edited_state, refuse_raw_state, renumbered, with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, is_timer
+from pyspark_savepoint.statebackends.model.unify_serializers import united, united_meta
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 from pyspark_savepoint.statebackends.writing.rows.remap_state_ids import RemapStateIds
@@ -40,14 +42,17 @@ def merged_operator(spark: SparkSession, source: OperatorPlan, into: OperatorPla
         same = next((m for m in metas if _identity(m) == _identity(meta)), None)
         if same is None:
             metas.append(meta)
-        elif same != meta:
+            continue
+        both = united_meta((same, meta))
+        if both is None:
             raise OptionError(
                 "both operators have a state with this name, but of different types",
                 operator=f"{source.label} and {into.label}",
                 state=meta.name,
                 remedy=f"rename one of them first: rename_state({source.label!r}, {meta.name!r}, ...)",
             )
-    header = KeyedBackendHeader(into.compressed, taken.header.key_serializer, tuple(metas))
+        metas[metas.index(same)] = both
+    header = KeyedBackendHeader(into.compressed, _key_of_both(source, into), tuple(metas))
     bases, rest = _merged(spark, (into, source), header)
     put = StateInput(
         _union([_renumbered(one, header) for one in (own, taken) if one is not None]),
@@ -85,14 +90,7 @@ def _check(source: OperatorPlan, into: OperatorPlan) -> None:
         )
     if source.base is not None:
         _refuse_rest(source, source.base.operator)
-    if into.key_serializer not in (None, source.key_serializer):
-        assert into.key_serializer is not None
-        raise OptionError(
-            "the two operators have keys of different types",
-            operator=both,
-            expected=into.key_serializer.flink_type,
-            found=source.key_serializer.flink_type,
-        )
+    _key_of_both(source, into)
     if source.max_parallelism != into.max_parallelism:
         raise OptionError(
             "the two operators have different max parallelisms",
@@ -128,6 +126,21 @@ def _refuse_rest(source: OperatorPlan, operator: OperatorState) -> None:
         operator=source.label,
         remedy=remedy,
     )
+
+
+def _key_of_both(source: OperatorPlan, into: OperatorPlan) -> TypeSerializer:
+    assert source.key_serializer is not None
+    if into.key_serializer is None:
+        return source.key_serializer
+    found = united((into.key_serializer, source.key_serializer))
+    if found is None:
+        raise OptionError(
+            "the two operators have keys of different types",
+            operator=f"{source.label} and {into.label}",
+            expected=into.key_serializer.flink_type,
+            found=source.key_serializer.flink_type,
+        )
+    return found
 
 
 def _identity(meta: StateMetaInfoSnapshot) -> tuple[str, bool]:

@@ -34,6 +34,7 @@ from pyspark_savepoint.statebackends.model.sql.compiled_plan import names_of, no
 from pyspark_savepoint.statebackends.model.state_column import has_ttl, value_type_of
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.model.type_names import spark_type
+from pyspark_savepoint.statebackends.model.unify_serializers import united_meta
 from pyspark_savepoint.statebackends.python.python_state import is_python, shown_name, unwrapped
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
     check_decodable,
@@ -168,7 +169,7 @@ def _python(opened: OpenOperator, request: TableRequest) -> Iterator[Row]:
 
 
 def _key_value(metas: list[StateMetaInfoSnapshot], request: TableRequest) -> Row:
-    meta = metas[0]
+    meta = united_meta(metas) or metas[0]
     table = "window_state" if is_namespaced(meta) else "keyed_state"
     namespace = meta.namespace_serializer
     return {

@@ -7,7 +7,7 @@ each file's own header again: state ids, and sometimes serializers, differ betwe
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.partial.open_ended import cut_of
 from pyspark_savepoint.statebackends.model.request import TableRequest, choose_states
 from pyspark_savepoint.statebackends.model.state_column import StateColumn
+from pyspark_savepoint.statebackends.model.unify_serializers import united_meta
 from pyspark_savepoint.statebackends.model.unify_types import unify
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream
@@ -119,11 +120,14 @@ class KeyedSpec:
     options: DecodeOptions
     batch_rows: int
     block_bytes: int
+    #: States of which files record different serializers, each with one that reads the values of all.
+    united: tuple[StateMetaInfoSnapshot, ...] = ()
 
     def bind(self, header: KeyedBackendHeader, form: str) -> dict[str, tuple[int, StateColumn]]:
         """Return the selected states of a file: id and column by name."""
+        united = {meta.name: meta for meta in self.united}
         return {
-            meta.name: (i, StateColumn(meta, form, self.options, meta.name in self.raw))
+            meta.name: (i, StateColumn(united.get(meta.name, meta), form, self.options, meta.name in self.raw))
             for i, meta in enumerate(header.states)
             if meta.name in self.states and is_key_value(meta)
         }
@@ -195,7 +199,15 @@ def meets(key_group_range: KeyGroupRange, key_groups: Sequence[int]) -> bool:
 
 def state_type(metas: Sequence[StateMetaInfoSnapshot], options: DecodeOptions, raw: bool) -> pa.DataType:
     """Return the type of a state's column over all files."""
+    found = united_meta(metas)
+    metas = metas if found is None else [found]
     return unify([StateColumn(meta, CANONICAL, options, raw).arrow_type() for meta in metas], metas[0].name)
+
+
+def united_states(chosen: Mapping[str, Sequence[StateMetaInfoSnapshot]]) -> tuple[StateMetaInfoSnapshot, ...]:
+    """Return one registration of each state of which not all files record that one, where there can be one."""
+    found = [(metas, united_meta(metas)) for metas in chosen.values()]
+    return tuple(one for metas, one in found if one is not None and any(meta != one for meta in metas))
 
 
 def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, operator: str) -> str | None:

@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, with_columns
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, StateColumn
+from pyspark_savepoint.statebackends.model.unify_serializers import united_meta
 from pyspark_savepoint.statebackends.model.unify_types import conform
 from pyspark_savepoint.statebackends.sources.keyed_plan import vertices
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -62,7 +63,9 @@ class FlatTable:
         self.state_bytes = self.keyed.state_bytes
         (state,) = self.keyed.spec.states
         metas = self.keyed.headers.metas()[state, False]
-        self.column = StateColumn(metas[0], CANONICAL, self.keyed.spec.options, state in request.raw)
+        self.column = StateColumn(
+            united_meta(metas) or metas[0], CANONICAL, self.keyed.spec.options, state in request.raw
+        )
         self.schema = pa.schema(list(self._fields(column_names((state,), namespaced)[state])))
 
     def _fields(self, name: str) -> Iterator[pa.Field]:

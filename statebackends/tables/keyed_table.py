@@ -41,6 +41,7 @@ from pyspark_savepoint.statebackends.sources.keyed_plan import (
     check_decodable_key,
     key_type,
     state_type,
+    united_states,
     vertices,
 )
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -101,8 +102,9 @@ class KeyedTable:
         if KEY not in request.raw:
             check_decodable_key(self.headers.key_serializers, request.undecodable, operator.label, "keys")
         self.spec = KeyedSpec(
-            tuple(chosen), namespaced, frozenset(request.raw), options, request.batch_rows, request.block_bytes
-        )
+            tuple(chosen), namespaced, frozenset(request.raw), options, request.batch_rows, request.block_bytes,
+            united_states(chosen),
+        )  # fmt: skip
         notes: list[str | None] = [*self.headers.notes]
         notes += [check_decodable(metas, request.undecodable, operator.label) for metas in chosen.values()]
         names = column_names(self.spec.states, namespaced)
@@ -144,10 +146,12 @@ class KeyedTable:
                 yield pa.field(WINDOW, kind, metadata=_comment(first.flink_type))
                 if self.request.include_state_window:
                     yield pa.field(STATE_WINDOW, kind, metadata=_comment("the window under which Flink keeps contents"))
+        united = {meta.name: meta for meta in self.spec.united}
         for state, metas in chosen.items():
             name = names[state]
             kind = state_type(metas, options, state in self.spec.raw)
-            comment = _comment(f"{metas[0].state_type} {metas[0].value_serializer.flink_type}")
+            shown = united.get(state, metas[0])
+            comment = _comment(f"{shown.state_type} {shown.value_serializer.flink_type}")
             if self._shows_ttl(metas[0]):
                 kind, time = split_ttl_type(kind)
                 yield pa.field(name, kind, metadata=comment)

@@ -33,6 +33,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import decode_elements, locate
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_states, with_columns
+from pyspark_savepoint.statebackends.model.unify_serializers import united_meta
 from pyspark_savepoint.statebackends.model.unify_types import conform, unify
 from pyspark_savepoint.statebackends.sources.assignment import repartition_state
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -61,6 +62,7 @@ class OperatorTable:
                     remedy=f"read table 'keyed_state' with option 'state' = {state!r}",
                 )
             choose_states(opened.operator_state_names, (state,), "operator state", operator.label)
+        self.united = united_meta(metas)
         self.mode = metas[0].state_type
         self.raw = state in request.raw
         if self.mode == "BROADCAST" and "parallelism" in request.given:
@@ -92,6 +94,7 @@ class OperatorTable:
             yield f"{what}, which only the job's own serializer can decode: it is BINARY ({role}). To do: {remedy}."
 
     def _fields(self, metas: Sequence[StateMetaInfoSnapshot]) -> Iterator[pa.Field]:
+        metas = metas if self.united is None else [self.united]
         if self.mode == "BROADCAST":
             yield self._field(KEY, [meta.serializers["KEY_SERIALIZER"] for meta in metas])
         yield self._field(VALUE, [meta.value_serializer for meta in metas])
@@ -122,7 +125,7 @@ class OperatorTable:
         else:
             shares = self._dealt(min(parallelism or 1, self.operator.max_parallelism))
         return [
-            OperatorPartition(tuple(share), self.state, self.mode, self.raw, self.schema, self.request)
+            OperatorPartition(tuple(share), self.state, self.mode, self.raw, self.schema, self.request, self.united)
             for share in shares
             if share
         ]
@@ -181,6 +184,8 @@ class OperatorPartition:
     raw: bool
     schema: pa.Schema
     request: TableRequest
+    #: The registration that reads the values of all streams, if there is one.
+    united: StateMetaInfoSnapshot | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield elements in stream order."""
@@ -205,6 +210,7 @@ class OperatorPartition:
                 found=self.state,
                 remedy=UNREADABLE,
             )
+        meta = self.united or meta
         offsets = source.offsets(self.state)
         if list(offsets) != sorted(offsets):
             raise CorruptStateError(

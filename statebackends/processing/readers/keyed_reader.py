@@ -19,6 +19,7 @@ from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS
 from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.model.unify_serializers import united_meta
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
 from pyspark_savepoint.statebackends.processing.readers.key_group_cache import (
     BATCH_ROWS,
@@ -43,8 +44,11 @@ from pyspark_savepoint.statebackends.tables.timers_table import TimerPartition
 
 def states_of(headers: OperatorHeaders, namespaced: bool) -> dict[str, StateMetaInfoSnapshot]:
     """Return the key-value states of an operator with or without namespace, by name."""
-    all_metas = headers.metas().items()
-    return {name: metas[0] for (name, timer), metas in all_metas if not timer and is_namespaced(metas[0]) == namespaced}
+    return {
+        name: united_meta(metas) or metas[0]
+        for (name, timer), metas in headers.metas().items()
+        if not timer and is_namespaced(metas[0]) == namespaced
+    }
 
 
 def decode_keys(serializer: TypeSerializer, keys: pa.Array, options: DecodeOptions) -> list[Any]:

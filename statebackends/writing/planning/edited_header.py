@@ -7,17 +7,17 @@ serializers. If subtasks met different subclasses of a POJO, the combined snapsh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
-from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
+from pyspark_savepoint.statebackends.model.unify_serializers import united, united_meta
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
@@ -71,44 +71,23 @@ def header_of_states(
 
 
 def _one(metas: Sequence[StateMetaInfoSnapshot], operator: OperatorState) -> StateMetaInfoSnapshot:
-    first = metas[0]
-    for other in metas[1:]:
-        if (other.kind, dict(other.options), set(other.serializers)) != (
-            first.kind,
-            dict(first.options),
-            set(first.serializers),
-        ):
-            raise _differ(first.name, operator, first.state_type, other.state_type)
-        joined = {
-            role: _joined(serializer, other.serializers[role], first.name, operator)
-            for role, serializer in first.serializers.items()
-        }
-        first = replace(first, serializers=joined)
-    return first
+    found = united_meta(metas)
+    if found is None:
+        other = next(meta for meta in metas if united_meta((metas[0], meta)) is None)
+        raise _differ(metas[0].name, operator, *map(_in_words, (metas[0], other)))
+    return found
+
+
+def _in_words(meta: StateMetaInfoSnapshot) -> str:
+    return " ".join([meta.state_type, *(serializer.flink_type for serializer in meta.serializers.values())])
 
 
 def _one_key(keys: Sequence[TypeSerializer], operator: OperatorState) -> TypeSerializer:
-    first = keys[0]
-    for other in keys[1:]:
-        first = _joined(first, other, "key", operator)
-    return first
-
-
-def _joined(one: TypeSerializer, other: TypeSerializer, state: str, operator: OperatorState) -> TypeSerializer:
-    """Return the serializer that reads values of both."""
-    if one == other:
-        return one
-    if isinstance(one, PojoSerializer) and isinstance(other, PojoSerializer):
-        known = {member.name for member in one.others}
-        more = tuple(member for member in other.others if member.name not in known)
-        if replace(one, others=()) == replace(other, others=()):
-            return replace(one, others=one.others + more)
-    if isinstance(one, CompositeSerializer) and isinstance(other, CompositeSerializer):
-        alike = replace(one, nested=()) == replace(other, nested=())
-        if alike and len(one.nested) == len(other.nested):
-            pairs = zip(one.nested, other.nested, strict=True)
-            return replace(one, nested=tuple(_joined(a, b, state, operator) for a, b in pairs))
-    raise _differ(state, operator, one.flink_type, other.flink_type)
+    found = united(keys)
+    if found is None:
+        other = next(key for key in keys if united((keys[0], key)) is None)
+        raise _differ("key", operator, keys[0].flink_type, other.flink_type)
+    return found
 
 
 def _differ(state: str, operator: OperatorState, one: str, other: str) -> UnsupportedStateError:
@@ -117,6 +96,6 @@ def _differ(state: str, operator: OperatorState, one: str, other: str) -> Unsupp
         operator=operator.label,
         state=state,
         found=one if one == other else f"{one} and {other}",
-        remedy="restore the job and take a savepoint of it, in which all subtasks register the same; "
-        "operators that are not edited stay as they are",
+        remedy="read the state and write it to a new savepoint with one type (option 'types'); operators that are not "
+        "edited stay as they are",
     )

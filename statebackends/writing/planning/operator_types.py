@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.serializer_parts import with_parts
 from pyspark_savepoint.statebackends.model.state_column import unwrap
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue, timer_queues
+from pyspark_savepoint.statebackends.model.unify_serializers import united, united_meta
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
@@ -92,7 +93,7 @@ class OperatorTypes:
         return cls(
             headers.operator.label,
             path,
-            max(keys, key=_size) if keys else None,
+            (united(keys) or max(keys, key=_size)) if keys else None,
             {name: _fullest(found) for name, found in states.items()},
             {queue.service: queue for queue in queues},
             {name: _fullest(found) for name, found in operator_states.items()},
@@ -183,7 +184,7 @@ def inference_of(request: KeySpec) -> TypeInference | None:
 
 
 def _fullest(metas: list[StateMetaInfoSnapshot]) -> StateMetaInfoSnapshot:
-    return metas[0] if len(metas) == 1 else max(metas, key=lambda meta: _size(unwrap(meta.value_serializer)))
+    return united_meta(metas) or max(metas, key=lambda meta: _size(unwrap(meta.value_serializer)))
 
 
 def _size(serializer: TypeSerializer) -> int:

@@ -26,6 +26,7 @@ from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, O
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_column import has_ttl
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
+from pyspark_savepoint.statebackends.model.unify_serializers import united
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
 from pyspark_savepoint.statebackends.python.python_state import PREFIX
 from pyspark_savepoint.statebackends.python.resolve import is_python_operator
@@ -412,7 +413,8 @@ class _Existing:
         if self.headers is None or not self.kept:
             return
         label = self.operator.label if self.operator is not None else None
-        _same_key(header.key_serializer, self.headers.key_serializers[0], label)
+        keys = self.headers.key_serializers
+        _same_key(header.key_serializer, united(keys) or keys[0], label)
         names = [(meta.name, not is_key_value(meta)) for meta in header.states]
         twice = sorted({name for name, timer in names if names.count((name, timer)) > 1})
         if twice:

@@ -1,0 +1,166 @@
+"""One serializer for the values of a state, of which subtasks recorded serializers that differ in POJO subclasses.
+
+A subtask records a subclass that is not registered only if it wrote a value of it, so that lists of subclasses differ
+between subtasks, at any depth. Values name such a subclass, so the serializer with the subclasses of all reads the
+values of each. Reads, edits, checks and merges of operators use the same one. :mod:`unify_types` unites column types
+where serializers differ in more than that.
+Flink: ``PojoSerializer#getSubclassSerializer``, ``PojoSerializerSnapshot``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.composite.optional_map import Member
+from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+
+
+def united(serializers: Iterable[TypeSerializer]) -> TypeSerializer | None:
+    """Return the serializer that reads the values of all; None if they differ in more than POJO subclasses.
+
+    Args:
+        serializers: At least one serializer of the same values.
+
+    Returns:
+        The serializer, the first one if all are equal.
+
+    Example::
+
+        united([header.key_serializer for header in headers])
+
+    """
+    first, *others = serializers
+    found: TypeSerializer | None = first
+    for other in others:
+        found = None if found is None else _united(found, other)
+    return None if found is None else _evened(found)
+
+
+def united_meta(metas: Sequence[StateMetaInfoSnapshot]) -> StateMetaInfoSnapshot | None:
+    """Return one registration for those of several subtasks; None if they differ in more than POJO subclasses.
+
+    Args:
+        metas: The registrations of a state, at least one.
+
+    Returns:
+        The registration, the first one if all are equal.
+
+    """
+    first = metas[0]
+    if any(_outside(meta) != _outside(first) for meta in metas):
+        return None
+    serializers = {role: united(meta.serializers[role] for meta in metas) for role in first.serializers}
+    if None in serializers.values():
+        return None
+    return first if serializers == first.serializers else replace(first, serializers=serializers)
+
+
+def _outside(meta: StateMetaInfoSnapshot) -> Any:
+    return meta.name, meta.kind, dict(meta.options), set(meta.serializers)
+
+
+def _united(one: Any, other: Any) -> Any:
+    """Return the part of a serializer that both stand for, or None."""
+    if one == other:
+        return one
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return _all(_united(*pair) for pair in zip(one, other, strict=True)) if len(one) == len(other) else None
+    if type(one) is not type(other):
+        return None
+    if isinstance(one, PojoSerializer):
+        return _united_pojo(one, other)
+    if isinstance(one, Member):
+        serializer = _united(one.serializer, other.serializer)
+        alike = (one.name, one.key) == (other.name, other.key)
+        return replace(one, serializer=serializer) if alike and serializer is not None else None
+    if not isinstance(one, TypeSerializer):
+        return None
+    found = {each.name: _united(getattr(one, each.name), getattr(other, each.name)) for each in fields(one)}
+    changed = {name: value for name, value in found.items() if value != getattr(one, name)}
+    return None if None in changed.values() else replace(one, **changed)
+
+
+def _united_pojo(one: PojoSerializer, other: PojoSerializer) -> PojoSerializer | None:
+    if one.class_name != other.class_name:
+        return None
+    own = _united(one.fields, other.fields)
+    # Values refer to registered subclasses by their positions.
+    count = min(len(one.registered), len(other.registered))
+    registered = _united(one.registered[:count], other.registered[:count])
+    others = _united_subclasses(one.others, other.others)
+    if own is None or registered is None or others is None:
+        return None
+    more = one.registered[count:] + other.registered[count:]
+    return replace(one, fields=own, registered=registered + more, others=others)
+
+
+def _united_subclasses(one: tuple[Member, ...], other: tuple[Member, ...]) -> tuple[Member, ...] | None:
+    """Return subclasses by their names, in the order of first appearance."""
+    found = {member.name: member for member in one}
+    for member in other:
+        found[member.name] = _united(found.get(member.name, member), member)
+    return _all(found.values())
+
+
+def _all(parts: Iterable[Any]) -> tuple[Any, ...] | None:
+    found = tuple(parts)
+    return None if any(part is None for part in found) else found
+
+
+def _evened(serializer: TypeSerializer) -> TypeSerializer:
+    """Return the serializer with one serializer for each field that the classes of a POJO inherit.
+
+    Every class records the subclasses that it met in a field of its superclass, so that the same field would be two
+    columns.
+    """
+    changed = {
+        each.name: value
+        for each in fields(serializer)
+        if (value := _even_part(getattr(serializer, each.name))) is not getattr(serializer, each.name)
+    }
+    found = replace(serializer, **changed) if changed else serializer
+    if not isinstance(found, PojoSerializer) or not found.subclasses:
+        return found
+    same: dict[tuple[str, bytes | None], Any] = {}
+    for member in _all_fields(found):
+        if member.key is None:
+            continue
+        key = (member.name, member.key)
+        known = same.get(key, member)
+        same[key] = None if known is None else _united(known, member)
+    return _with_fields(found, {key: member for key, member in same.items() if member is not None})
+
+
+def _even_part(part: Any) -> Any:
+    if isinstance(part, tuple):
+        found = tuple(_even_part(each) for each in part)
+        return part if all(a is b for a, b in zip(found, part, strict=True)) else found
+    if isinstance(part, Member):
+        serializer = _evened(part.serializer)
+        return part if serializer is part.serializer else replace(part, serializer=serializer)
+    return _evened(part) if isinstance(part, TypeSerializer) else part
+
+
+def _all_fields(pojo: PojoSerializer) -> Iterator[Member]:
+    yield from pojo.fields
+    for member in pojo.subclasses:
+        if isinstance(member.serializer, PojoSerializer):
+            yield from _all_fields(member.serializer)
+
+
+def _with_fields(pojo: PojoSerializer, same: dict[tuple[str, bytes | None], Member]) -> PojoSerializer:
+    def subclass(member: Member) -> Member:
+        if not isinstance(member.serializer, PojoSerializer):
+            return member
+        inner = _with_fields(member.serializer, same)
+        return member if inner is member.serializer else replace(member, serializer=inner)
+
+    own = tuple(same.get((member.name, member.key), member) for member in pojo.fields)
+    registered, others = tuple(map(subclass, pojo.registered)), tuple(map(subclass, pojo.others))
+    if (own, registered, others) == (pojo.fields, pojo.registered, pojo.others):
+        return pojo
+    return replace(pojo, fields=own, registered=registered, others=others)
