@@ -39,7 +39,7 @@ class DecodeOptions:
     ``row_kind``: rows get a field ``__row_kind``. ``kryo``: 2 or 5. ``pickle``: PyFlink's plain pickled values are
     decoded. ``ttl``: a TTL value is a struct of value and last access. ``times``: a LOCAL_TIME is Arrow's time of day
     rather than a long of nanoseconds. ``internal``: a stream element has all its fields; otherwise it is a record's
-    value and timestamp.
+    value and timestamp. ``text``: ``escape``, ``replace`` or ``error`` for half of a surrogate pair.
     """
 
     timestamps: str = "micros"
@@ -50,12 +50,13 @@ class DecodeOptions:
     ttl: bool = False
     times: bool = False
     internal: bool = True
+    text: str = "escape"
 
     def undecoded(self) -> DecodeOptions:
         """Return options for locating the ends of values, which also accept values that no column can hold."""
-        if self.timestamps == "raw" and self.decimals == "string":
+        if self.timestamps == "raw" and self.decimals == "string" and self.text == "escape":
             return self
-        return replace(self, timestamps="raw", decimals="string")
+        return replace(self, timestamps="raw", decimals="string", text="escape")
 
 
 @redacted

@@ -48,6 +48,10 @@ class VariantError(ValueError):
     """A value that a variant cannot hold: too large, too deep, or text that is not Unicode."""
 
 
+class LoneSurrogateError(VariantError):
+    """A string has half of a surrogate pair."""
+
+
 @dataclass(frozen=True, slots=True)
 class Date:
     """A date, as days since 1970."""
@@ -219,7 +223,7 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
-        raise VariantError("a string has half of a surrogate pair, which UTF-8 cannot hold") from None
+        raise LoneSurrogateError("a string has half of a surrogate pair, which UTF-8 cannot hold") from None
 
 
 def _java_order(key: str) -> bytes:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import OptionError, SavepointError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
 from pyspark_savepoint.local.table_reads import partitions_of, table_of
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.model.request import PartitionOfRows, choose_columns
+from pyspark_savepoint.statebackends.tables.text_notes import noting_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,8 +133,8 @@ class LocalTable(RowsInArrow):
         """
         try:
             _, partitions = partitions_of(self.options, lambda _: self.schema.names, workers=1)
-            for partition in partitions:
-                yield from partition.batches()
+            batches = (batch for partition in partitions for batch in partition.batches())
+            yield from noting_texts(batches, self.options.text, _warn, self.options.uid)
         except SavepointError as error:
             raise error.with_traceback(None) from None
 
@@ -153,10 +155,14 @@ class LocalTable(RowsInArrow):
                 if isinstance(partition, PartitionOfRows):
                     yield from ({name: _plain(row.get(name)) for name in names} for row in partition.rows())
                 else:
-                    for batch in partition.batches():
+                    for batch in noting_texts(partition.batches(), self.options.text, _warn, self.options.uid):
                         yield from batch.to_pylist()
         except SavepointError as error:
             raise error.with_traceback(None) from None
+
+
+def _warn(warning: str) -> None:
+    warnings.warn(warning, SavepointWarning, stacklevel=4)
 
 
 def _plain(value: object) -> object:

@@ -72,6 +72,7 @@ class TableOptions(StoreOptions, total=False):
     key_groups: int | str | Sequence[int | str]
     timestamps: Literal["micros", "truncate", "raw"]
     decimals: str
+    text: Literal["escape", "replace", "error"]
     raw: Names
     kryo: Literal["auto", 2, 5]
     classes: Path | Sequence[Path]

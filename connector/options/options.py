@@ -39,8 +39,10 @@ from pyspark_savepoint.options.option_fields import (
     size,
     storage,
     table_of,
-    text,
     whole_number,
+)
+from pyspark_savepoint.options.option_fields import (
+    text as words,
 )
 from pyspark_savepoint.options.plan_option import ReadPlan, parse_read_plan
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import operator_at_plan
@@ -165,12 +167,14 @@ class SavepointReadOptions:
         "the directory of a savepoint or checkpoint, its `_metadata` file, or a directory that contains several; the "
         "argument of `load(path)`",
     )
-    uid: str | None = option(text, "the operator, by the uid that its job gave it")
-    uid_hash: str | None = option(text, "the operator, by its uid hash (32 hex digits)")
-    operator_name: str | None = option(text, "the operator, by the name that the snapshot records")
-    node: str | None = option(text, "the operator, by its name or number in `executionPlan`: for operators without uid")
+    uid: str | None = option(words, "the operator, by the uid that its job gave it")
+    uid_hash: str | None = option(words, "the operator, by its uid hash (32 hex digits)")
+    operator_name: str | None = option(words, "the operator, by the name that the snapshot records")
+    node: str | None = option(
+        words, "the operator, by its name or number in `executionPlan`: for operators without uid"
+    )
     execution_plan: str | None = option(
-        text,
+        words,
         "the JSON of the job's `env.getExecutionPlan()`; an object `settings` beside its `nodes` adds what it leaves "
         "out, such as uids",
     )
@@ -186,7 +190,7 @@ class SavepointReadOptions:
         shown="`states`; of an operator or state, the table that it has",
     )
     state: str | None = option(
-        text, "the name of an operator state; of keyed tables the states to read, such as `total,profile`", shown="all"
+        words, "the name of an operator state; of keyed tables the states to read, such as `total,profile`", shown="all"
     )
     flatten: bool = option(flag, "one row per element of a list or map state", False, "false")
     parallelism: int | None = option(
@@ -249,6 +253,13 @@ class SavepointReadOptions:
         "auto",
         "auto",
     )
+    text: str = option(
+        choice("escape", "replace", "error"),
+        "strings with half of a surrogate pair, which Java can hold and UTF-8 cannot: `escape` shows it as U+10FFFF "
+        "and four hex digits, which writes turn back; `replace` as U+FFFD; both warn and name keys; `error` fails",
+        "escape",
+        "escape",
+    )
     raw: tuple[str, ...] = option(
         names,
         "states to return undecoded, as BINARY, such as `profile,total`; also `key`, `window`, and `namespace` of "
@@ -278,7 +289,7 @@ class SavepointReadOptions:
         shown="Flink's, and those of entry points",
     )
     connector: str | None = option(
-        text,
+        words,
         "the connector of splits, coordinators or committables that cannot be recognised by their bytes, such as "
         "`kafka`",
         shown="recognised by content",
@@ -339,7 +350,11 @@ class SavepointReadOptions:
     def request(self) -> TableRequest:
         """Return the request for the table."""
         decode = DecodeOptions(
-            timestamps=self.timestamps, decimals=self.decimals, row_kind=self.include_row_kind, pickle=self.pickle
+            timestamps=self.timestamps,
+            decimals=self.decimals,
+            row_kind=self.include_row_kind,
+            pickle=self.pickle,
+            text=self.text,
         )
         return TableRequest(
             path=self.located,

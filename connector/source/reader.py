@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.local.table_reads import cpus, partitions_of
 from pyspark_savepoint.options.schema import arrow_schema, choose_columns, relabel
+from pyspark_savepoint.statebackends.tables.text_notes import noting_texts
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -73,10 +74,14 @@ class SavepointDataSourceReader(DataSourceReader):
             return
         schema = arrow_schema(self.schema)
         try:
-            for batch in partition.state.batches():
+            for batch in noting_texts(partition.state.batches(), self.options.text, _warn_one, self.options.uid):
                 yield relabel(batch, schema)
         except SavepointError as error:
             raise error.with_traceback(None) from None
+
+
+def _warn_one(warning: str) -> None:
+    warn(iter((warning,)))
 
 
 def warn(warnings: Iterator[str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -142,10 +143,22 @@ def skip_rows(serializer: Part, at: Cursors) -> None:
             at.fail(int(beyond[0]), f"{width} bytes of {serializer.flink_type}")
         at.position[:] = ends
     elif compiled.known:
+        start = at.position.copy()
         row = skip.skip_rows(*compiled.tables, int(compiled.parts[0]), at.buffer, at.position, at.end)
+        if row >= 0:
+            _explain(serializer, at, int(start[row]), row)
         at.check(row, f"a value of {serializer.flink_type}")
     else:
-        serializer.decode(at)
+        walker = replace(at, options=at.options.undecoded())
+        serializer.decode(walker)
+        at.position[:] = walker.position
+
+
+def _explain(serializer: Part, at: Cursors, start: int, row: int) -> None:
+    """Decode a value at which a kernel failed: the error of its serializer has more details, such as a class."""
+    here = at.at(np.array([start], np.int64), at.end[row : row + 1])
+    here.options = at.options.undecoded()
+    serializer.decode(here)
 
 
 def count_until_end(serializer: Part, at: Cursors, gap: int) -> Longs:
@@ -159,6 +172,8 @@ def count_until_end(serializer: Part, at: Cursors, gap: int) -> Longs:
         row = skip.count_until_end(
             *compiled.tables, int(compiled.parts[0]), at.buffer, walker.position, at.end, gap, counts
         )
+        if row >= 0:
+            _explain(serializer, walker, int(walker.position[row]), row)
         walker.check(row, f"values of {serializer.flink_type}")
         return counts
     rows = np.flatnonzero(at.position < at.end)
@@ -198,23 +213,18 @@ def locate(serializers: Sequence[Part], at: Cursors, counts: Longs, gap: int = 0
             *compiled.tables, compiled.parts, at.buffer, at.position, at.end, counts, gap, starts, stops
         )
         if row >= 0:
-            _explain(serializers, at.at(begin[row : row + 1], at.end[row : row + 1]), gap)
+            _explain_first(serializers, at.at(begin[row : row + 1], at.end[row : row + 1]), gap)
         at.check(row, "values of " + ", ".join(serializer.flink_type for serializer in serializers))
     else:
         _locate_in_rounds(serializers, at, counts, gap, starts, stops)
     return starts, stops
 
 
-def _explain(serializers: Sequence[Part], at: Cursors, gap: int) -> None:
-    """Decode up to the value at which the kernel failed: the error of its serializer has more details, like a class."""
+def _explain_first(serializers: Sequence[Part], at: Cursors, gap: int) -> None:
+    """Raise the error of the first value that cannot be skipped."""
     while True:
         for serializer in serializers:
-            here = at.position.copy()
-            try:
-                skip_rows(serializer, at)
-            except CorruptStateError:
-                serializer.decode(at.at(here, at.end))
-                return
+            skip_rows(serializer, at)
         at.position += gap
 
 

@@ -62,6 +62,7 @@ APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "keyGroups": (*ROWS_OF_KEYS, TIMERS, *SURVEYED, RAW_KEYED_STATE, *FUNCTIONS),
         "timestamps": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
         "decimals": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
+        "text": (*DECODED, HEAVIEST_KEYS, *FUNCTIONS),
         "raw": (*DECODED, *FUNCTIONS),
         "kryo": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
         "classes": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),

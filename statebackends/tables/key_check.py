@@ -56,7 +56,7 @@ def java_hashes(at: Cursors, serializer: TypeSerializer, decoded: pa.Array | Non
     if serializer.opaque_parts():
         return None
     exact = exact_options(at.options)
-    if decoded is None or decoded.type != serializer.arrow_type(exact):
+    if decoded is None or decoded.type != serializer.arrow_type(exact) or at.options.text != exact.text:
         # The options may have dropped digits that the hash depends on.
         again = Cursors(at.buffer, at.position.copy(), at.end, at.origin, exact)
         decoded = serializer.decode(again)
@@ -69,4 +69,4 @@ def java_hashes(at: Cursors, serializer: TypeSerializer, decoded: pa.Array | Non
 
 def exact_options(options: DecodeOptions) -> DecodeOptions:
     """Return the options that keep full precision, and pickles as the bytes that are hashed."""
-    return replace(options, timestamps="raw", decimals="string", row_kind=True, pickle=False)
+    return replace(options, timestamps="raw", decimals="string", row_kind=True, pickle=False, text="escape")

@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.strings import column_texts
 from pyspark_savepoint.formats.serializers.kryo.objects.keys import kryo_keys
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.model.json_values import from_json
@@ -96,7 +97,8 @@ def keys_of(text: str, kind: pa.DataType) -> pa.Array:
             remedy="""for example '[1, 2]' or '["a"]'""",
         )
     try:
-        return pa.array([from_json(value, kind, "key") for value in wanted], kind)
+        # JSON can name half of a surrogate pair, "\ud83d", besides the escape that columns have for it.
+        return pa.array([from_json(column_texts(value), kind, "key") for value in wanted], kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise OptionError(f"option 'keys' has a key that {kind} cannot hold", found=str(error)) from None
 

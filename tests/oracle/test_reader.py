@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeEr
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
+from pyspark_savepoint.formats.serializers.basic.strings import java_text
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
@@ -154,13 +155,16 @@ def test_half_of_a_surrogate_pair_is_an_error_with_a_way_out(types: RecordedSnap
     operator = operator_of(types, "broken-strings")
 
     with pytest.raises(ValueRangeError) as raised:
-        types.table(operator)
+        types.table(operator, text="error")
     raw = types.table(operator, raw=("value",))
+    escaped = types.table(operator)
 
     assert raised.value.facts["state"] == "value"
     assert 'option("raw", "value")' in str(raised.value)
     found = dict(zip(raw.column("key").to_pylist(), map(java_string, raw.column("value").to_pylist()), strict=True))
     assert found == {key: value for key, _, value in operator["states"][0]["entries"]}
+    texts = escaped.column("value").to_pylist()
+    assert dict(zip(escaped.column("key").to_pylist(), map(java_text, texts), strict=True)) == found
 
 
 def java_string(data: bytes) -> str:

@@ -2,7 +2,8 @@
 
 ``StringSerializer`` stores the length plus one (0 is null), ``StringValueSerializer`` the length itself. They are
 converted to and from Arrow's utf8 buffers. A surrogate pair is two units of three bytes and becomes four bytes of
-UTF-8; a lone surrogate has no UTF-8 and is an error.
+UTF-8. A lone surrogate has no UTF-8: in a column it is U+10FFFF, a code point that is no character, and four hex
+digits. So that this can be written back, U+10FFFF itself is repeated.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ HIGH_BITS = np.uint64(0x8080808080808080)
 I7, I6, I12, I18 = np.int64(7), np.int64(6), np.int64(12), np.int64(18)
 LOW7, LOW6 = np.int64(0x7F), np.int64(0x3F)
 MAX_UTF8 = 2**31 - 1
+#: Precedes the four hex digits of a lone surrogate in a column, and itself.
+ESCAPE = np.int64(0x10FFFF)
+#: What :func:`read_strings` does with a lone surrogate.
+REFUSE, REPLACE, ESCAPED = 0, 1, 2
 
 
 @inline
@@ -62,11 +67,25 @@ def put_utf8(out: Any, o: Any, c: Any) -> Any:
     return o
 
 
+@inline
+def put_lone(out: Any, o: Any, c: Any, lone: Any) -> Any:
+    """Store a lone surrogate as U+FFFD, or as the escape and four hex digits; return the next position."""
+    if lone == REPLACE:
+        return put_utf8(out, o, np.int64(0xFFFD))
+    o = put_utf8(out, o, ESCAPE)
+    for shift in range(12, -4, -4):
+        digit = (c >> np.int64(shift)) & np.int64(15)
+        out[o] = digit + 48 if digit < 10 else digit + 87
+        o += 1
+    return o
+
+
 @kernel
-def read_strings(buf: Any, pos: Any, end: Any, extra: Any, offsets: Any, out: Any, valid: Any) -> Any:
+def read_strings(buf: Any, pos: Any, end: Any, extra: Any, offsets: Any, out: Any, valid: Any, lone: Any) -> Any:
     """Decode one string per row to UTF-8; return (failing row or -1, reason, bytes of UTF-8).
 
-    ``extra`` is 1 if 0 means null (``StringSerializer``), else 0. ``out`` has 3 bytes for every 2 of input.
+    ``extra`` is 1 if 0 means null (``StringSerializer``), else 0. ``lone``: what to do with lone surrogates. ``out``
+    has 3 bytes for every 2 of input, or 3 for each if they are escaped.
     """
     o = np.int64(0)
     offsets[0] = 0
@@ -80,7 +99,7 @@ def read_strings(buf: Any, pos: Any, end: Any, extra: Any, offsets: Any, out: An
         left = length - extra
         if left > stop - p:
             return i, TRUNCATED, o
-        if o + 3 * left > MAX_UTF8:
+        if o + (8 if lone == ESCAPED else 3) * left > MAX_UTF8:
             return i, TOO_LARGE, o
         while left >= 8:  # eight ASCII characters at a time
             if be_u64(buf, p) & HIGH_BITS:
@@ -99,15 +118,21 @@ def read_strings(buf: Any, pos: Any, end: Any, extra: Any, offsets: Any, out: An
                     return i, TRUNCATED, o
             left -= 1
             if 0xD800 <= c < 0xE000:
-                if c >= 0xDC00 or left == 0:
-                    return i, LONE_SURROGATE, o
-                low, p = varint(buf, p, stop)
-                if p < 0:
-                    return i, TRUNCATED, o
+                low, q = np.int64(0), p
+                if c < 0xDC00 and left > 0:
+                    low, q = varint(buf, p, stop)
+                    if q < 0:
+                        return i, TRUNCATED, o
                 if low < 0xDC00 or low > 0xDFFF:
-                    return i, LONE_SURROGATE, o
+                    if lone == REFUSE:
+                        return i, LONE_SURROGATE, o
+                    o = put_lone(out, o, c, lone)
+                    continue
+                p = q
                 left -= 1
                 c = 0x10000 + ((c - 0xD800) << np.int64(10)) + (low - 0xDC00)
+                if c == ESCAPE:
+                    o = put_utf8(out, o, c)
             o = put_utf8(out, o, c)
         offsets[i + 1] = o
         pos[i] = p
@@ -115,8 +140,11 @@ def read_strings(buf: Any, pos: Any, end: Any, extra: Any, offsets: Any, out: An
 
 
 @inline
-def code_point(data: Any, p: Any) -> Any:
-    """Return the code point of valid UTF-8 at ``p`` and the next position."""
+def code_point(data: Any, p: Any, end: Any) -> Any:
+    """Return the code point of valid UTF-8 at ``p``, or an escaped surrogate, and the next position.
+
+    An escape that neither four hex digits of a surrogate nor the same escape follow is -1.
+    """
     c = np.int64(data[p])
     if c < 0x80:
         p += 1
@@ -134,6 +162,22 @@ def code_point(data: Any, p: Any) -> Any:
             | (np.int64(data[p + 3]) & LOW6)
         )
         p += 4
+        if c == ESCAPE:
+            c = np.int64(-1)
+            if p + 4 <= end:
+                c = np.int64(0)
+                for j in range(4):
+                    digit = np.int64(data[p + j])
+                    if 48 <= digit <= 57:
+                        c = (c << np.int64(4)) | (digit - 48)
+                    elif 97 <= digit <= 102:
+                        c = (c << np.int64(4)) | (digit - 87)
+                    else:
+                        c = np.int64(0)
+                if c < 0xD800 or c > 0xDFFF:
+                    same = data[p] == 0xF4 and data[p + 1] == 0x8F and data[p + 2] == 0xBF and data[p + 3] == 0xBF
+                    c = ESCAPE if same else np.int64(-1)
+                p += 4
     return c, p
 
 
@@ -148,8 +192,9 @@ def varint_size(value: Any) -> Any:
 
 
 @kernel
-def string_sizes(offsets: Any, data: Any, extra: Any, units: Any, sizes: Any) -> None:
-    """Compute the UTF-16 length and the encoded bytes of every row of a utf8 column."""
+def string_sizes(offsets: Any, data: Any, extra: Any, units: Any, sizes: Any) -> int:
+    """Compute the UTF-16 length and the encoded bytes of every row; return the first with a wrong escape, or -1."""
+    wrong = -1
     for i in range(units.shape[0]):
         p = offsets[i]
         n = np.int64(0)
@@ -158,7 +203,9 @@ def string_sizes(offsets: Any, data: Any, extra: Any, units: Any, sizes: Any) ->
             p += 8
         size = n
         while p < offsets[i + 1]:
-            c, p = code_point(data, p)
+            c, p = code_point(data, p, offsets[i + 1])
+            if c < 0 and wrong < 0:
+                wrong = i
             n += 1
             size += 1 if c < 0x80 else (2 if c < 0x4000 else 3)
             if c >= 0x10000:
@@ -166,6 +213,7 @@ def string_sizes(offsets: Any, data: Any, extra: Any, units: Any, sizes: Any) ->
                 size += 3
         units[i] = n
         sizes[i] = size + varint_size(n + extra)
+    return wrong
 
 
 @inline
@@ -198,7 +246,7 @@ def write_strings(buf: Any, pos: Any, offsets: Any, data: Any, extra: Any, units
             o += 8
             p += 8
         while p < offsets[i + 1]:
-            c, p = code_point(data, p)
+            c, p = code_point(data, p, offsets[i + 1])
             if c >= 0x10000:
                 c -= 0x10000
                 o = put_varint(buf, o, 0xD800 + (c >> np.int64(10)))
@@ -220,7 +268,7 @@ def java_string_hash(offsets: Any, data: Any, out: Any) -> None:
                 h = (h * 923521 + three + np.int64(data[p + 3])) & np.int64(0xFFFFFFFF)
                 p += 4
         while p < offsets[i + 1]:
-            c, p = code_point(data, p)
+            c, p = code_point(data, p, offsets[i + 1])
             if c >= 0x10000:
                 c -= 0x10000
                 h = (h * 31 + 0xD800 + (c >> np.int64(10))) & np.int64(0xFFFFFFFF)

@@ -30,8 +30,8 @@ def utf8_to_units(offsets: Any, data: Any, units: Any) -> int:
     for i in range(units.shape[0]):
         if offsets[i] >= offsets[i + 1]:
             return i
-        c, p = code_point(data, offsets[i])
-        if p != offsets[i + 1] or c > 0xFFFF:
+        c, p = code_point(data, offsets[i], offsets[i + 1])
+        if p != offsets[i + 1] or c > 0xFFFF or c < 0:
             return i
         units[i] = c
     return -1

@@ -149,7 +149,7 @@ class PrimitiveArraySerializer(SimpleSerializer):
         start = at.at(at.position.copy(), at.end)
         counts = bounded_counts(self, "elements", at, lambda room: room // self.width)
         offsets, block = gather_blocks(at, counts * self.width)
-        items, bad = self._items(block)
+        items, bad = self._items(block, at.options.text)
         if bad >= 0:
             row = int(np.searchsorted(offsets, bad * self.width, side="right")) - 1
             if self.kind is CHAR:
@@ -157,12 +157,12 @@ class PrimitiveArraySerializer(SimpleSerializer):
             start.fail(row, "booleans, which are 0 or 1")
         return list_array(list_of(self.kind.arrow), counts, items)
 
-    def _items(self, block: Bytes) -> tuple[pa.Array, int]:
+    def _items(self, block: Bytes, text: str) -> tuple[pa.Array, int]:
         """Return the elements, and the position of the first invalid one or -1."""
         bits = f"{'u' if self.kind is CHAR else 'i'}{self.width}"
         numbers = block.view(f">{bits}").astype(bits)
         if self.kind is CHAR:
-            return characters(numbers)
+            return characters(numbers, text)
         if self.kind is BOOLEAN:
             wrong = np.flatnonzero((numbers != 0) & (numbers != 1))
             return bool_array(numbers == 1), int(wrong[0]) if len(wrong) else -1

@@ -5,12 +5,15 @@
     CharSerializer         u16 unit                        a STRING of one character
     CharValueSerializer    u16 unit
 
-Java strings may hold a surrogate without its other half, which has no UTF-8: an error that proposes BINARY.
+Java strings may hold a surrogate without its other half, which has no UTF-8. Option ``text`` says what a column has
+instead: ``escape`` the code point U+10FFFF, which is no character, and four hex digits, so that it can be written back;
+``replace`` U+FFFD; ``error`` an error. U+10FFFF itself, which no text should have, is repeated in columns.
 Flink: ``StringSerializer``, ``StringValueSerializer``, ``CharSerializer``, ``CharValueSerializer``, ``StringValue``.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -41,11 +44,62 @@ CHAR_VALUE = f"{BASE}CharValueSerializer$CharValueSerializerSnapshot"
 
 RAW = 'read the state as bytes: option("raw", "<state>")'
 MAX_UTF8 = 2**31 - 1
+#: What precedes the hex digits of a lone surrogate in a column.
+ESCAPE = "\U0010ffff"
+LONE = re.compile("[\ud800-\udfff]")
+ESCAPED = re.compile(f"{ESCAPE}(d[89a-f][0-9a-f]{{2}}|{ESCAPE})")
+
+
+def column_text(text: str, form: str = "escape") -> str:
+    """Return a string with its lone surrogates, which Python's strings may hold, as option ``text`` says.
+
+    >>> column_text("a\ud83d"), column_text("a\ud83d", "replace")
+    ('a\U0010ffffd83d', 'a\ufffd')
+    """
+    return LONE.sub(lambda match: "\ufffd" if form == "replace" else f"{ESCAPE}{ord(match[0]):04x}", text)
+
+
+def column_texts(value: Any, form: str = "escape") -> Any:
+    """Return a value with :func:`column_text` of all its strings: of lists, of dictionaries and of their keys."""
+    if isinstance(value, str):
+        return column_text(value, form)
+    if isinstance(value, dict):
+        return {column_texts(key, form): column_texts(part, form) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(column_texts(part, form) for part in value)
+    return value
+
+
+def java_text(text: str) -> str:
+    """Return the Java string of a column's text; ValueRangeError if U+10FFFF is not followed by what it escapes.
+
+    >>> java_text("a\U0010ffffd83d")
+    'a\ud83d'
+    """
+    if ESCAPE not in text:
+        return text
+    if ESCAPE in ESCAPED.sub("", text):
+        raise wrong_escape(text)
+    return ESCAPED.sub(lambda match: ESCAPE if match[1] == ESCAPE else chr(int(match[1], 16)), text)
+
+
+def wrong_escape(text: str) -> ValueRangeError:
+    """Return the error for a text in which U+10FFFF escapes nothing."""
+    return ValueRangeError(
+        "a string has U+10FFFF, which stands for half of a surrogate pair with the four hex digits after it",
+        found=ascii(text)[:80],
+        expected="U+10FFFF d800 to U+10FFFF dfff, or U+10FFFF twice for itself",
+        remedy="remove U+10FFFF, which is no character, or repeat it",
+    )
 
 
 def refuse_surrogate(at: Cursors, row: int) -> NoReturn:
     """Raise the error for a lone surrogate in a row."""
-    at.out_of_range(row, "a string with half of a surrogate pair: Java can hold it, UTF-8 cannot", RAW)
+    at.out_of_range(
+        row,
+        "a string with half of a surrogate pair: Java can hold it, UTF-8 cannot",
+        f'option("text", "escape") or "replace"; or {RAW}',
+    )
 
 
 def refuse_size(at: Cursors, row: int) -> NoReturn:
@@ -61,6 +115,19 @@ def expect_utf8(column: pa.Array) -> None:
         raise ValueRangeError(
             "a string is not valid UTF-8", found=str(error), remedy="write text: decode(bytes, 'UTF-8') checks it"
         ) from error
+
+
+class _Noted:
+    """Count of the batches of this process with a string that was escaped or replaced."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self) -> None:
+        self.count += 1
+
+
+NOTED = _Noted()
 
 
 @dataclass(frozen=True)
@@ -104,10 +171,21 @@ class StringSerializer(_TextSerializer):
 
         offsets = np.zeros(len(at) + 1, np.int32)
         valid = np.zeros(len(at), np.bool_)
-        out = np.empty(self._room(at), np.uint8)
-        row, why, size = strings.read_strings(at.buffer, at.position, at.end, self._extra, offsets, out, valid)
+        room, start = self._room(at), at.position.copy()
+        out = np.empty(room, np.uint8)
+        row, why, size = strings.read_strings(
+            at.buffer, at.position, at.end, self._extra, offsets, out, valid, strings.REFUSE
+        )
         if why == strings.LONE_SURROGATE:
-            refuse_surrogate(at, row)
+            if at.options.text == "error":
+                refuse_surrogate(at, row)
+            lone = strings.REPLACE if at.options.text == "replace" else strings.ESCAPED
+            at.position[:] = start
+            out = np.empty(min(2 * room, MAX_UTF8 + 8), np.uint8)
+            row, why, size = strings.read_strings(
+                at.buffer, at.position, at.end, self._extra, offsets, out, valid, lone
+            )
+            NOTED.add()
         if why == strings.TOO_LARGE:
             refuse_size(at, row)
         at.check(row, f"a value of {self.flink_type}")
@@ -131,7 +209,9 @@ class StringSerializer(_TextSerializer):
 
         units = np.zeros(len(column), np.int64)
         sizes = np.zeros(len(column), np.int64)
-        strings.string_sizes(*binary_parts(column), self._extra, units, sizes)
+        wrong = strings.string_sizes(*binary_parts(column), self._extra, units, sizes)
+        if wrong >= 0:
+            raise wrong_escape(column[wrong].as_py() or "")
         valid = valid_rows(column)
         sizes[~valid] = 1
         return units, sizes, valid
@@ -150,13 +230,19 @@ class StringSerializer(_TextSerializer):
         strings.write_strings(at.buffer, at.position, *binary_parts(column), self._extra, units, valid)
 
 
-def characters(units: npt.NDArray[np.uint16]) -> tuple[pa.Array, int]:
-    """Return code units as strings of one character, and the position of the first surrogate or -1."""
+def characters(units: npt.NDArray[np.uint16], form: str) -> tuple[pa.Array, int]:
+    """Return code units as strings of one character, and the position of the first surrogate or -1.
+
+    ``form``: option ``text``; surrogates have a position only if it is ``error``.
+    """
     from pyspark_savepoint.formats.kernels.values import units as kernels
 
     offsets = np.zeros(len(units) + 1, np.int32)
     out = np.empty(3 * len(units), np.uint8)
     row = kernels.units_to_utf8(units, offsets, out)
+    if row >= 0 and form != "error":
+        NOTED.add()
+        return pa.array([column_text(chr(unit), form) for unit in units.tolist()], pa.string()), -1
     return binary_array(pa.string(), offsets, out[: offsets[-1]]), row
 
 
@@ -197,7 +283,7 @@ class CharSerializer(_TextSerializer):
 
     def decode(self, at: Cursors) -> pa.Array:
         start = at.position.copy()
-        column, row = characters(read_numbers(at, "read_i16", np.uint16, self.flink_type))
+        column, row = characters(read_numbers(at, "read_i16", np.uint16, self.flink_type), at.options.text)
         if row >= 0:
             refuse_surrogate(at.at(start, at.end), row)
         return column

@@ -14,7 +14,7 @@ row. They cannot be encoded: Kryo's state is copied as bytes. Flink: ``KryoSeria
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSeria
 from pyspark_savepoint.formats.serializers.basic.calendar import TIMESTAMP, TIMESTAMP_NTZ
 from pyspark_savepoint.formats.serializers.basic.java_math import AS_TEXT, rescaled, to_text
 from pyspark_savepoint.formats.serializers.basic.local_time import DATE_PARTS, DATE_TIME_PARTS
+from pyspark_savepoint.formats.serializers.basic.strings import NOTED, column_texts, refuse_surrogate
 from pyspark_savepoint.formats.serializers.basic.temporal import MOMENT
 from pyspark_savepoint.formats.serializers.composite.optional_map import read_optional_map, write_optional_map
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
@@ -45,7 +46,15 @@ from pyspark_savepoint.formats.serializers.kryo.kryo_walker import (
     KryoWalker,
 )
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.variant import MAX_DIGITS, VARIANT, Date, Timestamp, VariantError, encode_variant
+from pyspark_savepoint.formats.variant import (
+    MAX_DIGITS,
+    VARIANT,
+    Date,
+    LoneSurrogateError,
+    Timestamp,
+    VariantError,
+    encode_variant,
+)
 
 RUNTIME_KRYO = "org.apache.flink.api.java.typeutils.runtime.kryo."
 KRYO = RUNTIME_KRYO + "KryoSerializerSnapshot"
@@ -230,7 +239,7 @@ class KryoSerializer(TypeSerializer):
         kind = self.arrow_type(at.options)
         rows = _Rows(self, at, name if kind != VARIANT else "", whole)
         if kind != VARIANT:
-            return _column([rows.typed(row, kind) for row in range(len(at))], kind, rows)
+            return text_column([rows.typed(row, kind) for row in range(len(at))], kind, at)
         pairs = [rows.variant(row) for row in range(len(at))]
         mask = pa.array([pair is None for pair in pairs], pa.bool_())
         parts = [pa.array([pair[part] if pair else b"" for pair in pairs], pa.binary()) for part in (0, 1)]
@@ -357,7 +366,7 @@ class _Rows:
         if value is None and self.data[start] == KRYO_NULL:
             return None  # an empty Optional is not null: it becomes the null of VARIANT
         try:
-            pair = encode_variant(value)
+            pair = variant_of(value, self.at.options.text)
         except VariantError as error:
             self.at.out_of_range(row, f"a value of {self.serializer.flink_type} cannot be a VARIANT: {error}", RAW)
         self.left -= len(pair[0]) + len(pair[1])
@@ -376,12 +385,28 @@ class _Rows:
         ) from None
 
 
-def _column(values: Sequence[Any], kind: pa.DataType, rows: _Rows) -> pa.Array:
+def text_column(values: list[Any], kind: pa.DataType, at: Cursors) -> pa.Array:
+    """Return a column; strings with half of a surrogate pair are as option ``text`` says."""
+    form = at.options.text
     try:
         return pa.array(values, kind)
     except UnicodeEncodeError:
         row = next(row for row, value in enumerate(values) if not _has_utf_8(value, kind))
-        rows.at.out_of_range(row, "a string has half of a surrogate pair, which UTF-8 cannot hold", RAW)
+        if form == "error":
+            refuse_surrogate(at, row)
+    NOTED.add()
+    return pa.array([column_texts(value, form) for value in values], kind)
+
+
+def variant_of(value: Any, form: str) -> tuple[bytes, bytes]:
+    """Return a value as a variant (value and metadata); its strings are as option ``text`` says."""
+    try:
+        return encode_variant(value)
+    except LoneSurrogateError:
+        if form == "error":
+            raise
+    NOTED.add()
+    return encode_variant(column_texts(value, form))
 
 
 def _has_utf_8(value: Any, kind: pa.DataType) -> bool:

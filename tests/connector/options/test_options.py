@@ -38,6 +38,7 @@ NAMES = [
     "keyGroups",
     "timestamps",
     "decimals",
+    "text",
     "raw",
     "kryo",
     "classes",

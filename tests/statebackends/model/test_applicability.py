@@ -78,6 +78,7 @@ VALUES = {
     "keyGroups": "0-5",
     "timestamps": "raw",
     "decimals": "string",
+    "text": "replace",
     "raw": "total",
     "kryo": "2",
     "pickle": "true",
@@ -267,7 +268,7 @@ def test_pairs_that_are_not_shown_are_few() -> None:
     unshown = {option for _, option in accepted - set(SHOWN)}
     assert unshown <= {
         "uid", "uidHash", "operatorName", "undecodable", "includeRowKind", "timestamps", "decimals", "kryo", "pickle",
-        "batchSize", "includeTtl", "classes", "kryoTypes", "serializers",
+        "text", "batchSize", "includeTtl", "classes", "kryoTypes", "serializers",
     }  # fmt: skip
 
 

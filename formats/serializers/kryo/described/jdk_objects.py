@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.calendar import NANOS_PER_SECOND
 from pyspark_savepoint.formats.serializers.basic.java_math import parse_decimal, parse_integer
+from pyspark_savepoint.formats.serializers.basic.strings import java_text
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import LANG, TIME, UTIL
 from pyspark_savepoint.formats.serializers.kryo.kryo_times import EPOCH_DAY
 from pyspark_savepoint.formats.serializers.kryo.kryo_types import ENUMS
@@ -53,7 +54,7 @@ def _plain(column: pa.Array) -> list[Any]:
         return list(column.cast(pa.int64()).to_pylist())
     if pa.types.is_date32(kind):
         return list(column.cast(pa.int32()).to_pylist())
-    return list(column.to_pylist())
+    return [java_text(value) if isinstance(value, str) else value for value in column.to_pylist()]
 
 
 def _refuse(name: str, value: Any, expected: str) -> ValueRangeError:
@@ -120,7 +121,9 @@ def _array(name: str) -> Make:
 
 
 def _texts(values: list[str | None]) -> KryoObject:
-    return KryoObject(f"[L{STRING};", [None if each is None else KryoObject(STRING, each) for each in values])
+    return KryoObject(
+        f"[L{STRING};", [None if each is None else KryoObject(STRING, java_text(each)) for each in values]
+    )
 
 
 # -- times ---------------------------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ from pyspark_savepoint.formats.serializers.kryo.serializer import (
     MAX_GROWTH,
     KryoSerializer,
     OpaqueKryoSerializer,
+    text_column,
 )
 from pyspark_savepoint.formats.variant import VARIANT
 
@@ -232,10 +233,7 @@ class _Rows:
                 at.out_of_range(row, *error.args)
             except ForeignError as error:
                 self._refuse(row, error)
-        try:
-            return pa.array(found, self.column.arrow)
-        except UnicodeEncodeError:
-            at.out_of_range(0, "a string has half of a surrogate pair, which UTF-8 cannot hold", RAW)
+        return text_column(found, self.column.arrow, at)
 
     def _row(self, row: int, values: ObjectValues, whole: bool) -> Any:
         at = self.at

@@ -48,8 +48,8 @@ from pyspark_savepoint.formats.serializers.kryo.described.object_values import H
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, KryoObject, ObjectFormat
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import KryoClass, plugged_classes
-from pyspark_savepoint.formats.serializers.kryo.serializer import BIG_NUMBERS, KINDS, plain_value, type_of
-from pyspark_savepoint.formats.variant import VARIANT, VariantError, encode_variant
+from pyspark_savepoint.formats.serializers.kryo.serializer import BIG_NUMBERS, KINDS, plain_value, type_of, variant_of
+from pyspark_savepoint.formats.variant import VARIANT, VariantError
 
 #: Declared types whose one type argument is that of their elements, and those with keys and values.
 SEQUENCES = COLLECTIONS | {
@@ -238,7 +238,7 @@ def _variant(values: ObjectValues, found: KryoObject | None) -> Any:
     if found is None:
         return None
     try:
-        value, metadata = encode_variant(values.variant(found))
+        value, metadata = variant_of(values.variant(found), values.options.text)
     except VariantError as error:
         raise BeyondError(
             f"an object of {found.class_name} cannot be a VARIANT: {error}", "read the state as bytes"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyspark_savepoint.formats.columns import Cursors, Origin
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, ValueRangeError
 from pyspark_savepoint.formats.java import string_hash
 from tests.formats.serializers.codec_checks import (
@@ -111,13 +111,60 @@ def test_hashes() -> None:
 @pytest.mark.parametrize(("stem", "data"), [("String", "0480bc03bdb00361"), ("String", "02bdb003"), ("Char", "dc00")])
 def test_half_a_surrogate_pair_is_refused(stem: str, data: str) -> None:
     with pytest.raises(ValueRangeError, match="half of a surrogate pair") as caught:
-        decode(base(stem), bytes.fromhex("0100") if stem == "Char" else b"\x01", bytes.fromhex(data))
+        decode(base(stem), bytes.fromhex("0100") if stem == "Char" else b"\x01", bytes.fromhex(data), text="error")
     assert 'option("raw", "<state>")' in str(caught.value)
     assert caught.value.facts["offset"] == (2 if stem == "Char" else 1)
 
 
+#: Texts in Java, and as columns have them: lone surrogates, pairs of two wrong ones, and the escape itself.
+LONE = {
+    "a\ud83d": "a\U0010ffffd83d",
+    "\udc00\ud800b": "\U0010ffffdc00\U0010ffffd800b",
+    "\ud83d\ud83d\ude00": "\U0010ffffd83d\U0001f600",
+    "\U0010ffff": "\U0010ffff\U0010ffff",
+    "\U0010ffffd83d": "\U0010ffff\U0010ffffd83d",
+    "\ud83d" * 50: "\U0010ffffd83d" * 50,
+}
+
+
+def java_bytes(text: str, extra: int) -> bytes:
+    """Return a string as Flink writes it."""
+    units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H").tolist()
+    data = bytearray()
+    for number in [len(units) + extra, *units]:
+        while number >= 0x80:
+            data.append(number & 0x7F | 0x80)
+            number >>= 7
+        data.append(number)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(("stem", "extra"), [("String", 1), ("StringValue", 0)])
+def test_half_a_surrogate_pair_is_escaped_and_written_back(stem: str, extra: int) -> None:
+    data = [java_bytes(text, extra) for text in ("plain", *LONE)]
+    column = decode(base(stem), *data)
+    assert column.to_pylist() == ["plain", *LONE.values()]
+    assert encode(base(stem), column) == data
+    assert base(stem).java_hash(column).tolist() == [string_hash(text) for text in ("plain", *LONE)]
+    assert decode(base(stem), data[1], data[3], text="replace").to_pylist() == ["a\ufffd", "\ufffd\U0001f600"]
+
+
+def test_half_a_surrogate_pair_is_a_character() -> None:
+    column = decode(base("Char"), bytes.fromhex("0041"), bytes.fromhex("dc00"))
+    assert column.to_pylist() == ["A", "\U0010ffffdc00"]
+    assert encode(base("Char"), column) == [bytes.fromhex("0041"), bytes.fromhex("dc00")]
+
+
+@pytest.mark.parametrize(
+    "text", ["\U0010ffff", "\U0010ffffd7ff", "a\U0010ffffD83D", "\U0010ffffd83", "x\U0010ffffd83g"]
+)
+def test_an_escape_of_nothing_is_refused(text: str) -> None:
+    with pytest.raises(ValueRangeError, match=r"U\+10FFFF"):
+        base("String").sizes(pa.array(["a", text]))
+
+
 def test_the_way_out_of_an_error_names_the_whole_state() -> None:
-    at = Cursors.over([bytes.fromhex("0280b003")], origin=Origin(state="a.b"))
+    at = Cursors.over([bytes.fromhex("0280b003")], origin=Origin(state="a.b"), options=DecodeOptions(text="error"))
     with pytest.raises(ValueRangeError, match=r'option\("raw", "a\.b"\)'), at.inside("field"):
         base("String").decode(at)
 

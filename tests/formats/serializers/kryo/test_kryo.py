@@ -270,7 +270,9 @@ def test_a_date_may_be_a_timestamp() -> None:
 def test_half_surrogates() -> None:
     for kind in ("java.lang.String", OBJECT):
         with pytest.raises(ValueRangeError, match="surrogate"):
-            decode(kryo(kind), bytes.fromhex("0301836161"), bytes.fromhex("03018361eda0bd"))
+            decode(kryo(kind), bytes.fromhex("0301836161"), bytes.fromhex("03018361eda0bd"), text="error")
+        found = decode(kryo(kind), bytes.fromhex("0301836161"), bytes.fromhex("03018361eda0bd"))
+        assert [str(each) for each in found] == ["aa", "a\U0010ffffd83d"]
 
 
 @pytest.mark.parametrize("version", [2, 5])

@@ -1,0 +1,152 @@
+"""A job of real Flink: its subtasks met different subclasses of POJOs, its texts have half of a surrogate pair."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import pyspark_savepoint
+from pyspark_savepoint import Savepoint
+from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.formats.errors import SavepointWarning, UndecodableStateError, ValueRangeError
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.model.unify_serializers import united, united_meta
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
+from tests.oracle import fleet
+
+VEHICLES = ("vehicles", "vehicles-by-id", "vehicles-by-name")
+ESCAPE = "\U0010ffff"
+
+
+@pytest.fixture(scope="module")
+def rescaled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A savepoint of RocksDB, taken after a restore with another parallelism."""
+    return fleet.unpacked("2.3.0-rocksdb", tmp_path_factory.mktemp("fleet")) / "savepoint"
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a savepoint in hashmap's own format, whose snapshots lack the subclasses, and of class files."""
+    return fleet.unpacked("1.20.5-hashmap-native", tmp_path_factory.mktemp("fleet"))
+
+
+def expected_class(number: int, row: dict[str, Any]) -> bool:
+    """Return whether a vehicle is of a class that the job makes of a number (see ``Fleet.vehicle``)."""
+    name = row["__class"].removeprefix("oracle.Fleet$")
+    if name == "Trailer":
+        return number >= 40 and row["axles"] == 2 and row["stops"] == [number]
+    if number % 4 == 0:
+        return bool(name == "Vehicle")
+    return bool(name == "Truck" and row["axles"] == number % 5) or (name == "Bus" and row["electric"] is not None)
+
+
+@pytest.mark.parametrize("uid", VEHICLES)
+def test_values_of_all_subclasses_are_read(rescaled: Path, uid: str) -> None:
+    rows = list(pyspark_savepoint.open(rescaled).keyed_state(uid, text="replace").rows())
+    assert sorted(row["before"] - 1 for row in rows) == list(range(60))
+    for row in rows:
+        number, vehicle = row["before"] - 1, row["vehicle"]
+        assert expected_class(number, vehicle), row
+        assert vehicle == row["fleet"][0] == row["depot"]["first"] == row["depot"]["all"][0] == row["plates"][0][1]
+        load = vehicle["load"]
+        assert (load is None) == (number % 5 == 0)
+        assert load is None or load["weight"] == number * 10
+        assert load is None or load["crates"] == number or load["liters"] == number / 2
+
+
+def test_serializers_of_subtasks_are_united_at_any_depth(rescaled: Path) -> None:
+    snapshot = Snapshot.open(rescaled)
+    for uid in VEHICLES:
+        opened = OpenOperator(snapshot, snapshot.operator(uid=uid))
+        states = KeyedStates.of(opened)
+        for name in ("vehicle", "fleet", "plates", "depot"):
+            metas = opened.keyed.metas()[name, False]
+            assert len({meta.value_serializer for meta in metas}) > 1  # or the file proves nothing
+            one = states.metas[name, False]
+            assert united_meta([*metas, one]) == united_meta([one]) == one
+            for text in ("Bus", "Truck", "Trailer", "Crates", "Liquid"):
+                assert f"Fleet${text} " in one.value_serializer.flink_type
+        text, number = (opened.keyed.metas()[name, False][0] for name in ("vehicle", "before"))
+        assert united([text.value_serializer, number.value_serializer]) is None
+
+
+def test_a_migration_back_and_forth_is_checked(rescaled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check-migration", str(rescaled), "--flink", "2.3.0"]) == 0
+    assert "as is" in capsys.readouterr().out
+    main(["check-migration", str(rescaled), "--flink", "1.20.5"])
+    assert "different serializers" not in "".join(capsys.readouterr())
+
+
+def test_healthy_files_verify(rescaled: Path, native: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for savepoint in (rescaled, native / "savepoint"):
+        assert main(["verify", str(savepoint)]) == 0
+        assert "0 errors" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("uid", VEHICLES)
+def test_a_subclass_that_hides_what_follows_is_no_damage(native: Path, uid: str) -> None:
+    with pytest.raises(UndecodableStateError, match="the states that follow cannot be read") as caught:
+        pyspark_savepoint.open(native / "savepoint").keyed_state(uid).to_arrow()
+    assert caught.value.facts["found"].startswith("oracle.Fleet$")
+
+
+def texts_of(savepoint: Path, **options: Any) -> pa.Table:
+    return pyspark_savepoint.open(savepoint).keyed_state("counts-by-name", **options).to_arrow()
+
+
+def test_half_of_a_surrogate_pair_is_escaped_and_named(rescaled: Path, native: Path) -> None:
+    for savepoint, count in ((rescaled, 60), (native / "savepoint", 40)):
+        with pytest.warns(SavepointWarning, match=r"rows? .*counts-by-name.*number 3 .*d83d") as caught:
+            rows = texts_of(savepoint).to_pylist()
+        assert len(caught) == 1
+        assert len(rows) == count
+        wrong = {row["count"] - 1 for row in rows if ESCAPE in row["key"]}
+        assert wrong == set(range(3, count, 7))
+        for row in rows:
+            number = row["count"] - 1
+            text = f"number {number}" + {3: f" {ESCAPE}d83d", 5: " \U0001f69a"}.get(number % 7, "")
+            assert row["key"] == row["text"] == row["texts"][0] == row["lengths"][0][0] == text
+
+
+def test_option_text(rescaled: Path) -> None:
+    with pytest.warns(SavepointWarning, match=r"U\+FFFD, which writes do not turn back"):
+        rows = texts_of(rescaled, text="replace").to_pylist()
+    assert Counter(row["key"][-1] == "\ufffd" for row in rows) == {False: 51, True: 9}
+    with pytest.raises(ValueRangeError, match="half of a surrogate pair") as caught:
+        texts_of(rescaled, text="error")
+    assert 'option("text", "escape")' in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore:.*half of a surrogate pair")
+def test_such_a_key_is_looked_up(rescaled: Path) -> None:
+    for wanted in ('["number 3 \\ud83d"]', [f"number 3 {ESCAPE}d83d"]):
+        assert texts_of(rescaled, keys=wanted).column("count").to_pylist() == [4]
+
+
+@pytest.mark.filterwarnings("ignore:.*half of a surrogate pair")
+def test_operator_state_and_timers_have_such_texts(rescaled: Path) -> None:
+    sp = pyspark_savepoint.open(rescaled)
+    values = sp.operator_state("texts", "kept").to_arrow().column("value").to_pylist()
+    assert sum(value.endswith(f"{ESCAPE}d83d") for value in values) == 9
+    keys = sp.timers("counts-by-name").to_arrow().column("key").to_pylist()
+    assert sum(key.endswith(f"{ESCAPE}d83d") for key in keys) == 9
+
+
+def test_edits_keep_such_texts_and_all_subclasses(spark: SparkSession, rescaled: Path, tmp_path: Path) -> None:
+    sp = Savepoint.load(spark, rescaled)
+    states = sp.keyed_state("counts-by-name").select("key", "texts")
+    vehicles = sp.keyed_state("vehicles-by-id").select("key", "depot")
+    sp = sp.with_state("counts-by-name", "texts", states).with_state("vehicles-by-id", "depot", vehicles)
+    sp.remove_keys("vehicles", keys=[3]).write(tmp_path / "out")
+    before, after = (pyspark_savepoint.open(path) for path in (rescaled, tmp_path / "out"))
+    for uid, state in (("counts-by-name", "texts"), ("counts-by-name", "text"), ("vehicles-by-id", "depot")):
+        found = [one.keyed_state(uid, raw=["key", state]).select("key", state).to_arrow() for one in (before, after)]
+        assert found[0].sort_by("key") == found[1].sort_by("key"), state
+    kept = [one.keyed_state("vehicles").to_arrow().sort_by("before") for one in (before, after)]
+    assert kept[1].to_pylist() == [row for row in kept[0].to_pylist() if row["key"] != 3]
