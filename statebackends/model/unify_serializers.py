@@ -53,9 +53,12 @@ def united_meta(metas: Sequence[StateMetaInfoSnapshot]) -> StateMetaInfoSnapshot
     first = metas[0]
     if any(_outside(meta) != _outside(first) for meta in metas):
         return None
-    serializers = {role: united(meta.serializers[role] for meta in metas) for role in first.serializers}
-    if None in serializers.values():
-        return None
+    serializers: dict[str, TypeSerializer] = {}
+    for role in first.serializers:
+        one = united(meta.serializers[role] for meta in metas)
+        if one is None:
+            return None
+        serializers[role] = one
     return first if serializers == first.serializers else replace(first, serializers=serializers)
 
 
