@@ -42,14 +42,26 @@ class Command:
     arguments: tuple[Argument, ...]
     examples: tuple[str, ...]
     more: str = ""
+    prints_table: bool = False
+
+    @property
+    def all_arguments(self) -> tuple[Argument, ...]:
+        """Its arguments and those that every command has."""
+        return (*self.arguments, *(TABLE if self.prints_table else (JSON,)), *COMMON)
 
 
 PATH = argument(
     "path", help="a savepoint, a retained checkpoint (chk-N), or its _metadata; local, s3://, gs://, abfs://, hdfs://"
 )
 UID = argument("uid", nargs="?", help="the operator: its uid or its uid hash (32 hex digits); default: all")
+JSON = argument("--json", action="store_true", help="print one JSON object per line")
+#: Of commands that print a table.
+TABLE = (
+    JSON,
+    argument("--csv", action="store_true", help="print CSV, with a header"),
+    argument("--wide", action="store_true", help="cut nothing to the width of the terminal"),
+)
 COMMON = (
-    argument("--json", action="store_true", help="print one JSON object per line"),
     argument(
         "--storage-option",
         action="append",
@@ -59,6 +71,10 @@ COMMON = (
     ),
     argument("--allow-outside", action="store_true", help="open files that the snapshot names outside its own folder"),
     argument("--debug", action="store_true", help="show the traceback of an error"),
+)
+TOP = (
+    argument("--version", action="store_true", help="show the version"),
+    argument("--help", help="show this help message"),
 )
 READ_OPTION = argument(
     "-o",
@@ -96,6 +112,7 @@ COMMANDS = (
             "ls s3://bucket/checkpoints --storage-option region=eu-west-1",
             'ls /savepoints/savepoint-2f1a3c --sql "SELECT count(*) FROM accounts"',
         ),
+        prints_table=True,
     ),
     Command(
         "show",
@@ -119,6 +136,7 @@ COMMANDS = (
             "show /savepoints/savepoint-2f1a3c accounts total --keys 1042 1043",
             "show /savepoints/savepoint-2f1a3c accounts --table timers --json --limit 0",
         ),
+        prints_table=True,
     ),
     Command(
         "sizes",
@@ -135,6 +153,7 @@ COMMANDS = (
             READ_OPTION,
         ),
         ("sizes /savepoints/savepoint-2f1a3c", "sizes /savepoints/savepoint-2f1a3c accounts --by subtask"),
+        prints_table=True,
     ),
     Command(
         "heaviest",
@@ -146,6 +165,7 @@ COMMANDS = (
             READ_OPTION,
         ),
         ("heaviest /savepoints/savepoint-2f1a3c accounts --top 10",),
+        prints_table=True,
     ),
     Command(
         "offsets",
@@ -166,6 +186,7 @@ COMMANDS = (
             "offsets s3://bucket/checkpoints/chk-42 orders-source --json",
             "offsets /checkpoints/7d2e --history --last 10",
         ),
+        prints_table=True,
     ),
     Command(
         "set-offsets",
@@ -208,12 +229,14 @@ COMMANDS = (
             "diff /savepoints/yesterday /savepoints/today",
             "diff /savepoints/yesterday /savepoints/today accounts total",
         ),
+        prints_table=True,
     ),
     Command(
         "verify",
         "read every byte of every state and report errors; exit code 1 if there are any",
         (PATH, UID, argument("--all", action="store_true", help="also show what is in order"), READ_OPTION),
         ("verify /savepoints/savepoint-2f1a3c", "verify s3://bucket/checkpoints/chk-42 accounts --json"),
+        prints_table=True,
     ),
     Command(
         "doctor",
@@ -240,6 +263,7 @@ COMMANDS = (
             "doctor /savepoints/savepoint-2f1a3c --budget size=20GB,skew=4,ttl-age=30d",
             "doctor /savepoints/today --since /savepoints/yesterday --job job.json --json",
         ),
+        prints_table=True,
     ),
     Command(
         "vacuum",
@@ -255,6 +279,7 @@ COMMANDS = (
             argument("--dry-run", action="store_true", help="only list the files"),
         ),
         ("vacuum /savepoints/new --dry-run", "vacuum s3://bucket/savepoints/new --older-than 6h"),
+        prints_table=True,
     ),
     Command(
         "check-restore",
@@ -306,6 +331,7 @@ COMMANDS = (
             "check-migration /savepoints/of-1.20 --flink 2.3 --types-from /savepoints/of-the-new-job --json",
         ),
         "Exit code 0: Flink restores all of it without migration. 1: it does not, or values would be wrong.",
+        prints_table=True,
     ),
     Command(
         "migrate",
@@ -353,7 +379,10 @@ COMMANDS = (
             argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
             argument("state", nargs="?", help="one state; default: all keyed states, or the only operator state"),
             argument(
-                "--to", choices=("parquet", "arrow", "json"), default="parquet", help="the format (default: parquet)"
+                "--to",
+                choices=("parquet", "arrow", "json", "csv"),
+                default="parquet",
+                help="the format (default: parquet)",
             ),
             argument("--file", help="the file to write; default: the operator's name and the format, in this folder"),
             argument("--table", help="the table, as for show: keyed_state, timers, splits, committables, ..."),
@@ -392,6 +421,16 @@ COMMANDS = (
         (argument("path", nargs="?", help="a snapshot like those that will be read; default: one of each kind"),),
         ("warm-up", "warm-up /savepoints/savepoint-2f1a3c"),
     ),
+    Command(
+        "completion",
+        "print what makes a shell complete commands, options, operators, states and tables",
+        (argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh, fish"),),
+        (
+            "completion bash > ~/.local/share/bash-completion/completions/pyspark-savepoint",
+            "completion zsh > ~/.zfunc/_pyspark-savepoint    # a folder of $fpath",
+            "completion fish > ~/.config/fish/completions/pyspark-savepoint.fish",
+        ),
+    ),
 )
 
 
@@ -422,7 +461,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=_formatter,
         allow_abbrev=False,
     )
-    top.add_argument("--version", action="store_true", help="show the version")
+    top.add_argument(*TOP[0].names, **TOP[0].settings)
     commands = top.add_subparsers(dest="command", parser_class=CommandParser, help=argparse.SUPPRESS)
     for command in COMMANDS:
         examples = "\n".join(f"  {PROGRAM} {example}" for example in command.examples)
@@ -435,7 +474,7 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=_formatter,
             allow_abbrev=False,
         )
-        for known in (*command.arguments, *COMMON):
+        for known in command.all_arguments:
             one.add_argument(*known.names, **known.settings)
     return top
 
@@ -455,11 +494,11 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
                 f"there is no command {first!r}", remedy=f"{did_you_mean(first, names)}; {PROGRAM} --help lists them"
             )
         words.insert(0, "ls")
-    if first in ("--json", "--debug"):
+    if first in ("--json", "--csv", "--wide", "--debug"):
         raise UsageError(f"{first} must come after the command", remedy=f"{PROGRAM} ls PATH {first}")
     found, unknown = parser().parse_known_args(words)
     if unknown:
-        listed = [*next((one.arguments for one in COMMANDS if one.name == found.command), ()), *COMMON]
+        listed = next((one.all_arguments for one in COMMANDS if one.name == found.command), TOP)
         options = [name for known in listed for name in known.names if name.startswith("--")]
         close = nearest(unknown[0].partition("=")[0], options) if unknown[0].startswith("-") else []
         hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""

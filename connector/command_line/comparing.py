@@ -5,9 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
-from pyspark_savepoint.command_line.output import Output, first_rows
+from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.local.comparing import changed_rows, count_differences
 from pyspark_savepoint.local.local_savepoint import open_savepoint
+from pyspark_savepoint.statebackends.model.json_values import row_to_json
 
 SAME, DIFFERENT = 0, 1
 
@@ -20,11 +21,11 @@ def diff(arguments: Namespace, output: Output) -> int:
         if arguments.limit < 0:
             raise UsageError("--limit must be 0 or more", found=arguments.limit)
         found = changed_rows(old, new, arguments.uid, arguments.table, arguments.state)
-        rows = list(first_rows(found.rows, arguments.limit, output, "--limit 0 shows all"))
-        output.table(found.columns, rows)
-        if not rows:
+        rows = (row_to_json(row, found.kinds) for row in found.rows)
+        shown = output.table(found.columns, rows, limit=arguments.limit, more="--limit 0 shows all", lines=1)
+        if not shown:
             output.say("no differences")
-        return DIFFERENT if rows else SAME
+        return DIFFERENT if shown else SAME
     counted = count_differences(old, new)
     differs = [
         row

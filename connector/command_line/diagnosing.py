@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import fields
 
 from pyspark_savepoint.command_line.arguments import read_options
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.restoring import job_at
 from pyspark_savepoint.doctor.doctor import examine
-from pyspark_savepoint.doctor.findings import Budgets, Severity
+from pyspark_savepoint.doctor.findings import Budgets, Finding, Severity
 from pyspark_savepoint.local.local_savepoint import open_savepoint
 
 DONE, FOUND = 0, 1
+COLUMNS = tuple(field.name for field in fields(Finding))
 
 
 def doctor(arguments: Namespace, output: Output) -> int:
@@ -21,8 +23,9 @@ def doctor(arguments: Namespace, output: Output) -> int:
     older = open_savepoint(arguments.since, **options) if arguments.since is not None else None
     job = job_at(arguments.job, arguments) if arguments.job is not None else None
     findings = examine(savepoint, budgets, older, job)
+    if not output.is_text:
+        output.table(COLUMNS, (finding.row() for finding in findings))
     for finding in findings:
-        output.record(finding.row())
         place = ", ".join(filter(None, (finding.operator, finding.state)))
         output.say(f"{finding.severity.value:<8} {finding.check}" + (f": {place}" if place else ""))
         output.say(f"    {finding.evidence}")

@@ -9,19 +9,20 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from pyspark_savepoint.command_line.arguments import UsageError
-from pyspark_savepoint.command_line.output import Output, finite
+from pyspark_savepoint.command_line.output import Output, csv_line, finite
 from pyspark_savepoint.command_line.reading import rows_table
 from pyspark_savepoint.formats.errors import OutputError, SavepointError, StateExistsError
 from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.local.texts import readable_size
-from pyspark_savepoint.statebackends.model.json_values import to_json
+from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
 DONE = 0
-SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "json": "jsonl"}
+SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "json": "jsonl", "csv": "csv"}
 
 
 def export(arguments: Namespace, output: Output) -> int:
@@ -81,5 +82,13 @@ def _writer(form: str, path: Path, table: LocalTable) -> Iterator[Callable[[pa.R
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as sink:
             yield sink.write_batch
     else:
-        with path.open("w", encoding="utf-8") as lines:
-            yield lambda batch: lines.writelines(json.dumps(finite(to_json(row))) + "\n" for row in batch.to_pylist())
+        kinds = kinds_of(table.schema)
+        with path.open("w", encoding="utf-8", newline="\n") as lines:
+            if form == "csv":
+                lines.write(csv_line(kinds) + "\n")
+
+            def line(row: dict[str, Any]) -> str:
+                values = row_to_json(row, kinds)
+                return csv_line(values.values()) if form == "csv" else json.dumps(finite(values))
+
+            yield lambda batch: lines.writelines(line(row) + "\n" for row in batch.to_pylist())

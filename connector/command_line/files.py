@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import posixpath
 from argparse import Namespace
 from datetime import UTC, datetime
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.formats.errors import StateExistsError
-from pyspark_savepoint.formats.filesystems.filesystem import absolute, locate
-from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, Snapshot, find_snapshots
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
-from pyspark_savepoint.local.copying import copy_snapshot, relocate_snapshot
+from pyspark_savepoint.local.copying import copy_snapshot, relocate_snapshot, to_free_path
 from pyspark_savepoint.local.texts import numbered, readable_size
 from pyspark_savepoint.options.option_fields import InvalidOptionValueError, seconds
 from pyspark_savepoint.options.option_values import to_options
@@ -27,20 +25,9 @@ def located(arguments: Namespace, path: str) -> str:
 
 
 def free_target(arguments: Namespace) -> str:
-    """Return the path of the new savepoint; raise StateExistsError for a folder that contains snapshots."""
+    """Return the path of the new savepoint; raise StateExistsError if the folder is not new or empty."""
     target = located(arguments, arguments.target)
-    filesystem, folder = locate(target)
-    info = filesystem.info(folder)
-    # If the folder is a snapshot itself, the write refuses it.
-    if info is not None and info.is_directory and filesystem.info(posixpath.join(folder, METADATA_FILE_NAME)) is None:
-        names = [found.path.rpartition("/")[2] for found in find_snapshots(target, 1)]
-        if names:
-            raise StateExistsError(
-                "the folder of a new savepoint cannot be one that contains snapshots",
-                path=filesystem.uri(folder),
-                found=", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else ""),
-                remedy=f"name a new folder inside it, such as {posixpath.join(arguments.target, 'savepoint-new')}",
-            )
+    to_free_path(target)
     return target
 
 
@@ -60,7 +47,7 @@ def vacuum_files(arguments: Namespace, output: Output) -> int:
         }
         for one in found
     ]
-    output.table(("kind", "bytes", "modified", "path"), rows)
+    output.table(("path", "kind", "bytes", "modified"), rows)
     verb = "would be deleted" if arguments.dry_run else "deleted"
     output.say(f"{numbered(len(found), 'entry', 'entries')}, {readable_size(sum(one.size for one in found))}, {verb}")
     return DONE

@@ -1,40 +1,42 @@
-"""Entry of the command line: arguments to a command, errors to one block and an exit code."""
+"""Entry of the command line: arguments to a command, errors to one block and an exit code.
+
+This module imports little, so that Ctrl-C has its meaning before the others are imported: exit code 130 and one word,
+whatever runs: imports, native code, destructors, or Python's own end.
+"""
 
 from __future__ import annotations
 
 import gc
 import io
 import os
-import shutil
+import signal
 import sys
-import warnings
-from argparse import Namespace
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from pyspark_savepoint.command_line.arguments import parse, parser
-from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.redaction import shown
-from pyspark_savepoint.options.release import __version__
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from pyspark_savepoint.command_line.output import Output
 
 DONE, FAILED, INTERRUPTED, PIPE_CLOSED = 0, 2, 130, 141
 
 
+#: Set by a shell that completes a command line.
+COMPLETING = "_ARGCOMPLETE"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 findings, 2 errors, 3 unknown."""
-    try:
-        return _ended(sys.argv[1:] if arguments is None else list(arguments))
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+    from pyspark_savepoint.command_line.output import Form, Output
+    from pyspark_savepoint.formats.errors import SavepointError
+    from pyspark_savepoint.formats.redaction import shown
 
-
-def _ended(words: list[str]) -> int:
-    """Run a command and print its error, if it ends with one; return its exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in words
-    output = Output(sys.stdout, sys.stderr, "--json" in words, _width())
+    form = Form.JSON if "--json" in words else Form.CSV if "--csv" in words else Form.TEXT
+    output = Output(sys.stdout, sys.stderr, form, None if "--wide" in words else _width())
     try:
         code = _run(words, output)
         sys.stdout.flush()
@@ -59,16 +61,52 @@ def _ended(words: list[str]) -> int:
 
 
 def console() -> int:
-    """Run as a process of its own. Collect garbage rarely, since nearly all objects are imported code."""
+    """Run a command as this process; return its exit code."""
+    signal.signal(signal.SIGINT, _interrupt)
+    sys.unraisablehook = _unraisable
+    # Nearly all objects are imported code, which is not worth collecting.
     gc.set_threshold(50_000, 20, 20)
-    _prepare_streams()
-    return main()
+    try:
+        _prepare_streams()
+        if COMPLETING in os.environ:
+            from pyspark_savepoint.command_line.completing import complete
+
+            complete()
+        return main()
+    except KeyboardInterrupt:
+        _say_interrupted()
+        return INTERRUPTED
+    finally:
+        # From here on only Python's own end can be interrupted.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _interrupt(*_: int | FrameType | None) -> NoReturn:
+    """Interrupt the command. Another Ctrl-C does not wait until it has cleaned up."""
+    signal.signal(signal.SIGINT, _leave)
+    raise KeyboardInterrupt
+
+
+def _leave(*_: int | FrameType | None) -> NoReturn:
+    _say_interrupted()
+    os._exit(INTERRUPTED)
+
+
+def _unraisable(unraisable: Any) -> None:
+    """Leave if the interrupt hit a destructor or a callback, after which Python would go on."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        _leave()
+    sys.__unraisablehook__(unraisable)
+
+
+def _say_interrupted() -> None:
+    os.write(2, b"interrupted\n")
 
 
 def _prepare_streams() -> None:
     """Escape characters that the locale cannot print, and replace closed streams, so that printing never fails."""
     sys.stdout, sys.stderr = (
-        Path(os.devnull).open("w", encoding="utf-8") if stream is None else stream  # noqa: SIM115
+        open(os.devnull, "w", encoding="utf-8") if stream is None else stream  # noqa: SIM115
         for stream in (sys.stdout, sys.stderr)
     )
     for stream in (sys.stdout, sys.stderr):
@@ -77,10 +115,19 @@ def _prepare_streams() -> None:
 
 
 def _width() -> int | None:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
 
 
 def _run(words: list[str], output: Output) -> int:
+    import warnings
+
+    from pyspark_savepoint.command_line.arguments import parse, parser
+    from pyspark_savepoint.options.release import __version__
+
     try:
         arguments = parse(words)
     except SystemExit as end:  # --help, which argparse has printed
@@ -102,6 +149,8 @@ def _run(words: list[str], output: Output) -> int:
 
 
 def _remarking(output: Output) -> Callable[..., None]:
+    from pyspark_savepoint.formats.redaction import shown
+
     def remark(message: Warning | str, *_: Any, **__: Any) -> None:
         output.remark(f"warning: {shown(str(message))}")
 
@@ -147,6 +196,10 @@ def command(arguments: Namespace) -> Callable[[Namespace, Output], int]:
         from pyspark_savepoint.command_line.schemas import schema
 
         return schema
+    if name == "completion":
+        from pyspark_savepoint.command_line.completing import completion
+
+        return completion
     if name == "warm-up":
         from pyspark_savepoint.command_line.warming import warm_up
 

@@ -20,7 +20,7 @@ def check_migration_of(arguments: Namespace, output: Output) -> int:
     """Show the verdicts about all parts of a snapshot."""
     check = _migration(arguments).check()
     shown = check.to_arrow().to_pylist()
-    if not (arguments.all or output.as_json):
+    if not arguments.all and output.is_text:
         shown = [row for row in shown if row["verdict"] != MigrationVerdict.AS_IS]
     for row in shown:
         row["operator"] = row["operator_uid"] or row["operator_uid_hash"]

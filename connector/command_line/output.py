@@ -1,40 +1,102 @@
-"""Output of commands: aligned tables for people, and with ``--json`` one JSON object per line.
+"""Output of commands: aligned tables for people, one JSON object per line with ``--json``, CSV with ``--csv``.
 
-Names and values come from snapshots, so characters that terminals take for commands are escaped.
+Names and values come from snapshots, so characters that terminals take for commands are escaped. Nothing is coloured.
+
+On a terminal a table fits the width: numbers and times are never cut, names take several lines, values one. Long notes
+stand below their row, an operator with many rows above them, and rows with too many columns become one line per
+column. Elsewhere, and with ``--wide``, each row is one line and nothing is cut.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
+import textwrap
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from datetime import datetime
+from enum import Enum
+from itertools import chain, groupby, islice
 from typing import Any, TextIO
 
 from pyspark_savepoint.formats.redaction import printable
 
 #: Rows from which the widths of columns are taken; later rows may be wider.
 MEASURED = 500
+#: Widest column that is padded, and widest cell of a terminal.
 MAX_CELL = 60
+#: Narrowest column of text that was wider.
+MIN_CELL = 8
+#: Lines of a cell that names something.
+MAX_LINES = 4
+#: Where a cell is broken: at punctuation, else inside a word of several, as in Java's names.
+BREAKS = (r"[\W_]", r"[a-z](?=[A-Z])")
 GAP = "  "
+INDENT = "    "
+#: Columns of sentences, which stand below a row that they would make too wide.
+PROSE = frozenset({"note", "problem", "reason"})
+#: First columns that stand above their rows, if these would be too wide: paths always, operators if they have several.
+PATH, OPERATOR = "path", "operator"
 
 Row = Mapping[str, Any]
 
 
+class Form(Enum):
+    """What is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as it is printed."""
+
+    name: str
+    width: int
+    is_number: bool = False
+    is_fixed: bool = False
+
+    @property
+    def title(self) -> str:
+        return self.name.replace("_", " ")
+
+    def padded(self, text: str) -> str:
+        blank = " " * (self.width - width_of(text))
+        return blank + text if self.is_number else text + blank
+
+
 @dataclass(frozen=True)
 class Output:
-    """Output of a command: ``results``, and ``remarks``. ``width`` is None if it is not a terminal."""
+    """Output of a command: ``results``, and ``remarks``. ``width`` is None where nothing is cut."""
 
     results: TextIO
     remarks: TextIO
-    as_json: bool
+    form: Form = Form.TEXT
     width: int | None = None
 
+    @property
+    def as_json(self) -> bool:
+        return self.form is Form.JSON
+
+    @property
+    def is_text(self) -> bool:
+        return self.form is Form.TEXT
+
     def say(self, text: str) -> None:
-        """Print a line for people; nothing with ``--json``."""
-        if not self.as_json:
+        """Print a line for people, wrapped at words."""
+        if not self.is_text:
+            return
+        if self.width is None or width_of(text) <= self.width:
             self._print(text)
+            return
+        indent = text[: len(text) - len(text.lstrip())]
+        for line in text.split("\n"):
+            for part in wrapped(line, self.width, f"{indent}{GAP}") or [""]:
+                self._print(part)
 
     def remark(self, text: str) -> None:
         """Print a line that is not a result."""
@@ -45,51 +107,234 @@ class Output:
         if self.as_json:
             print(json.dumps(finite(_plain(values))), file=self.results)
 
-    def table(self, columns: Sequence[str], rows: Iterable[Row], all_columns: bool = False) -> None:
-        """Print rows: all fields with ``--json``, else these columns, without those that have no value."""
-        if self.as_json:
-            for row in rows:
-                self.record(row)
-            return
-        following = iter(rows)
-        first = list(islice(following, MEASURED))
-        shown = [name for name in columns if all_columns or any(row.get(name) not in (None, "") for row in first)]
-        if not first or not shown:
-            return
-        numbers = {name for name in shown if all(isinstance(row.get(name), int | float | None) for row in first)}
-        limit = MAX_CELL if self.width is not None else 10 * MAX_CELL
-        cells = [[cell(row.get(name), limit) for name in shown] for row in first]
-        titles = [name.replace("_", " ") for name in shown]
-        widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
-        rest = ([cell(row.get(name), limit) for name in shown] for row in following)
-        for line in chain([titles], cells, rest):
-            self._print(self._line(line, widths, [name in numbers for name in shown]))
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Row],
+        all_columns: bool = False,
+        limit: int = 0,
+        more: str = "",
+        lines: int = MAX_LINES,
+    ) -> int:
+        """Print rows: all fields with ``--json``, else these columns, in text without those that have no value.
 
-    def _line(self, cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-        parts = (
-            text.rjust(width) if number else text.ljust(width)
-            for text, width, number in zip(cells, widths, right, strict=True)
-        )
-        line = GAP.join(parts).rstrip()
-        return line if self.width is None or len(line) <= self.width else line[: self.width - 1] + "…"
+        Args:
+            columns: The columns.
+            rows: The rows.
+            all_columns: Whether columns without a value are printed too.
+            limit: How many rows; 0: all.
+            more: How to get more rows than the limit, for a remark.
+            lines: How many lines of a terminal a cell may take.
+
+        Returns:
+            The number of rows.
+
+        """
+        following = iter(rows)
+        shown = islice(following, limit) if limit else following
+        if self.form is Form.TEXT:
+            count = self._text(columns, shown, all_columns, lines)
+        else:
+            if self.form is Form.CSV:
+                self._print(csv_line(columns))
+            count = 0
+            for row in shown:
+                count += 1
+                if self.as_json:
+                    self.record(row)
+                else:
+                    self._print(csv_line(row.get(name) for name in columns))
+        if limit and next(following, None) is not None:
+            self.results.flush()
+            self.remark(f"... more rows: {more}")
+        return count
+
+    def _text(self, names: Sequence[str], rows: Iterator[Row], all_columns: bool, lines: int) -> int:
+        first = list(islice(rows, MEASURED))
+        names = [name for name in names if all_columns or any(row.get(name) not in (None, "") for row in first)]
+        if not first or not names:
+            return 0
+        columns = [_measured(name, first, self.width) for name in names]
+        below: list[Column] = []
+        if self.width is not None and _total(columns) > self.width:
+            below = [column for column in columns if column.name in PROSE]
+            columns = [column for column in columns if column.name not in PROSE]
+        above = None
+        if self.width is not None and _total(columns) > self.width and _stands_above(columns, first):
+            above, columns = columns[0].name, columns[1:]
+        fitted = columns if self.width is None else _fitted(columns, self.width - (len(GAP) if above else 0))
+        every = chain(first, rows)
+        if fitted is None:
+            return self._records([*([Column(above, 0)] if above else []), *columns, *below], every, lines)
+        return self._rows(fitted, above, below, every, lines)
+
+    def _rows(
+        self, columns: list[Column], above: str | None, below: list[Column], rows: Iterable[Row], lines: int
+    ) -> int:
+        """Print a line, or several, for each row."""
+        count, group, indent = 0, None, GAP if above else ""
+        for line in _joined(columns, [column.title for column in columns], lines):
+            self._print(indent + line)
+        for row in rows:
+            count += 1
+            if above and row.get(above) != group:
+                group = row.get(above)
+                self._print(cell(group))
+            cells = [cell(row.get(column.name)) for column in columns]
+            # Without a width each row is one line.
+            for line in [_line(columns, cells)] if self.width is None else _joined(columns, cells, lines):
+                self._print(indent + line)
+            for text in filter(None, (cell(row.get(column.name)) for column in below)):
+                for line in wrapped(f"{INDENT}{text}", self.width or MAX_CELL, INDENT):
+                    self._print(line)
+        return count
+
+    def _records(self, columns: list[Column], rows: Iterable[Row], lines: int) -> int:
+        """Print a line, or several, for each column of a row, and an empty one between rows."""
+        count, title = 0, min(max(width_of(column.title) for column in columns), MAX_CELL // 2)
+        name = Column("", title)
+        value = Column("", max((self.width or MAX_CELL) - title - len(GAP), MIN_CELL))
+        for count, row in enumerate(rows, 1):
+            if count > 1:
+                self._print("")
+            for column in columns:
+                for line in _joined([name, value], [column.title, cell(row.get(column.name))], lines):
+                    self._print(line)
+        return count
 
     def _print(self, text: str) -> None:
         print(printable(text), file=self.results)
 
 
-def cell(value: Any, limit: int) -> str:
-    """Return a value as one short line.
+# -- layout -------------------------------------------------------------------------------------------------
 
-    >>> cell({"a": [1, None]}, 60), cell(None, 60), cell("x" * 9, 5)
-    ('{"a": [1, null]}', '', 'xxxx…')
+
+def width_of(text: str) -> int:
+    """Return how many columns of a terminal a text takes.
+
+    >>> width_of("tea"), width_of("\u7389\u9732"), width_of("e\u0301")
+    (3, 4, 1)
+    """
+    if text.isascii():
+        return len(text)
+    return sum((unicodedata.east_asian_width(one) in "WF") + (not unicodedata.combining(one)) for one in text)
+
+
+def _measured(name: str, rows: Sequence[Row], width: int | None) -> Column:
+    title = Column(name, 0).title
+    values = [row.get(name) for row in rows]
+    is_number = all(isinstance(value, int | float | None) for value in values)
+    longest = max(width_of(title), *(width_of(cell(value)) for value in values))
+    # Nothing is gained by padding all rows to the longest of many values.
+    is_fixed = is_number or all(isinstance(value, datetime | None) for value in values)
+    whole = is_fixed or (width is not None and name in PROSE)
+    return Column(name, longest if whole else min(longest, MAX_CELL), is_number, is_fixed)
+
+
+def _stands_above(columns: Sequence[Column], rows: Sequence[Row]) -> bool:
+    name = columns[0].name
+    if len(columns) == 1 or name not in (PATH, OPERATOR):
+        return False
+    return name == PATH or 2 * len(list(groupby(rows, lambda row: row.get(name)))) <= len(rows)
+
+
+def _total(columns: Sequence[Column]) -> int:
+    return sum(column.width for column in columns) + len(GAP) * (len(columns) - 1)
+
+
+def _fitted(columns: Sequence[Column], width: int) -> list[Column] | None:
+    """Return the columns so that they fit: the widest of text become narrower; None if they become too narrow."""
+    free = width - len(GAP) * (len(columns) - 1) - sum(column.width for column in columns if column.is_fixed)
+    level, texts = free, sorted(column.width for column in columns if not column.is_fixed)
+    for position, natural in enumerate(texts):
+        level = free // (len(texts) - position)
+        if natural > level:
+            break
+        free -= natural
+        level = natural
+    if free < 0 or (texts and level < min(MIN_CELL, texts[-1])):
+        return None
+    return [column if column.is_fixed else Column(column.name, min(column.width, level)) for column in columns]
+
+
+def _line(columns: Sequence[Column], cells: Sequence[str]) -> str:
+    return GAP.join(column.padded(text) for column, text in zip(columns, cells, strict=True)).rstrip()
+
+
+def _joined(columns: Sequence[Column], cells: Sequence[str], lines: int) -> Iterator[str]:
+    """Yield the lines of a row whose cells take at most this many lines."""
+    parts = [broken(text, column.width, lines) for column, text in zip(columns, cells, strict=True)]
+    for number in range(max(map(len, parts))):
+        yield _line(columns, [part[number] if number < len(part) else "" for part in parts])
+
+
+def broken(text: str, width: int, lines: int) -> list[str]:
+    """Return a text in lines of a width, broken after punctuation where it has some; the last may be cut.
+
+    >>> broken("_timer_state/processing_user-timers", 16, 4), broken("abcdefgh", 5, 1)
+    (['_timer_state/', 'processing_user-', 'timers'], ['abcd…'])
+    """
+    found: list[str] = []
+    while width_of(text) > width:
+        if len(found) == lines - 1:
+            return [*found, _head(text, width - 1) + "…"]
+        head = _head(text, width)
+        ends = (max((match.end() for match in re.finditer(mark, head)), default=0) for mark in BREAKS)
+        end = next((end for end in ends if end > len(head) // 3), max(len(head), 1))
+        found.append(text[:end].rstrip())
+        text = text[end:].lstrip()
+    return [*found, text]
+
+
+def _head(text: str, width: int) -> str:
+    """Return the longest start of a text that is not wider."""
+    end = len(text) if width_of(text) <= width else min(len(text), max(width, 0))
+    while end and width_of(text[:end]) > width:
+        end -= 1
+    return text[:end]
+
+
+def wrapped(text: str, width: int, indent: str) -> list[str]:
+    """Return a sentence in lines, broken at spaces; names are kept whole."""
+    return textwrap.wrap(
+        text, max(width, 2 * MIN_CELL), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+# -- values -------------------------------------------------------------------------------------------------
+
+
+def cell(value: Any) -> str:
+    r"""Return a value as one line of text.
+
+    >>> cell({"a": [1, None]}), cell(None), cell("a\nb")
+    ('{"a": [1, null]}', '', 'a b')
     """
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(finite(_plain(value)), ensure_ascii=False)
     if not isinstance(value, str) and text.startswith('"'):
         text = text[1:-1]
-    text = printable(text.replace("\n", " "))
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return printable(re.sub(r"[\n\t]", " ", text))
+
+
+def csv_line(values: Iterable[Any]) -> str:
+    r"""Return a line of CSV (RFC 4180): lists and objects as JSON, NULL as nothing, an empty text as two quotes.
+
+    The module ``csv`` of Python 3.11 writes both as nothing.
+
+    >>> csv_line([1, None, "", "a, b"])
+    '1,,"","a, b"'
+    """
+    return ",".join(map(_field, values))
+
+
+def _field(value: Any) -> str:
+    if value is None:
+        return ""
+    plain = finite(to_json(value))
+    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+    return text if text and not re.search(r'[",\r\n]', text) else '"' + text.replace('"', '""') + '"'
 
 
 def _plain(value: Any) -> Any:
@@ -106,12 +351,3 @@ def finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: finite(part) for name, part in value.items()}
     return [finite(part) for part in value] if isinstance(value, list) else value
-
-
-def first_rows(rows: Iterable[Row], limit: int, output: Output, how: str) -> Iterator[Row]:
-    """Yield the first rows, all where the limit is 0; remark that there are more."""
-    for number, row in enumerate(rows):
-        if limit and number == limit:
-            output.remark(f"... more rows: {how}")
-            return
-        yield row

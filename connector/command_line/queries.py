@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark_savepoint.command_line.arguments import read_options
-from pyspark_savepoint.command_line.output import Output, first_rows
+from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import DONE, ls, table_of
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,8 +34,8 @@ SHOWN = 50
 
 
 def ls_with_queries(arguments: Namespace, output: Output) -> int:
-    """List the states, the names of the views, and the results of the queries; with ``--json`` only the results."""
-    if not output.as_json:
+    """List the states, the names of the views, and the results of the queries; only these as JSON or CSV."""
+    if output.is_text:
         ls(arguments, output)
     if not has_java():
         raise OptionError("--sql needs Java 17 or later, which was not found", remedy=NO_JAVA)
@@ -57,8 +58,9 @@ def ls_with_queries(arguments: Namespace, output: Output) -> int:
         for query in arguments.sql:
             output.say(f"\n{query}")
             found = spark.sql(query).toArrow()
-            rows = first_rows(found.to_pylist(), 0 if output.as_json else SHOWN, output, "--json shows all")
-            output.table(found.schema.names, rows, all_columns=True)
+            kinds, limit = kinds_of(found.schema), SHOWN if output.is_text else 0
+            rows = (row_to_json(row, kinds) for row in found.to_pylist())
+            output.table(found.schema.names, rows, True, limit, "--json or --csv shows all", lines=1)
     except PySparkException as error:
         raise OptionError(str(error).partition("\n\nJVM stacktrace")[0]) from None
     finally:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
-from pyspark_savepoint.command_line.output import Output, Row, first_rows
+from pyspark_savepoint.command_line.output import Output, Row
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -21,6 +21,7 @@ from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import snapshot_path
+from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
 DONE, FOUND = 0, 1
 OF_STATE = ("operator_uid", "operator_uid_hash", "table", "state")
@@ -66,11 +67,9 @@ def _listed(row: Row, output: Output) -> Row:
 def show(arguments: Namespace, output: Output) -> int:
     """Show rows of a table of an operator."""
     table = rows_table(arguments, output)
-    output.table(
-        table.schema.names,
-        first_rows(table.rows(), arguments.limit, output, "--limit 0 shows all"),
-        all_columns=True,
-    )
+    kinds = kinds_of(table.schema)
+    rows = (row_to_json(row, kinds) for row in table.rows())
+    output.table(table.schema.names, rows, True, arguments.limit, "--limit 0 shows all", lines=1)
     return DONE
 
 
@@ -183,7 +182,7 @@ def verify(arguments: Namespace, output: Output) -> int:
     table = table_of(arguments, output, table="verification", **operator_options(arguments.uid))
     rows = sorted(table.rows(), key=lambda row: ("error", "warning", "ok").index(row["status"]))
     counts = {status: sum(row["status"] == status for row in rows) for status in ("error", "warning", "ok")}
-    shown = rows if arguments.all or output.as_json else [row for row in rows if row["status"] != "ok"]
+    shown = rows if arguments.all or not output.is_text else [row for row in rows if row["status"] != "ok"]
     output.table(
         ("status", "operator", "table", "state", "subtask", "entries", "bytes", "note"), (_named(row) for row in shown)
     )

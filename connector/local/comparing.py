@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+import pyarrow as pa
+
 from pyspark_savepoint.formats.errors import StateNotFoundError
 from pyspark_savepoint.local.compared_operators import COUNTS, OPERATOR, ComparedOperators, OperatorInSnapshot, Row
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
@@ -20,6 +22,7 @@ from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import comparison_plan
+from pyspark_savepoint.statebackends.model.json_values import kinds_of
 from pyspark_savepoint.statebackends.tables.entry_diff import ADDED, CHANGE, CHANGED, REMOVED
 
 #: Options that read each side; None for one without the state.
@@ -28,10 +31,11 @@ Sides = list[dict[str, str] | None]
 
 @dataclass(frozen=True)
 class Differences:
-    """Rows that differ, and their columns."""
+    """Rows that differ, their columns, and the Arrow types of those that have one."""
 
     columns: list[str]
     rows: Iterator[Row]
+    kinds: dict[str, pa.DataType]
 
 
 def count_differences(old: LocalSavepoint, new: LocalSavepoint) -> list[Row]:
@@ -73,7 +77,7 @@ def changed_rows(
         return _operator_state(both, both.operator_state(state))
     states = both.states(chosen, state)
     compared = _table(old, [side.having(chosen, states) for side in both.sides], states)
-    return Differences(compared.schema.names, compared.rows())
+    return Differences(compared.schema.names, compared.rows(), kinds_of(compared.schema))
 
 
 def _operator(savepoint: LocalSavepoint, uid: str, listed: list[Row]) -> OperatorInSnapshot:
@@ -97,7 +101,8 @@ def _timers(both: ComparedOperators) -> Differences:
     tables = [_read(side.options("timers")) for side in both.sides if side.has("timers")]
     if not tables:
         raise StateNotFoundError("the operator has no timers in either snapshot")
-    return Differences([CHANGE, *tables[0].schema.names], _timers_of_one_side(both))
+    schema = tables[0].schema
+    return Differences([CHANGE, *schema.names], _timers_of_one_side(both), kinds_of(schema))
 
 
 def _timers_of_one_side(both: ComparedOperators) -> Iterator[Row]:
@@ -110,10 +115,16 @@ def _timers_of_one_side(both: ComparedOperators) -> Iterator[Row]:
 
 def _operator_state(both: ComparedOperators, state: str) -> Differences:
     """Return the elements that one side has more often, with counts, or the entries of broadcast state that differ."""
-    sides = [list(_rows(side, "operator_state", state)) for side in both.sides]
+    tables = [_state_of(side, state) for side in both.sides]
+    sides = [[] if table is None else list(table.rows()) for table in tables]
+    before, after = ({} if table is None else kinds_of(table.schema) for table in tables)
     if any("key" in row for rows in sides for row in rows):
-        return Differences(["key", CHANGE, "value_before", "value_after"], iter(_entries(*sides)))
-    return Differences([CHANGE, "value", "count"], iter(_elements(*sides)))
+        changed = {f"value_{when}": kinds["value"] for when, kinds in (("before", before), ("after", after)) if kinds}
+        kinds = {**before, **after, **changed}
+        return Differences(["key", CHANGE, "value_before", "value_after"], iter(_entries(*sides)), kinds)
+    # Where the type of the elements changed, neither of the two types fits all of them.
+    kinds = {} if before and after and before != after else {**before, **after}
+    return Differences([CHANGE, "value", "count"], iter(_elements(*sides)), kinds)
 
 
 def _elements(before: list[Row], after: list[Row]) -> Iterator[Row]:
@@ -136,10 +147,17 @@ def _entries(before: list[Row], after: list[Row]) -> Iterator[Row]:
             yield {"key": key, CHANGE: change, **values}
 
 
-def _rows(side: OperatorInSnapshot, table: str, state: str | None = None) -> Iterator[Row]:
-    """Yield the rows of a side, none if it has no such state."""
-    if side.has(table) and (state is None or state in side.names(table)):
-        yield from _read(side.options(table, [] if state is None else [state])).rows()
+def _rows(side: OperatorInSnapshot, table: str) -> Iterator[Row]:
+    """Yield the rows of a side, none if it has no such table."""
+    if side.has(table):
+        yield from _read(side.options(table)).rows()
+
+
+def _state_of(side: OperatorInSnapshot, state: str) -> LocalTable | None:
+    """Return an operator state of a side, None if it has no such state."""
+    if not side.has("operator_state") or state not in side.names("operator_state"):
+        return None
+    return _read(side.options("operator_state", [state]))
 
 
 def _read(options: Mapping[str, str]) -> LocalTable:

@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from pyspark_savepoint.formats.errors import OptionError, StateExistsError
+from pyspark_savepoint.formats.errors import StateExistsError
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, uids_beside, write_metadata
 from pyspark_savepoint.formats.metadata.manifest import with_manifest
 from pyspark_savepoint.formats.snapshot.changes import assemble, target_version
 from pyspark_savepoint.formats.snapshot.publication import (
     Staging,
+    expect_folder,
     finish,
     publish_metadata,
-    read_published,
     relative_files,
     roll_back,
 )
@@ -62,14 +62,7 @@ def _like(source: Snapshot, operators: Sequence[OperatorState]) -> CheckpointMet
 def to_free_path(path: str) -> Staging:
     """Return the staging location of a new savepoint; raise StateExistsError if there is one at the path."""
     staging = Staging.at(path)
-    at = staging.filesystem.info(staging.directory)
-    if at is not None and not at.is_directory:
-        raise OptionError(
-            "a savepoint is a folder, but there is a file at this path",
-            path=staging.filesystem.uri(staging.directory),
-            remedy="name a new folder",
-        )
-    if read_published(staging.filesystem, staging.directory) is not None:
+    if expect_folder(staging)[1] is not None:
         raise StateExistsError(
             "a savepoint exists at this path already",
             path=staging.filesystem.uri(staging.directory),

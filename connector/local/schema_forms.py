@@ -138,6 +138,8 @@ def _json(kind: pa.DataType) -> dict[str, Any]:
         return {"type": "string", "pattern": "^([0-9a-f]{2})*$"}
     if types.is_struct(kind):
         return _object(kind)
+    if types.is_map(kind) and types.is_string(kind.key_type):
+        return {"type": "object", "additionalProperties": _nullable(kind.item_type)}
     if types.is_map(kind):
         pair = {"type": "array", "prefixItems": [_json(kind.key_type), _nullable(kind.item_type)], "items": False}
         return {"type": "array", "items": pair}

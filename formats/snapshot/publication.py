@@ -36,9 +36,11 @@ from dataclasses import dataclass, replace
 
 from pyspark_savepoint.formats.errors import (
     ConcurrentWriteError,
+    OptionError,
     OutputError,
     SavepointError,
     SavepointWarning,
+    StateExistsError,
     StateFileNotFoundError,
     StoreBusyError,
     UncertainOutcomeError,
@@ -59,7 +61,24 @@ PENDING, REPLACED, PUBLISHING = ".pending-", ".replaced-", "publishing"
 OWN_NAME = re.compile(r"([0-9a-f]{12})-(?:copy-[0-9]+|(?:[a-z0-9]+-)?[a-z0-9]+-[0-9a-f]{8})")
 #: File names of state that Flink writes to a snapshot's own folder.
 FLINK_NAME = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+PENDING_NAME = re.compile(rf"{re.escape(PENDING)}([0-9a-f]{{12}})")
+TEMPORARY_NAME = re.compile(r"\._metadata\.([0-9a-f]{12})")
 RECORD_NAME = re.compile(r"\.replaced-([0-9]{1,12})-([0-9a-f]{12})")
+#: What a folder with such a name in it is, if it has no ``_metadata``.
+OTHERS = (
+    (re.compile(r"_delta_log/.*"), "a Delta table"),
+    (re.compile(r"\.hoodie/.*"), "a Hudi table"),
+    (re.compile(r"metadata/.*(\.metadata\.json|version-hint\.text)"), "an Iceberg table"),
+    (re.compile(r"(.*/)?_spark_metadata/.*"), "the output of a streaming query"),
+    (re.compile(r"(savepoint-[^/]*|chk-[0-9]+|[^/]*/_metadata)(/.*)?"), "a folder of snapshots"),
+    (FLINK_NAME, "a snapshot without its file _metadata, so not a complete one"),
+    (re.compile(r".*\.parquet"), "Parquet files"),
+    (re.compile(r"_SUCCESS|part-.*"), "the output of a job"),
+)
+#: Names that may be in a folder that is new for all purposes, beside hidden files.
+NOBODYS = frozenset({"lost+found/"})
+#: Number of names that are looked at in the folder of a write.
+LOOKED_AT = 1000
 #: Seconds between attempts to publish while the outcome of an attempt is unknown.
 PAUSES = (0.1, 0.3, 1.0, 2.0)
 #: Seconds after which a mark no longer keeps other writers from publishing: its writer has died long ago.
@@ -187,6 +206,57 @@ class Staging:
         names = [entry.name for entry in entries if entry.name.startswith(mine)]
         delete_files(self.filesystem, self.directory, [name for name in names if name not in keep])
         self.filesystem.delete_directory(self.folder)
+
+
+# -- the folder of a write ------------------------------------------------------------------------------------
+
+
+def expect_folder(staging: Staging) -> tuple[bool, bytes | None]:
+    """Return whether the folder of a write exists, and the bytes of its ``_metadata``; None if it is new or empty.
+
+    Raises:
+        OptionError: If there is a file at the path.
+        StateExistsError: If the folder has files, and they are not of a snapshot.
+
+    """
+    at = staging.filesystem.info(staging.directory)
+    if at is not None and not at.is_directory:
+        raise OptionError(
+            "a savepoint is a folder, but there is a file at this path",
+            path=staging.filesystem.uri(staging.directory),
+            remedy="name a new folder, or that of a savepoint (without /_metadata)",
+        )
+    published = None if at is None else read_published(staging.filesystem, staging.directory)
+    if at is not None and published is None:
+        _refuse_others(staging.filesystem, staging.directory)
+    return at is not None, published
+
+
+def _refuse_others(filesystem: SnapshotFileSystem, directory: str) -> None:
+    """Raise StateExistsError if a folder without ``_metadata`` has other files than writes of this package left."""
+    names = [name for name in filesystem.first_names(directory, LOOKED_AT) if not _is_nobodys(name)]
+    if not names:
+        return
+    if "metadata/" in names:
+        names += [f"metadata/{name}" for name in filesystem.first_names(f"{directory}/metadata", LOOKED_AT)]
+    kinds = (kind for pattern, kind in OTHERS if any(pattern.fullmatch(name) for name in names))
+    listed = list(dict.fromkeys(re.sub("/.*", "/", name) for name in names))
+    uri = filesystem.uri(directory)
+    raise StateExistsError(
+        "this folder is not that of a savepoint, and it is not empty",
+        path=uri,
+        expected="a savepoint, or a new or empty folder",
+        found=f"{next(kinds, 'other files')}: {_some(listed)}",
+        remedy=f"name a new folder, such as {uri.rstrip('/')}/savepoint-new; nothing was written",
+    )
+
+
+def _is_nobodys(name: str) -> bool:
+    """Return whether a write of this package left a file or folder, or it is hidden."""
+    first, slash, _ = name.partition("/")
+    if slash:
+        return PENDING_NAME.fullmatch(first) is not None or f"{first}/" in NOBODYS
+    return not first or first.startswith(".") or OWN_NAME.fullmatch(first) is not None
 
 
 # -- publication ---------------------------------------------------------------------------------------------

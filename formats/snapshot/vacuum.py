@@ -18,7 +18,6 @@ incomplete uploads are not files: no client here lists them. A lifecycle rule of
 from __future__ import annotations
 
 import posixpath
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,8 +29,9 @@ from pyspark_savepoint.formats.metadata import read_metadata
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.publication import (
     OWN_NAME,
-    PENDING,
+    PENDING_NAME,
     RECORD_NAME,
+    TEMPORARY_NAME,
     delete_files,
     entries_of,
     is_due,
@@ -40,9 +40,6 @@ from pyspark_savepoint.formats.snapshot.publication import (
     relative_files,
     replaced_names,
 )
-
-PENDING_NAME = re.compile(rf"{re.escape(PENDING)}([0-9a-f]{{12}})")
-TEMPORARY_NAME = re.compile(r"\._metadata\.([0-9a-f]{12})")
 
 
 @redacted

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -103,3 +104,36 @@ def to_json(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return str(value)
+
+
+def kinds_of(schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Return the types of columns by name."""
+    return {field.name: field.type for field in schema}
+
+
+def row_to_json(row: Mapping[str, Any], kinds: Mapping[str, pa.DataType]) -> dict[str, Any]:
+    """Convert a row of Arrow's ``to_pylist`` to JSON; maps whose keys are strings become objects.
+
+    >>> row_to_json({"spent": [("EUR", 5)], "sent": [(1, None)]},
+    ...             {"spent": pa.map_(pa.string(), pa.int64()), "sent": pa.map_(pa.int64(), pa.string())})
+    {'spent': {'EUR': 5}, 'sent': [[1, None]]}
+    """
+    return {name: _typed(value, kinds[name]) if name in kinds else to_json(value) for name, value in row.items()}
+
+
+def _typed(value: Any, kind: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: _typed(value[field.name], field.type) for field in kind}
+    if pa.types.is_list(kind):
+        return [_typed(item, kind.value_type) for item in value]
+    if not pa.types.is_map(kind):
+        return to_json(value)
+    entries = value.items() if isinstance(value, dict) else value
+    pairs = [[_typed(key, kind.key_type), _typed(item, kind.item_type)] for key, item in entries]
+    if not pa.types.is_string(kind.key_type):
+        return pairs
+    named = dict(pairs)
+    # Damaged bytes can repeat a key: an object would show only one of its values.
+    return named if len(named) == len(pairs) else pairs

@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.metadata import OperatorState, SnapshotKind
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state, has_key_groups, target_version
-from pyspark_savepoint.formats.snapshot.publication import Staging, fingerprint, read_published
+from pyspark_savepoint.formats.snapshot.publication import Staging, expect_folder, fingerprint
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -62,14 +62,8 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     """Plan a write; ``layout`` is the result of ``key_by``. Errors describe why the write is not possible."""
     token, _, part = (request.fragment or "").partition("/")
     staging = Staging.at(request.path, token or None, part)
-    at = staging.filesystem.info(staging.directory)
-    if at is not None and not at.is_directory:
-        raise OptionError(
-            "a savepoint is a folder, but there is a file at this path",
-            path=request.path,
-            remedy="name a new folder, or that of the savepoint (without /_metadata)",
-        )
-    published = None if request.fragment else read_published(staging.filesystem, staging.directory)
+    # A fragment belongs to a write whose folder was looked at before.
+    existed, published = (True, None) if request.fragment else expect_folder(staging)
     base = None if published is None else _opened(request, staging, published)
     if base is not None:
         refuse_checkpoint(base)
@@ -96,7 +90,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         operator_id=existing.operator_id if existing is not None else request.operator_id,
         staging=staging,
         seen=fingerprint(published),
-        existed=at is not None,
+        existed=existed,
         metadata_version=version,
         max_parallelism=max_parallelism,
         parallelism=parallelism,
