@@ -244,6 +244,17 @@ class SavepointWarning(UserWarning):
     """A successful operation has a consequence that the user should know, such as files that remain."""
 
 
+def type_name(value: object) -> str:
+    """Return the type of a user's value, with the library that it is from: several have a DataFrame.
+
+    >>> type_name(1), type_name(difflib.SequenceMatcher())
+    ('int', 'difflib.SequenceMatcher')
+    """
+    kind = type(value)
+    library = kind.__module__.partition(".")[0]
+    return kind.__qualname__ if library == "builtins" else f"{library}.{kind.__qualname__}"
+
+
 def nearest(wanted: str, known: Iterable[str]) -> list[str]:
     """Return at most three similar names, best first: equal except for case, contained, then by edit distance."""
     names = list(dict.fromkeys(known))

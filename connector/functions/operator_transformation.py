@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
-from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean, type_name
 from pyspark_savepoint.functions.bootstrap_plans import (
     BroadcastInput,
     KeyedRecordInput,
@@ -83,8 +83,8 @@ class OperatorTransformation:
         """
         if not isinstance(df, DataFrame):
             raise OptionError(
-                "records must be given as a DataFrame",
-                found=type(df).__name__,
+                "records must be given as a DataFrame of Spark",
+                found=type_name(df),
                 remedy="bootstrap_with(spark.createDataFrame(...))",
             )
         return OneInputTransformation(df, tuple(df.columns))
@@ -223,7 +223,7 @@ class OneInputTransformation(StateTransformation):
             raise OptionError(
                 "records without a key need a function of operator state",
                 expected="a StateBootstrapFunction or a BroadcastStateBootstrapFunction",
-                found=type(given).__name__,
+                found=type_name(given),
                 remedy=remedy,
             )
         for kind in (StateBootstrapFunction, BroadcastStateBootstrapFunction):
@@ -254,7 +254,7 @@ class OneInputTransformation(StateTransformation):
             raise OptionError(
                 "broadcast() needs descriptors of the states that the input fills",
                 expected="a MapStateDescriptor, or several",
-                found=", ".join(type(each).__name__ for each in descriptors) or "nothing",
+                found=", ".join(type_name(each) for each in descriptors) or "nothing",
                 remedy="broadcast(MapStateDescriptor('rates', 'STRING', 'DOUBLE'))",
             )
         _refuse_options(self.texts)
@@ -274,7 +274,7 @@ class OneInputTransformation(StateTransformation):
         if not isinstance(column, Column):
             raise OptionError(
                 "a column must be a name, an expression, or a function that returns an expression for a DataFrame",
-                found=type(column).__name__,
+                found=type_name(column),
                 remedy="for example key_by('id', 'day'), or key_by(lambda account: account.id): Spark runs the "
                 "expression, Python is not called for every record",
             )
@@ -349,7 +349,7 @@ class KeyedTransformation(StateTransformation):
             raise OptionError(
                 "connect() takes inputs with the same key, or one broadcast input",
                 expected="key_by(...) of other records, or broadcast(descriptor) of one",
-                found=", ".join(type(other).__name__ for other in others) or "nothing",
+                found=", ".join(type_name(other) for other in others) or "nothing",
             )
         for other in keyed:
             if other.texts != self.source.texts:
@@ -370,7 +370,7 @@ class KeyedTransformation(StateTransformation):
 
         """
         if not isinstance(assigner, WindowAssigner):
-            raise OptionError("window() needs a WindowAssigner", found=type(assigner).__name__)
+            raise OptionError("window() needs a WindowAssigner", found=type_name(assigner))
         return WindowedTransformation(self, assigner)
 
     def process(self, function: KeyedProcessFunction, schema: str | StructType) -> DataFrame:
@@ -507,7 +507,7 @@ class WindowedTransformation(StateTransformation):
         if not callable(reduce):
             raise OptionError(
                 "reduce needs a function of two elements",
-                found=type(reduce).__name__,
+                found=type_name(reduce),
                 remedy="process() keeps all elements",
             )
         return self._rows(function, reduce=reduce)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, type_name
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.functions.function_pickles import copy_of
 from pyspark_savepoint.functions.processing_tasks import ReadTask
@@ -81,7 +81,7 @@ def read_window(
     reduced = None
     if reduce is not None:
         if not callable(reduce):
-            raise OptionError("reduce must be a function of two elements", found=type(reduce).__name__)
+            raise OptionError("reduce must be a function of two elements", found=type_name(reduce))
         reduced = copy_of(reduce)
     opened, request, parallelism = _open(path, options, READ_WINDOW)
     plan = WindowReaderPlan.of(function, arrow_schema(found), opened, request, parallelism, aggregated, reduced)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 
@@ -35,7 +35,7 @@ def path_text(path: object) -> str:
     text = os.fspath(path) if isinstance(path, str | PathLike) else None
     if not isinstance(text, str):
         raise OptionError(
-            "a path must be a string or a pathlib.Path", found=type(path).__name__, remedy="name a folder or a URI"
+            "a path must be a string or a pathlib.Path", found=type_name(path), remedy="name a folder or a URI"
         )
     return text
 

@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.errors import (
     StateNotFoundError,
     UndecodableStateError,
     UnsupportedStateError,
+    type_name,
 )
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
@@ -31,7 +32,15 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.options.plan_option import parse_read_plan, read_plan
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema
-from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
+from pyspark_savepoint.plan.operator_plan import (
+    KEYED,
+    OPERATOR,
+    TIMERS,
+    OperatorPlan,
+    PlannedState,
+    StateInput,
+    expect_frame,
+)
 from pyspark_savepoint.plan.python_inputs import python_key_type, with_stored_keys
 from pyspark_savepoint.source.given_source import format_of
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
@@ -103,7 +112,7 @@ def _listed_keys(spark: SparkSession, plan: OperatorPlan, kind: pa.DataType, key
         raise OptionError(
             "keys must be a DataFrame or a list",
             operator=plan.label,
-            found=type(keys).__name__,
+            found=type_name(keys),
             remedy="remove_keys(uid, [1, 2]), or remove_keys(uid, rows.select('key'))",
         )
     column = pa.array([from_json(key, kind, "key") for key in keys], kind)
@@ -119,6 +128,8 @@ def rehashed(plan: OperatorPlan, number: int, key_hashes: DataFrame | None) -> O
             operator=plan.label,
             remedy="call with_max_parallelism(...) first, or Savepoint.create(spark, max_parallelism=...)",
         )
+    if key_hashes is not None:
+        expect_frame(key_hashes, plan, "key_hashes")
     plan = replace(plan, new_max_parallelism=number, default_max_parallelism=number, key_hashes=key_hashes)
     if plan.base is not None and plan.base.has_operator_state and plan.base.operator.parallelism > number:
         raise OptionError(

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from pyspark_savepoint.formats.errors import StateExistsError, StateNotFoundError, did_you_mean
+from pyspark.sql import DataFrame
+
+from pyspark_savepoint.formats.errors import OptionError, StateExistsError, StateNotFoundError, did_you_mean, type_name
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
@@ -23,9 +25,6 @@ from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, O
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 KEYED, TIMERS, OPERATOR = "keyed state", "timers", "operator state"
 
@@ -240,3 +239,14 @@ def _renamed(state: PlannedState, old: str, new: str) -> PlannedState:
     """Return the state with its new name; for a timer service, with the name of its queue."""
     name = new if state.name == old else state.name.removesuffix(old) + new
     return replace(state, meta=replace(state.meta, name=name))
+
+
+def expect_frame(frame: object, plan: OperatorPlan, what: str = "state") -> None:
+    """Raise OptionError unless the rows are a DataFrame of Spark."""
+    if not isinstance(frame, DataFrame):
+        raise OptionError(
+            f"{what} must be given as a DataFrame of Spark",
+            operator=plan.label,
+            found=type_name(frame),
+            remedy="spark.createDataFrame(...), or a table of the savepoint: sp.keyed_state(uid)",
+        )

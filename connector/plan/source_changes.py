@@ -11,7 +11,7 @@ from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
-from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan
+from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, expect_frame
 from pyspark_savepoint.statebackends.connectors.edits.sources import key_columns, positioned, split_rows
 from pyspark_savepoint.statebackends.connectors.edits.splits import Edited, Row
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
@@ -83,6 +83,7 @@ def positions_of(plan: OperatorPlan, connector: str | None) -> dict[Any, Row]:
 
 def rows_of_frame(frame: DataFrame, plan: OperatorPlan) -> list[dict[str, Any]]:
     """Return the rows of a DataFrame; where it has columns of operators, those of this one."""
+    expect_frame(frame, plan, "splits")
     rows: list[dict[str, Any]] = [row.asDict(recursive=True) for row in frame.collect()]
     own = plan.identifier.operator_id.hex
     return [row for row in rows if row.get("operator_uid_hash", own) in (own, None)]

@@ -27,6 +27,7 @@ from pyspark_savepoint.plan.operator_plan import (
     OperatorRows,
     PlannedState,
     StateInput,
+    expect_frame,
 )
 from pyspark_savepoint.plan.python_inputs import python_name, with_stored_values
 from pyspark_savepoint.plan.session_inputs import with_state_windows
@@ -57,17 +58,6 @@ SAID = {"types", "typesFrom", "states", "ttl"}
 OWN_OPTIONS = ("uid", "uidHash", "operatorName", "table", "path", "plan")
 #: Options of a write that apply to state created by functions; their descriptors determine the rest.
 OF_FUNCTIONS = ("maxParallelism", "compression", "flinkVersion", "sortMemory")
-
-
-def expect_frame(frame: object, plan: OperatorPlan) -> None:
-    """Raise OptionError unless the rows are a DataFrame."""
-    if not isinstance(frame, DataFrame):
-        raise OptionError(
-            "state must be given as a DataFrame",
-            operator=plan.label,
-            found=type(frame).__name__,
-            remedy="spark.createDataFrame(...), or a table of the savepoint: sp.keyed_state(uid)",
-        )
 
 
 def put_table(plan: OperatorPlan, frame: DataFrame, table: str, options: Mapping[str, Any]) -> OperatorPlan:

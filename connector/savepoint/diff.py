@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.savepoint.savepoint import Savepoint
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def diff(
     if not isinstance(old, Savepoint):
         raise OptionError(
             "the older snapshot must be a Savepoint",
-            found=type(old).__name__,
+            found=type_name(old),
             remedy="Savepoint.load(spark, path) gives it; without Spark: pyspark-savepoint diff OLD NEW",
         )
     return old.diff(new, uid, table=table, state=state)

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from pyspark_savepoint.catalog.namespaces import create_tables, drop_tables
-from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
+from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
@@ -111,7 +111,7 @@ class Savepoint:
         if not isinstance(plan, SavepointPlan):
             raise OptionError(
                 "a Savepoint cannot be created from this object",
-                found=type(plan).__name__,
+                found=type_name(plan),
                 remedy="Savepoint.load(spark, path), or Savepoint.create(spark)",
             )
         self.spark = spark
@@ -774,7 +774,7 @@ class Savepoint:
                 "this value cannot be the state of an operator",
                 operator=new.label,
                 expected="a DataFrame, another savepoint, or a finished transformation",
-                found=type(source).__name__,
+                found=type_name(source),
                 remedy="OperatorTransformation.bootstrap_with(df).key_by('id').transform(function); windows end with "
                 "reduce, aggregate or process",
             )
@@ -898,7 +898,7 @@ class Savepoint:
         """
         if not isinstance(other, Savepoint):
             raise OptionError(
-                "merge takes another Savepoint", found=type(other).__name__, remedy="Savepoint.load(spark, path)"
+                "merge takes another Savepoint", found=type_name(other), remedy="Savepoint.load(spark, path)"
             )
         return self._planned(self.plan.merged(other.plan))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
+from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, type_name
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.statebackends.processing.runtime.row import rows_of_columns
 from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode
@@ -77,7 +77,7 @@ def key_groups(keys: Sequence[Any], hash_code: HashCode, max_parallelism: int) -
 def expect_hash_code(hash_code: object) -> None:
     """Raise OptionError if this is not a function."""
     if not callable(hash_code):
-        raise OptionError("hash_code must be a function of a key", found=type(hash_code).__name__)
+        raise OptionError("hash_code must be a function of a key", found=type_name(hash_code))
 
 
 def _keys(batch: pa.RecordBatch, names: Sequence[str]) -> list[Any]:

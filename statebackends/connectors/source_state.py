@@ -158,5 +158,5 @@ def _unknown(operator: OperatorState, what: str, found: Recognition) -> Unsuppor
         f"the {what} of the source have an unknown format, so they cannot be changed",
         operator=operator.label,
         found=found.reason,
-        remedy="name the connector, if it is a known one: connector='kafka'",
+        remedy="name the connector, if it is a known one: connector='kafka'; else the splits stay as they are",
     )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError
+from pyspark_savepoint.formats.errors import OperatorNotFoundError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_id_pairs, operator_ids
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import StreamNode
-from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_execution_plan
+from pyspark_savepoint.statebackends.jobs.graph.stream_plan import (
+    AN_OBJECT,
+    expect_kind,
+    from_execution_plan,
+    read_json,
+)
 
 
 def operator_at(
@@ -40,12 +43,9 @@ def operator_at(
 
 def operator_at_plan(snapshot: Snapshot, plan: str, name: str, hasher: StreamGraphHasher) -> OperatorID:
     """Return the operator id by an execution plan as JSON, which may have ``settings`` next to ``nodes``."""
-    try:
-        parsed: Any = json.loads(plan)
-    except ValueError as error:
-        raise OptionError("option 'executionPlan' is not JSON", found=str(error)) from None
-    settings = parsed.get("settings", {}) if isinstance(parsed, Mapping) else {}
-    return operator_at(snapshot, from_execution_plan(parsed, settings), name, hasher)
+    parsed = read_json(plan, "option 'executionPlan'")
+    expect_kind(parsed, AN_OBJECT, "option 'executionPlan'")
+    return operator_at(snapshot, from_execution_plan(parsed, parsed.get("settings")), name, hasher)
 
 
 def _node(graph: StreamGraph, name: str) -> StreamNode:

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import (
     DEFAULT_SLOT_SHARING_GROUP,
@@ -32,10 +33,57 @@ from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import (
     StreamNode,
 )
 
-SETTINGS = (
-    *("uid", "uid_hash", "max_parallelism", "slot_sharing_group", "chaining", "legacy", "yielding"),
-    *("ports", "outputs"),
-)
+#: A test of values, and what they are.
+Kind = tuple[Callable[[Any], bool], str]
+#: Longer texts are not taken for paths; longer values are cut in errors.
+MAX_PATH, MAX_FOUND = 4096, 80
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_parallelism(value: Any) -> bool:
+    return _is_number(value) and 1 <= value <= UPPER_BOUND_MAX_PARALLELISM
+
+
+def _each(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list | tuple) and all(map(test, value))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+A_TEXT: Kind = (_is_text, "a text")
+AN_OBJECT: Kind = (lambda value: isinstance(value, Mapping), "a JSON object")
+_FLAG: Kind = (lambda value: isinstance(value, bool), "true or false")
+_PARALLELISM: Kind = (_is_parallelism, f"a whole number from 1 to {UPPER_BOUND_MAX_PARALLELISM}")
+#: Fields of a node of an execution plan, and of the edge to a node before it.
+NODE: dict[str, Kind] = {
+    "type": A_TEXT,
+    "parallelism": _PARALLELISM,
+    "predecessors": (_each(lambda value: isinstance(value, Mapping)), "a list of objects"),
+}
+PREDECESSOR: dict[str, Kind] = {"id": (_is_number, "the number of a node"), "ship_strategy": A_TEXT}
+#: Fields of a node of a plan of the REST interface.
+VERTEX: dict[str, Kind] = {
+    "id": (_is_text, "32 hex digits"),
+    "description": A_TEXT,
+    "parallelism": _PARALLELISM,
+}
+#: What an execution plan lacks.
+SETTINGS: dict[str, Kind] = {
+    "uid": (lambda value: isinstance(value, str | None), "a text"),
+    "uid_hash": (lambda value: isinstance(value, str | None), "32 hex digits"),
+    "max_parallelism": (lambda value: value is None or _is_parallelism(value), _PARALLELISM[1]),
+    "slot_sharing_group": A_TEXT,
+    "chaining": (lambda value: value in list(ChainingStrategy), ", ".join(ChainingStrategy)),
+    "legacy": _FLAG,
+    "yielding": _FLAG,
+    "ports": (_each(_is_number), "a list of numbers"),
+    "outputs": (_each(_is_text), "a list of names"),
+}
 #: Default names of legacy sources (``addSource``, ``fromElements``, ...).
 LEGACY_NAMES = {"Source: Custom Source", "Source: Collection Source", "Source: Socket Stream"}
 #: The suffix and the name that identify operators that yield.
@@ -83,7 +131,7 @@ def from_execution_plan(
         chaining=chaining,
         chain_different_max_parallelism=chain_different_max_parallelism,
     )
-    given = _settings_by_id(nodes, settings or {})
+    given = _settings_by_id(nodes, {} if settings is None else settings)
     for node in sorted(nodes, key=lambda node: int(node["id"])):
         graph.add(_stream_node(node, given[node["id"]], max_parallelism))
     for node in sorted(nodes, key=lambda node: int(node["id"])):
@@ -105,26 +153,63 @@ def _nodes_of(plan: str | Mapping[str, Any]) -> list[dict[str, Any]]:
         )
     if any("step_function" in node for node in nodes):
         raise OptionError("a plan with iterations does not contain the order of their operators")
-    if any(not isinstance(node.get("id"), int) for node in nodes):
+    if any(not _is_number(node.get("id")) for node in nodes):
         raise OptionError(
             "the nodes of this plan are job vertices, not operators",
             expected="env.getExecutionPlan(), whose nodes have numbers",
             remedy="read it with read_job_plan",
         )
+    for node in nodes:
+        _check(node, NODE, f"node {node['id']}", required=("parallelism",))
+        for edge in node.get("predecessors", ()):
+            _check(edge, PREDECESSOR, f"a predecessor of node {node['id']}", required=("id",))
     return nodes
 
 
-def _parse(plan: str | Mapping[str, Any]) -> Mapping[str, Any]:
+def read_json(text: str, what: str) -> Any:
+    """Return the value of a JSON text; raise OptionError for another text, and say so if it is a path."""
     try:
-        parsed = json.loads(plan) if isinstance(plan, str) else plan
-    except ValueError as error:
-        raise OptionError("this plan is not JSON", found=str(error)) from None
-    if not isinstance(parsed, Mapping):
-        raise OptionError("a plan must be a JSON object", found=type(parsed).__name__)
-    return parsed
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        why = "brackets too deep" if isinstance(error, RecursionError) else str(error)
+        is_path = not text.lstrip().startswith(("{", "[")) and len(text) < MAX_PATH and "\n" not in text.strip()
+        raise OptionError(
+            f"{what} must be JSON",
+            expected="an object, such as {...}",
+            found=f"{text!r} is not JSON" if is_path else f"this is not JSON: {why}",
+            remedy="if this is the path of a file, give its content: Path(...).read_text()" if is_path else None,
+        ) from None
+
+
+def expect_kind(value: Any, kind: Kind, what: str) -> None:
+    """Raise OptionError if a value of JSON is of another kind."""
+    is_kind, expected = kind
+    if not is_kind(value):
+        raise OptionError(f"{what} must be {expected}", found=repr(value)[:MAX_FOUND])
+
+
+def _check(given: Any, kinds: Mapping[str, Kind], what: str, required: Iterable[str] = ()) -> None:
+    """Raise OptionError unless an object has its fields, and these are of their kinds."""
+    expect_kind(given, AN_OBJECT, what)
+    for name in required:
+        if name not in given:
+            raise OptionError(
+                f"{what} has no field {name!r}", expected=kinds[name][1], found=", ".join(map(str, given))
+            )
+    for name in given:
+        if name in kinds:
+            expect_kind(given[name], kinds[name], f"field {name!r} of {what}")
+
+
+def _parse(plan: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    parsed = read_json(plan, "a plan") if isinstance(plan, str) else plan
+    expect_kind(parsed, AN_OBJECT, "a plan")
+    checked: Mapping[str, Any] = parsed
+    return checked
 
 
 def _settings_by_id(nodes: Iterable[dict[str, Any]], settings: Settings) -> dict[int, Mapping[str, Any]]:
+    expect_kind(settings, AN_OBJECT, "'settings'")
     named: dict[str, list[int]] = {}
     for node in nodes:
         for key in (str(node["id"]), str(node.get("type", ""))):
@@ -136,9 +221,11 @@ def _settings_by_id(nodes: Iterable[dict[str, Any]], settings: Settings) -> dict
             problem = "several operators have" if found else "no operator has"
             remedy = f"name them by number: {found}" if found else did_you_mean(str(name), named)
             raise OptionError(f"settings for an operator that {problem} that name", operator=name, remedy=remedy)
+        expect_kind(values, AN_OBJECT, f"the settings of {name!r}")
         for key in values:
             if key not in SETTINGS:
-                raise OptionError(f"no such setting: {key}", operator=name, remedy=did_you_mean(key, SETTINGS))
+                raise OptionError(f"no such setting: {key}", operator=name, remedy=did_you_mean(str(key), SETTINGS))
+            expect_kind(values[key], SETTINGS[key], f"setting {key!r} of {name!r}")
         given[found[0]] = values
     return given
 
@@ -150,7 +237,7 @@ def _stream_node(node: Mapping[str, Any], given: Mapping[str, Any], max_parallel
     return StreamNode(
         id=node["id"],
         name=name,
-        parallelism=int(node["parallelism"]),
+        parallelism=node["parallelism"],
         uid=given.get("uid"),
         uid_hash=OperatorID.from_hex(given["uid_hash"]) if given.get("uid_hash") else None,
         max_parallelism=given.get("max_parallelism", max_parallelism),
@@ -240,7 +327,12 @@ def read_job_plan(plan: str | Mapping[str, Any]) -> tuple[PlannedVertex, ...]:
 
     """
     parsed = _parse(plan)
-    limits = {str(vertex.get("id")): vertex.get("maxParallelism") for vertex in parsed.get("vertices", ())}
+    _check(parsed, {"vertices": NODE["predecessors"]}, "a plan of the REST API")
+    limits = {}
+    for vertex in parsed.get("vertices", ()):
+        # A vertex without max parallelism has -1 there.
+        _check(vertex, {"maxParallelism": (_is_number, "a whole number")}, "a vertex")
+        limits[str(vertex.get("id"))] = vertex.get("maxParallelism")
     nodes = parsed.get("plan", parsed)
     nodes = nodes.get("nodes") if isinstance(nodes, Mapping) else None
     if not isinstance(nodes, list) or not all(isinstance(node, dict) and "description" in node for node in nodes):
@@ -249,11 +341,13 @@ def read_job_plan(plan: str | Mapping[str, Any]) -> tuple[PlannedVertex, ...]:
             expected="an object with a list 'nodes', each with 'id' and 'description'",
             remedy="an execution plan of env.getExecutionPlan() is read by from_execution_plan",
         )
+    for node in nodes:
+        _check(node, VERTEX, "a node", required=("id", "description"))
     return tuple(
         PlannedVertex(
             OperatorID.from_hex(str(node["id"])),
-            tuple(_descriptions(str(node["description"]))),
-            int(node.get("parallelism", 1)),
+            tuple(_descriptions(node["description"])) or (node["id"],),
+            node.get("parallelism", 1),
             limits.get(str(node["id"])),
         )
         for node in nodes

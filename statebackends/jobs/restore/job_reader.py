@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
@@ -18,7 +17,12 @@ from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import NEW
 from pyspark_savepoint.statebackends.jobs.graph.chaining import tasks
 from pyspark_savepoint.statebackends.jobs.graph.hashers import OperatorIDPair, operator_id_pairs
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher
-from pyspark_savepoint.statebackends.jobs.graph.stream_plan import PlannedVertex, from_execution_plan, read_job_plan
+from pyspark_savepoint.statebackends.jobs.graph.stream_plan import (
+    PlannedVertex,
+    from_execution_plan,
+    read_job_plan,
+    read_json,
+)
 from pyspark_savepoint.statebackends.jobs.restore.job_description import (
     KEYED_KINDS,
     OPERATOR_KINDS,
@@ -51,10 +55,7 @@ def describe_job(job: Job, hasher: StreamGraphHasher | None = None, **settings: 
     :func:`from_graph`, for graphs and execution plans.
     """
     if isinstance(job, str):
-        try:
-            job = json.loads(job)
-        except ValueError as error:
-            raise OptionError("a job given as text must be JSON", found=str(error)) from None
+        job = read_json(job, "a job given as text")
     if is_execution_plan(job):
         job = from_execution_plan(job, job.get("settings"))
     if isinstance(job, StreamGraph):
@@ -91,7 +92,9 @@ def with_settings(
 
 def _is_rest_plan(job: Mapping[str, Any]) -> bool:
     nodes = job.get("nodes")
-    return "plan" in job or (isinstance(nodes, list) and any("description" in node for node in nodes))
+    return "plan" in job or (
+        isinstance(nodes, list) and any(isinstance(node, Mapping) and "description" in node for node in nodes)
+    )
 
 
 def from_graph(
@@ -295,6 +298,8 @@ class _TypeReader:
     @classmethod
     def of(cls, version: Flink | None, inferred_by: Any, types_from: Any) -> _TypeReader:
         """Build the reader from the fields of a job."""
+        if not isinstance(types_from, str | Iterable | None):
+            raise OptionError("'typesFrom' names class files", expected="a path, or several", found=repr(types_from))
         paths = (types_from,) if isinstance(types_from, str) else tuple(map(str, types_from or ()))
         if inferred_by in (None, DECLARED):
             if paths:
@@ -337,7 +342,11 @@ def _version(given: Any) -> Flink | None:
     if given is None:
         return None
     parts = str(given).split(".")
-    if len(parts) < 2 or not all(part.isdecimal() for part in parts[:2]) or not 1 <= int(parts[0]) <= 9:
+    if (
+        len(parts) < 2
+        or not all(part.isdecimal() and len(part) < 3 for part in parts[:2])
+        or not 1 <= int(parts[0]) <= 9
+    ):
         raise OptionError("a Flink version must be given as two numbers", expected="such as 1.20 or 2.2", found=given)
     version = int(parts[0]), int(parts[1])
     if version[1] > LAST_MINOR.get(version[0], -1):

@@ -29,7 +29,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY_GROUP, KEYED_ENTRIES, SERIALIZED_KEY
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, refuse_null
 from pyspark_savepoint.statebackends.model.state_entries import RefusedRow, encode_column, state_entries
-from pyspark_savepoint.statebackends.writing.planning.flink_types import conform_column
+from pyspark_savepoint.statebackends.writing.planning.flink_types import conform_column, form_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED
 from pyspark_savepoint.statebackends.writing.rows.row_forms import ColumnForm, DescribedRows, TimerForm, keyed_columns
 
@@ -193,7 +193,22 @@ def serialized(serializer: TypeSerializer, column: pa.Array) -> pa.Array:
 
 
 def key_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> tuple[str, ...]:
-    """Return the key columns of a table of keys: ``key``, the only column, or the fields of a composite key."""
+    """Return the key columns of a table of keys: ``key``, the only column, or the fields of a composite key.
+
+    Raise OptionError if there are none, or keys of their types never fit the operator's.
+    """
+    columns = _named_columns(serializer, given, operator)
+    if not serializer.opaque_parts():
+        fields = [given.field(name) for name in columns]
+        kind, name = (fields[0].type, columns[0]) if len(fields) == 1 else (pa.struct(fields), KEY)
+        try:
+            form_of(kind, serializer, name)
+        except OptionError as error:
+            raise error.with_facts(operator=operator) from None
+    return columns
+
+
+def _named_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> tuple[str, ...]:
     if KEY in given.names:
         return (KEY,)
     if len(given) == 1:
