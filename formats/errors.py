@@ -15,10 +15,15 @@ from pyspark_savepoint.formats.redaction import elide, printable, redact
 
 #: Largest size in bytes of the text of an error, and of each of its parts.
 MAX_TEXT = 2048
-#: Remedies: of bytes that do not match the format, and of bytes that do not match their checksum.
+#: Remedies: of bytes that do not match the format, of files that are not there, and of bytes that do not match their
+#: checksum.
 UNREADABLE = (
     "the file is incomplete, changed since it was written, or of a form that is not supported: copy it from its "
     "origin again, or take a canonical savepoint of the job"
+)
+MISSING = (
+    "copy the file there again, from a backup or from where the snapshot came from; if its job deleted it (a job keeps "
+    "only its newest checkpoints), take a savepoint or a newer checkpoint"
 )
 DAMAGED = "copy the file from its origin again: it is damaged"
 

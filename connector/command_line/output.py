@@ -180,11 +180,12 @@ class Output:
             if above and row.get(above) != group:
                 group = row.get(above)
                 self._print(cell(group))
-            cells = [cell(row.get(column.name)) for column in columns]
+            cells = [cell(_sentence(column, row)) for column in columns]
             # Without a width each row is one line.
             for line in [_line(columns, cells)] if self.width is None else _joined(columns, cells, lines):
-                self._print(indent + line)
-            for text in filter(None, (cell(row.get(column.name)) for column in below)):
+                if line or not below:
+                    self._print(indent + line)
+            for text in filter(None, (cell(_sentence(column, row)) for column in below)):
                 for line in wrapped(f"{INDENT}{text}", self.width or MAX_CELL, INDENT):
                     self._print(line)
         return count
@@ -204,6 +205,12 @@ class Output:
 
     def _print(self, text: str) -> None:
         print(printable(text), file=self.results)
+
+
+def _sentence(column: Column, row: Row) -> Any:
+    """Return a value; of an error, which has a fact on each line, all on one."""
+    value = row.get(column.name)
+    return value.replace("\n  ", "; ") if column.name in PROSE and isinstance(value, str) else value
 
 
 # -- layout -------------------------------------------------------------------------------------------------

@@ -200,9 +200,22 @@ def expect_last(last: int | None) -> None:
 
 def readable(rows: Any, folder: str) -> list[tuple[int, str]]:
     """Return checkpoint id and path of the readable snapshots of table ``snapshots``, oldest first."""
-    found = [(row[CHECKPOINT_ID], row["path"]) for row in rows if row["problem"] is None]
+    listed = list(rows)
+    found = [(row[CHECKPOINT_ID], row["path"]) for row in listed if row["problem"] is None]
+    if not listed:
+        raise SnapshotNotFoundError(
+            "there is no snapshot below this folder",
+            path=folder,
+            expected="folders with a file _metadata, such as chk-42 or savepoint-2f1a3c",
+            remedy="name the folder that contains a job's checkpoints or savepoints",
+        )
     if not found:
-        raise SnapshotNotFoundError("no snapshot below this folder can be read", path=folder)
+        raise SnapshotNotFoundError(
+            f"none of the {len(listed)} snapshots below this folder can be read",
+            path=folder,
+            found=listed[0]["problem"],
+            remedy=f"pyspark-savepoint ls {folder} shows the problem of each",
+        )
     return sorted(found)
 
 

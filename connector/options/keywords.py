@@ -171,3 +171,9 @@ class BootstrapOptions(TypedDict, total=False):
     sort_memory: Size
     parallelism: int
     max_parallelism: int
+
+
+#: The names of all options in snake case.
+KEYWORDS = frozenset(
+    name for kinds in (ReadOptions, ReplacedStateOptions, BootstrapOptions) for name in kinds.__annotations__
+)

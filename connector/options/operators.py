@@ -35,6 +35,8 @@ def identifier_of(named: OperatorRef) -> OperatorIdentifier:
             found=f"{type(named).__name__}: {named!r:.100}",
             remedy="the operator is a string, such as 'accounts'; give options by name, such as top=10 or keys=[1]",
         )
-    if not named:
-        raise OptionError("an operator's uid must not be empty", remedy="table 'metadata' lists the operators")
+    if not named.strip():
+        raise OptionError(
+            "an operator's uid must not be empty", found=repr(named), remedy="table 'metadata' lists the operators"
+        )
     return OperatorIdentifier.for_uid_hash(named) if UID_HASH.fullmatch(named) else OperatorIdentifier.for_uid(named)

@@ -228,10 +228,11 @@ def collect(
 
     ``complete``: required options must be there.
     """
+    spelt = {key.lower(): key for key in given}
     texts = _without_catalog({key.lower(): value for key, value in given.items()})
     problems = list(_take_paths(texts))
     known = {name.lower(): (name, found) for name, found in named(options)}
-    problems += [_unknown(key, options) for key in texts if key not in known]
+    problems += [_unknown(spelt.get(key, key), options) for key in texts if key not in known]
     values: dict[str, Any] = {}
     for key, (name, found) in known.items():
         if key not in texts:
@@ -284,7 +285,8 @@ def _take_paths(given: dict[str, str]) -> Iterator[str]:
 
 
 def _unknown(key: str, options: type) -> str:
-    known = [name for name, found in named(options) if found.metadata["doc"]]
+    """Return a sentence that suggests names in the caller's spelling: of Spark's options, or of keyword arguments."""
+    known = [found.name if "_" in key else name for name, found in named(options) if found.metadata["doc"]]
     close = [name for name in nearest(key, known) if len(name) > 3 or len(key) <= 5]
     if not close:
         return f"there is no option '{key}'; options are {', '.join(known)}"

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any
 
+from pyspark_savepoint.options.keywords import KEYWORDS
+
 #: Options whose values may contain commas.
 JSON_LISTS = ("keys", "typesFrom", "classes", "uids")
 SERIALIZERS = "serializers"
@@ -39,9 +41,13 @@ def inheriting(held: Mapping[str, str], given: Mapping[str, str]) -> dict[str, s
 def option_name(name: str) -> str:
     """Return the name of an option in Spark.
 
-    >>> option_name("max_parallelism"), option_name("maxParallelism")
-    ('maxParallelism', 'maxParallelism')
+    A name in snake case that no option has stays as it is, and the error about it suggests names in snake case.
+
+    >>> option_name("max_parallelism"), option_name("maxParallelism"), option_name("max_paralelism")
+    ('maxParallelism', 'maxParallelism', 'max_paralelism')
     """
+    if "_" in name and name not in KEYWORDS:
+        return name
     head, *rest = name.split("_")
     return head + "".join(part.capitalize() for part in rest)
 

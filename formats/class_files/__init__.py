@@ -8,6 +8,7 @@ from pyspark_savepoint.formats.class_files.class_file import JavaField as JavaFi
 from pyspark_savepoint.formats.class_files.class_file import JavaMethod as JavaMethod
 from pyspark_savepoint.formats.class_files.class_file import parse_class as parse_class
 from pyspark_savepoint.formats.class_files.class_path import ClassPath as ClassPath
+from pyspark_savepoint.formats.class_files.class_path import expect_paths as expect_paths
 from pyspark_savepoint.formats.class_files.java_types import ArrayType as ArrayType
 from pyspark_savepoint.formats.class_files.java_types import ClassType as ClassType
 from pyspark_savepoint.formats.class_files.java_types import JavaType as JavaType

@@ -24,6 +24,12 @@ CLASS_NAME = re.compile(r"[^\x00-\x1f./\\:;\[]+(?:\.[^\x00-\x1f./\\:;\[]+)*")
 ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
 
+def expect_paths(paths: Iterable[str]) -> None:
+    """Raise SnapshotNotFoundError for a jar or folder that does not exist, also if no class of it is needed."""
+    for path in paths:
+        _existing(path)
+
+
 class ClassPath:
     """Jars and folders, and the classes found in them so far."""
 
@@ -140,6 +146,13 @@ class _Seekable(io.RawIOBase):
 
 
 def _open(path: str) -> _Folder | _Jar:
+    filesystem, root, info = _existing(path)
+    if info.is_directory:
+        return _Folder(path, filesystem, root)
+    return _Jar(path, filesystem, info)
+
+
+def _existing(path: str) -> tuple[SnapshotFileSystem, str, FileInfo]:
     filesystem, root = locate(path)
     info = filesystem.info(root)
     if info is None:
@@ -148,9 +161,7 @@ def _open(path: str) -> _Folder | _Jar:
             path=path,
             remedy="give a .jar, or the root folder of the packages",
         )
-    if info.is_directory:
-        return _Folder(path, filesystem, root)
-    return _Jar(path, filesystem, info)
+    return filesystem, root, info
 
 
 def _bounded(source: InputFile) -> bytes:

@@ -26,7 +26,7 @@ from types import MappingProxyType
 
 from pyarrow import fs as arrow_fs
 
-from pyspark_savepoint.formats.errors import OptionError, UnsafePathError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, UnsafePathError, did_you_mean, nearest
 from pyspark_savepoint.formats.filesystems.arrow_outputs import ArrowOutputs
 from pyspark_savepoint.formats.filesystems.conditional_store import ConditionalStore, conditional_store
 from pyspark_savepoint.formats.filesystems.remote import StoreTarget, connect
@@ -210,7 +210,10 @@ class LocalFileSystem(LocalOutputs):
         return path
 
     def absence(self, path: str) -> str | None:
-        """Return a hint: names in the last folder of the path that exists; None where it cannot be listed."""
+        """Return a hint: similar names in the last folder of the path that exists, of snapshots or of such files.
+
+        None if it cannot be listed.
+        """
         if path.startswith("/dbfs/") and not os.path.isdir("/dbfs"):
             return "dbfs: is read through its mount at /dbfs, which is not on this machine: use a path /Volumes/..."
         folder, name = os.path.split(os.path.normpath(path))
@@ -221,14 +224,41 @@ class LocalFileSystem(LocalOutputs):
                 names = [entry.name for entry in islice(found, MAX_LISTED_NAMES)]
         except OSError:
             return None
-        return f"in {folder}: {did_you_mean(name, sorted(names))}"
+        suffix, place = os.path.splitext(name)[1], folder.rstrip("/")
+        visible = sorted(one for one in names if not one.startswith("."))
+        near = [one for one in nearest(name, visible) if _is_likely(f"{place}/{one}", suffix, NEAR_DEPTH)]
+        if near:
+            return f"in {folder}: {did_you_mean(name, near)}"
+        others = [one for one in visible[:FEW_NAMES] if _is_likely(f"{place}/{one}", suffix, 0)]
+        return f"in {folder}: {did_you_mean(name, others)}" if others else f"{folder} has no such name: check the path"
+
+
+def _is_likely(path: str, suffix: str, depth: int) -> bool:
+    """Return whether a path may have been meant: a file of the same kind, or a folder with a snapshot not far below."""
+    if not os.path.isdir(path):
+        return bool(suffix) and path.endswith(suffix)
+    level = [path]
+    for _ in range(depth):
+        if any(os.path.isfile(f"{folder}/_metadata") for folder in level):
+            return True
+        below: list[str] = []
+        for folder in level[:FEW_NAMES]:
+            try:
+                with os.scandir(folder) as found:
+                    below += [one.path for one in islice(found, FEW_NAMES) if one.is_dir(follow_symlinks=False)]
+            except OSError:
+                continue
+        level = below
+    return any(os.path.isfile(f"{folder}/_metadata") for folder in level)
 
 
 #: Folders and their real paths, as last resolved; a snapshot has only a few.
 _REAL_FOLDERS: dict[str, str] = {}
 MAX_REAL_FOLDERS = 256
 #: Number of a folder's names that are searched for one similar to a missing name.
-MAX_LISTED_NAMES = 10_000
+MAX_LISTED_NAMES = 1000
+#: How deep a folder of a similar name is searched for a snapshot (a job's checkpoints), and how many of its folders.
+NEAR_DEPTH, FEW_NAMES = 3, 100
 
 
 def _real_folder(folder: str) -> str:

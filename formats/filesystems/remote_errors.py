@@ -10,6 +10,7 @@ import re
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import (
+    MISSING,
     AccessDeniedError,
     CorruptStateError,
     SavepointError,
@@ -72,8 +73,7 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         re.compile(r"NO_SUCH_KEY|NoSuchKey|status(?: code:)? 404|BlobNotFound|NOT_FOUND|PathNotFound", re.IGNORECASE),
         StateFileNotFoundError,
         "a file of the snapshot is missing",
-        "it was deleted while it was read, perhaps by the job, which keeps only its newest checkpoints: "
-        "take a savepoint, or a newer checkpoint",
+        MISSING,
     ),
     (
         re.compile(r"status(?: code:)? 416|InvalidRange|INVALID_RANGE", re.IGNORECASE),
@@ -123,9 +123,10 @@ def storage_error(error: Exception, path: str) -> SavepointError:
     if isinstance(error, OSError):
         del error.filename, error.strerror
     if isinstance(error, FileNotFoundError):
-        return StateFileNotFoundError("a file of the snapshot is missing", path=path)
+        return StateFileNotFoundError("a file of the snapshot is missing", path=path, remedy=MISSING)
     for pattern, kind, message, remedy in MEANINGS:
         if pattern.search(whole):
-            return kind(message, path=path, found=text, remedy=remedy)
+            # The loader of libraries lists every folder that it has tried.
+            return kind(message, path=path, found=text.partition(" dlopen(")[0], remedy=remedy)
     kind = AccessDeniedError if isinstance(error, PermissionError) else StorageError
     return kind("the storage cannot be read", path=path, found=text)

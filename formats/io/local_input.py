@@ -8,6 +8,7 @@ import stat
 from typing import Any
 
 from pyspark_savepoint.formats.errors import (
+    MISSING,
     AccessDeniedError,
     CorruptStateError,
     SavepointError,
@@ -32,7 +33,7 @@ OPEN_FLAGS = (
 def local_error(error: OSError, path: str) -> SavepointError:
     """Return the SavepointError for an error of the operating system."""
     if error.errno in NOT_THERE:
-        return StateFileNotFoundError("a file of the snapshot is missing", path=path)
+        return StateFileNotFoundError("a file of the snapshot is missing", path=path, remedy=MISSING)
     if error.errno in NO_FILE:
         return UnsafePathError("not a regular file", path=path, expected="a file of the snapshot")
     if error.errno == errno.ELOOP:

@@ -158,8 +158,20 @@ class SnapshotLocation:
         if changelogs:
             return self.filesystem, *changelogs[0]
         if not self.allow_outside:
+            missing = self._missing(parts)
+            if missing is not None:
+                return missing
             raise self._outside(recorded, parts)
         return (*self._locate_outside(recorded), None)
+
+    def _missing(self, parts: list[str]) -> tuple[SnapshotFileSystem, str, Anchor] | None:
+        """Return where a file was that is gone: if the checkpoint was moved with its folder, which has others."""
+        root = self.checkpoint_root
+        for candidate in self._rebased(parts) if root is not None else ():
+            anchor, folder = self._anchor(candidate), posixpath.dirname(candidate)
+            if anchor is not None and folder != self.directory and self.filesystem.info(folder) is not None:
+                return self.filesystem, candidate, anchor  # opening it raises the error
+        return None
 
     def _locate_outside(self, recorded: str) -> tuple[SnapshotFileSystem, str]:
         """Locate a recorded path outside of the snapshot; another store does not get the credentials of this one."""

@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     SOURCE_COORDINATOR,
     STATES_OF_TABLES,
 )
-from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.operator.channel_state import channels_of
@@ -82,7 +82,9 @@ def operator_states(savepoint: Snapshot, listed: Sequence[OperatorState], reques
     """Yield the states of some operators."""
     plan = names_of(request.field_names or "{}") or {}
     for operator in listed:
-        reads = {"uid": operator.uid} if operator.uid else {"uidHash": str(operator.operator_id)}
+        # A job may have a uid of white space, which no option takes.
+        by_uid = operator.uid is not None and operator.uid.strip()
+        reads = {"uid": operator.uid} if by_uid else {"uidHash": str(operator.operator_id)}
         names = {**identity(operator), **_names_of_plan(plan, operator)}
         for part in (_keyed, _timers_on_the_heap, _operator_states, _bytes_only):
             try:
@@ -110,8 +112,15 @@ def master_states(savepoint: Snapshot) -> Iterator[Row]:
 
 def _keyed(savepoint: Snapshot, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
     opened = OpenOperator(savepoint, operator)
-    found = opened.keyed
+    missing = None
+    try:
+        found = opened.keyed
+    except StateFileNotFoundError as error:
+        # All subtasks have the same states: those whose file is there show them.
+        missing, found = error, opened.keyed_that_is_there()
     if any(is_python(meta) for header in found.headers for meta in header.states if is_key_value(meta)):
+        if missing is not None:
+            raise missing
         yield from _python(opened, request)
         return
     headers = distinct(found.headers)
@@ -132,6 +141,8 @@ def _keyed(savepoint: Snapshot, operator: OperatorState, request: TableRequest) 
             "note": notes[0] if notes else None,
         }
         yield row | (_key_value(registered, request) if key_value else _timer(registered[0], request))
+    if missing is not None:
+        raise missing
 
 
 def _python(opened: OpenOperator, request: TableRequest) -> Iterator[Row]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import StateFileNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.io.byte_source import FileLocation, StateLocation
 from pyspark_savepoint.formats.keyed.changelog import FileChanges
@@ -55,6 +57,15 @@ class OpenOperator:
         sources = keyed_sources(self.savepoint, self.operator)
         self._identify(location for source in sources for location in _locations(source))
         return OperatorHeaders(self.operator, tuple(sources), _headers(sources))
+
+    def keyed_that_is_there(self) -> OperatorHeaders:
+        """Return the sources of keyed state whose files are there, for a listing; :attr:`keyed` needs all of them."""
+        found: list[tuple[AnyKeyedSource, Any]] = []
+        for source in keyed_sources(self.savepoint, self.operator):
+            with suppress(StateFileNotFoundError):
+                found.append((source, source.header()))
+        sources, headers = zip(*found, strict=True) if found else ((), ())
+        return OperatorHeaders(self.operator, sources, headers)
 
     @cached_property
     def raw_timers(self) -> tuple[RawTimerSource, ...]:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.class_files import ClassPath
+from pyspark_savepoint.formats.class_files import ClassPath, expect_paths
 from pyspark_savepoint.formats.class_files.java_types import OBJECT, ClassType, JavaType, parse_field_type
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.data_view import DataInputView
@@ -64,7 +64,8 @@ class JobClasses:
     def of(
         cls, paths: tuple[str, ...] = (), words: str = "", serializers: GivenSerializers | None = None
     ) -> JobClasses | None:
-        """Return the classes that options or plug-ins describe; None if there are none."""
+        """Return the classes that options or plug-ins describe, None if there are none; a missing jar is an error."""
+        expect_paths(paths)
         return cls(paths, words, None, serializers) if paths or words or serializers or plugged_classes() else None
 
     def serializer_of(self, snapshot_class: str) -> type[TypeSerializer] | None:
