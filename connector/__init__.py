@@ -7,12 +7,14 @@ Spark nor the codecs: each name is imported on first use (PEP 562), while type c
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.options.release import __version__
 
+#: As in module typing, which is not imported: little comes before the command line's handler of Ctrl-C.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from pyspark_savepoint.catalog.table_functions import register
     from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
@@ -248,6 +250,8 @@ def __getattr__(name: str) -> Any:
     module, attribute = _LAZY[name]
     if module.split(".")[1] in _WITH_SPARK:
         _expect_spark(name)
+    from importlib import import_module
+
     return getattr(import_module(module), attribute)
 
 

@@ -11,12 +11,14 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
 
+#: As in module typing, which is not imported.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Callable, Sequence
+    from types import FrameType
+    from typing import Any, NoReturn
 
     from pyspark_savepoint.command_line.output import Output
 

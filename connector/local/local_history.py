@@ -192,9 +192,9 @@ def history_of(folder: str, operator: dict[str, str], last: int | None, options:
 
 def expect_last(last: int | None) -> None:
     """Raise OptionError unless the number of newest snapshots is at least 1."""
-    if last is not None and last < 1:
+    if last is not None and (isinstance(last, bool) or not isinstance(last, int) or last < 1):
         raise OptionError(
-            "argument 'last' must be at least 1: it is the number of newest snapshots to read", found=last
+            "argument 'last' must be at least 1: it is the number of newest snapshots to read", found=repr(last)
         )
 
 

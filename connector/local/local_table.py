@@ -6,7 +6,7 @@ import importlib.util
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import pyarrow as pa
 
@@ -62,6 +62,10 @@ class RowsInArrow:
                 remedy="pip install pandas; to_arrow() and batches() need no other package",
             )
         return self.to_arrow().to_pandas(**options)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        hint = "" if name.startswith("_") else "; rows are read by to_arrow(), to_pandas(), rows() or batches()"
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export the rows as a stream of Arrow's C data interface."""

@@ -6,7 +6,7 @@ kind reads, or several kinds (an empty coordinator), is shown as bytes with the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,17 +139,15 @@ def recognise_elements(
     """Return the kind of all elements of an operator state of one operator, which has the states ``beside``."""
     kinds = [kind for kind in kinds_of(table, named) if state in kind.states and kind.beside in (None, *beside)]
     plain = tuple(Payload(None, element) for element in elements)
-    payloads = plain
+    payloads, reasons = plain, []
     if state in FRAMED_STATES or any(kind.framed for kind in kinds):
         try:
             payloads = tuple(read_element(element) for element in elements)
         except SavepointError as error:
+            reasons.append(f"its elements do not begin with a version: {_words(error)}")
             kinds = [kind for kind in kinds if not kind.framed]
-            if not kinds:
-                reason = f"its elements do not begin with a version: {_words(error)}"
-                return Recognition(payloads, reason=elide(reason, MAX_REASON))
     found, why = _first(kinds, payloads, plain, named)
-    return found or Recognition(payloads, reason=_reason(why))
+    return found or Recognition(payloads, reason=_reason([*reasons, *why]))
 
 
 def recognise_coordinator(data: bytes, named: str | None = None, splits: str | None = None) -> Recognition:
@@ -175,21 +173,21 @@ def recognise_coordinator(data: bytes, named: str | None = None, splits: str | N
 
 def _first(
     kinds: Iterable[ConnectorKind[Any]], payloads: tuple[Payload, ...], plain: tuple[Payload, ...], named: str | None
-) -> tuple[Recognition | None, dict[str, str]]:
-    reasons: dict[str, str] = {}
+) -> tuple[Recognition | None, list[str]]:
+    reasons: list[str] = []
     for kind in kinds:
         matches, why = _matches([kind], payloads, plain, named)
         if matches:
-            return matches[0], {}
-        reasons |= why
+            return matches[0], []
+        reasons += why
     return None, reasons
 
 
 def _matches(
     kinds: Iterable[ConnectorKind[Any]], payloads: tuple[Payload, ...], plain: tuple[Payload, ...], named: str | None
-) -> tuple[list[Recognition], dict[str, str]]:
-    """Return the kinds that read all payloads, and by name why the others do not."""
-    matches, reasons = [], {}
+) -> tuple[list[Recognition], list[str]]:
+    """Return the kinds that read all payloads, and why the others do not."""
+    matches, reasons = [], []
     for kind in kinds:
         if not kind.by_content and kind.name != named:
             continue
@@ -200,7 +198,7 @@ def _matches(
         except UserFunctionError:  # a mistake of a plug-in, which must not be hidden
             raise
         except (SavepointError, ValueError) as error:
-            reasons.setdefault(kind.name, _words(error))
+            reasons.append(f"not {kind.name}: {_words(error)}")
     return matches, reasons
 
 
@@ -211,11 +209,5 @@ def _words(error: SavepointError | ValueError) -> str:
     return ", ".join(facts) or error.message
 
 
-def _reason(reasons: Mapping[str, str]) -> str:
-    """Return why no kind reads the bytes: of one kind its reason, of several only their names."""
-    if not reasons:
-        return "no known connector keeps this state"
-    if len(reasons) > 1:
-        return f"bytes that none of the known connectors writes: {', '.join(reasons)}"
-    ((name, why),) = reasons.items()
-    return elide(f"not {name}: {why}", MAX_REASON)
+def _reason(reasons: Sequence[str]) -> str:
+    return elide("; ".join(reasons) or "no known connector keeps this state", MAX_REASON)

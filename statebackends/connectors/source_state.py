@@ -70,7 +70,7 @@ class SourceState:
         found = recognise_elements(SPLITS, READER_STATE, [data for _, data in elements], connector)
         known = found.kind.name if elements and found.kind is not None else connector
         if elements and found.kind is None:
-            raise _unknown(operator, "splits", found)
+            raise _unknown(operator, "splits", found, connector)
         if coordinator is None:
             raise UnsupportedStateError(
                 "the source's readers have splits, but its coordinator has no state: Flink would assign all splits "
@@ -80,7 +80,7 @@ class SourceState:
             )
         enumerator = recognise_coordinator(coordinator.data, connector, known)
         if enumerator.kind is None:
-            raise _unknown(operator, "coordinator", enumerator)
+            raise _unknown(operator, "coordinator", enumerator, connector)
         kind = kinds_of(SPLITS, enumerator.kind.name)[0]
         splits = tuple(
             ReaderSplit(subtask, payload.version or 0, value)
@@ -102,7 +102,7 @@ class SourceState:
         elements = state_elements(opened, state, TableRequest(opened.savepoint.path))
         found = recognise_elements(SPLITS, state, [data for _, data in elements], kind)
         if found.kind is None:
-            raise _unknown(opened.operator, "partitions", found)
+            raise _unknown(opened.operator, "partitions", found, kind)
         splits = (ReaderSplit(subtask, None, value) for (subtask, _), value in zip(elements, found.values, strict=True))
         return cls(opened, found.kind, tuple(splits), None, None, None, state)
 
@@ -153,10 +153,11 @@ class SourceState:
         return ByteStreamStateHandle(before.handle_name if before is not None else SOURCE_COORDINATOR, data)
 
 
-def _unknown(operator: OperatorState, what: str, found: Recognition) -> UnsupportedStateError:
+def _unknown(operator: OperatorState, what: str, found: Recognition, named: str | None) -> UnsupportedStateError:
+    """Return the error for bytes of no known connector; with one that was named, why they are not of that one."""
     return UnsupportedStateError(
         f"the {what} of the source have an unknown format, so they cannot be changed",
         operator=operator.label,
-        found=found.reason,
+        found="bytes that none of the known connectors writes" if named is None else found.reason,
         remedy="name the connector, if it is a known one: connector='kafka'; else the splits stay as they are",
     )

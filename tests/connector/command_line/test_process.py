@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 COMMAND = [sys.executable, "-m", "pyspark_savepoint"]
 IMPORTS = """
 import sys
@@ -75,3 +77,59 @@ def test_interrupted(shop: Path) -> None:
     assert process.wait(timeout=30) == 130
     assert process.stderr is not None
     assert process.stderr.read() == "interrupted\n"
+
+
+#: The command, interrupted when it imports a module, as if Ctrl-C was pressed then.
+WHILE_IMPORTING = """
+import os, signal, sys
+from pyspark_savepoint.command_line.main import console
+
+def interrupt(event, arguments):
+    if event == "import" and arguments[0] == NAME:
+        os.kill(os.getpid(), signal.SIGINT)
+
+NAME = sys.argv.pop(1)
+sys.addaudithook(interrupt)
+sys.exit(console())
+"""
+#: The same while an object is deleted, from where an exception does not reach the command.
+WHILE_DELETING = """
+import os, signal, sys
+from pyspark_savepoint.command_line import main
+
+class Deleted:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+def run(*_):
+    Deleted()
+    return 0
+
+main.main = run
+sys.exit(main.console())
+"""
+
+
+@pytest.mark.parametrize("module", ["argparse", "json", "pyarrow", "numpy", "pyspark_savepoint.local.local_table"])
+def test_interrupted_while_it_imports(shop: Path, module: str) -> None:
+    command = [sys.executable, "-c", WHILE_IMPORTING, module, "ls", str(shop)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_interrupted_in_a_destructor() -> None:
+    done = subprocess.run([sys.executable, "-c", WHILE_DELETING], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize(
+    "command", [["--help"], ["show", "SHOP", "accounts", "--limit", "0", "--csv"], ["schema", "SHOP"]]
+)
+def test_head_is_silent(shop: Path, command: str) -> None:
+    """Also if the standard error goes into the pipe."""
+    words = [str(shop) if word == "SHOP" else word for word in command.split()]
+    script = 'set -o pipefail; "$@" 2>&1 | head -n 1'
+    done = subprocess.run(["bash", "-c", script, "bash", *COMMAND, *words], capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 141)
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""

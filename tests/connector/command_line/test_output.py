@@ -1,0 +1,207 @@
+"""What commands print: on terminals of several widths, in pipes, as CSV and JSON; and completion in shells."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import json
+import os
+import pty
+import shutil
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import csv as arrow_csv
+
+import pyspark_savepoint
+from pyspark_savepoint.command_line.arguments import COMMANDS
+from pyspark_savepoint.command_line.output import Form, Output, width_of
+from tests.connector.command_line.conftest import Run
+
+COMMAND = [sys.executable, "-m", "pyspark_savepoint"]
+WIDTHS = (50, 80, 120, 200)
+
+
+def on_terminal(width: int, *arguments: str, **environment: str) -> list[str]:
+    """Return the lines that a command prints on a terminal."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    env = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | environment
+    process = subprocess.Popen([*COMMAND, *arguments], stdout=slave, stderr=subprocess.DEVNULL, env=env)
+    os.close(slave)
+    printed = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:  # the other end was closed
+            break
+        if not part:
+            break
+        printed += part
+    os.close(master)
+    assert process.wait(timeout=60) == 0
+    return printed.decode().replace("\r\n", "\n").splitlines()
+
+
+def printed(width: int | None, columns: list[str], rows: list[dict[str, Any]], **settings: Any) -> list[str]:
+    results = io.StringIO()
+    Output(results, io.StringIO(), Form.TEXT, width).table(columns, rows, **settings)
+    return results.getvalue().splitlines()
+
+
+# -- terminals ----------------------------------------------------------------------------------------------
+
+
+def test_numbers_and_types_are_there_at_80_columns(shop: Path) -> None:
+    sizes = on_terminal(80, "sizes", str(shop), NO_COLOR="1")
+    assert sizes[0].split()[-3:] == ["entries", "bytes", "largest"]
+    assert any(line.split()[-3:] == ["200", "12400", "62"] for line in sizes)
+    listed = on_terminal(80, "ls", str(shop))
+    assert any(line.split() == ["keyed_state", "total", "VALUE", "LONG", "LONG"] for line in listed)
+    assert "accounts" in listed
+    for line in (*sizes, *listed):
+        assert width_of(line) <= 80 or "/" in line  # paths are never broken
+        assert "\x1b" not in line
+
+
+#: Rows like those of the commands: long names, numbers, notes, wide characters.
+NAMES = {
+    "operator": "orders-per-minute-and-country",
+    "state": "_timer_state/processing_user-timers",
+    "kind": "VALUE",
+    "entries": 12_345_678,
+    "bytes": 9_876_543_210,
+    "text": "玉露" * 40,
+    "note": "a file of the snapshot is missing\n  to do: copy it again " + "and again " * 20,
+}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("lines", [1, 4])
+def test_every_row_fits_and_numbers_are_whole(width: int, lines: int) -> None:
+    shown = printed(width, list(NAMES), [NAMES, {**NAMES, "state": "total", "note": None}], lines=lines)
+    assert max(map(width_of, shown)) <= width
+    assert "12345678" in "\n".join(shown)
+    assert "9876543210" in "\n".join(shown)
+    words = " ".join(shown).split()
+    assert words.count("again") >= 21  # a note is never cut
+    if lines > 1:
+        assert words.index("orders-per-minute-and-country") < next(
+            n for n, word in enumerate(words) if "timers" in word
+        )
+
+
+def test_operators_stand_above_their_states_and_paths_above_their_rows() -> None:
+    rows = [{"operator": f"operator-{n // 3}", "state": f"state-{n}" * 4, "bytes": n} for n in range(6)]
+    shown = printed(40, ["operator", "state", "bytes"], rows)
+    assert [line for line in shown if not line.startswith(" ")] == ["operator-0", "operator-1"]
+    path = "/savepoints/" + "x" * 60
+    assert path in printed(40, ["path", "kind"], [{"path": path, "kind": "savepoint"}])
+
+
+def test_too_many_columns_become_lines() -> None:
+    row = {f"column_{n}": f"value {n} " + "x" * 30 for n in range(20)}
+    shown = printed(60, list(row), [row, row])
+    assert shown[0].split() == ["column", "0", "value", "0", "x" * 30]
+    assert len(shown) == 2 * 20 + 1
+    assert max(map(len, shown)) <= 60
+
+
+def test_nothing_is_cut_without_a_terminal(run: Run) -> None:
+    rows = [{"operator": "a", "value": "x" * 5000, "note": "y" * 5000}, {"operator": "b", "value": "z", "note": None}]
+    shown = printed(None, ["operator", "value", "note"], rows)
+    assert len(shown) == 3
+    assert ("x" * 5000) in shown[1]
+    assert ("y" * 5000) in shown[1]
+    assert len(shown[2]) < 100  # and not padded to the longest
+
+
+def test_wide_cuts_nothing_on_a_terminal(shop: Path) -> None:
+    wide = on_terminal(80, "show", str(shop), "accounts", "--wide", "--limit", "3")
+    assert any('"tier": "SILVER"}' in line for line in wide)
+    assert not any("…" in line for line in wide)
+    assert any("…" in line for line in on_terminal(80, "show", str(shop), "accounts", "--limit", "3"))
+
+
+# -- CSV and JSON -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command", [["ls"], ["sizes"], ["heaviest"], ["show", "accounts"], ["verify"], ["offsets"], ["doctor"]]
+)
+def test_csv_has_the_values_of_json(run: Run, shop: Path, command: list[str]) -> None:
+    arguments = [command[0], shop, *command[1:]]
+    records = run(*arguments, "--json").records
+    done = run(*arguments, "--csv")
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    assert len(rows) == len(records)
+    for row, record in zip(rows, records, strict=True):
+        for name, value in record.items():
+            if name in row and not isinstance(value, dict | list | bool):
+                assert row[name] == ("" if value is None else str(value))
+
+
+def test_csv_tells_nothing_from_an_empty_text() -> None:
+    results = io.StringIO()
+    rows = [{"a": None, "b": ""}, {"a": 'say "x, y"\n', "b": [1, None]}]
+    Output(results, io.StringIO(), Form.CSV).table(["a", "b"], rows)
+    assert results.getvalue() == 'a,b\n,""\n"say ""x, y""\n","[1, null]"\n'
+
+
+def test_maps_are_objects_if_their_keys_are_strings(run: Run, shop: Path, tmp_path: Path) -> None:
+    (row,) = run("show", shop, "accounts", "--keys", 1039, "--json").records
+    assert row["spent_by_currency"] == {"USD": 73062}
+    assert run("export", shop, "accounts", "--to", "json", "--file", tmp_path / "a.jsonl").code == 0
+    lines = map(json.loads, (tmp_path / "a.jsonl").read_text().splitlines())
+    assert next(line for line in lines if line["key"] == 1039) == row
+
+
+def test_export_to_csv(run: Run, shop: Path, tmp_path: Path) -> None:
+    target = tmp_path / "accounts.csv"
+    assert run("export", shop, "accounts", "--to", "csv", "--file", target).code == 0
+    found = arrow_csv.read_csv(target)
+    expected = pyspark_savepoint.open(shop).keyed_state("accounts").to_arrow()
+    assert found["total"].to_pylist() == expected["total"].to_pylist()
+    assert json.loads(found["profile"][0].as_py()).keys() == expected["profile"][0].as_py().keys()
+    assert found["coupon"].to_pylist() == [text or "" for text in expected["coupon"].to_pylist()]
+
+
+# -- completion ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("pyspark-savepoint si", {"sizes"}),
+        ("pyspark-savepoint show SHOP acc", {"accounts"}),
+        ("pyspark-savepoint show SHOP accounts to", {"total"}),
+        ("pyspark-savepoint ls SHOP --w", {"--wide"}),
+        ("pyspark-savepoint show s3://bucket/x acc", set()),
+    ],
+)
+def test_completion(shop: Path, tmp_path: Path, line: str, expected: set[str]) -> None:
+    """What a shell asks, and what it is answered."""
+    line = line.replace("SHOP", str(shop))
+    answer = tmp_path / "answer"
+    asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer), "_ARGCOMPLETE_IFS": "\n"}
+    env = os.environ | asked | {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_SUPPRESS_SPACE": "1"}
+    subprocess.run(COMMAND, env=env, check=False, capture_output=True)
+    assert {one.strip().replace("\\", "") for one in answer.read_text().split("\n") if one.strip()} == expected
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_code_that_a_shell_reads(run: Run, tmp_path: Path, shell: str) -> None:
+    done = run("completion", shell)
+    assert done.code == 0
+    assert "_ARGCOMPLETE" in done.out
+    assert "pyspark-savepoint" in done.out
+    if shutil.which(shell):
+        (tmp_path / "code").write_text(done.out)
+        subprocess.run([shell, "-n", str(tmp_path / "code")], check=True, capture_output=True)
+    assert {command.name for command in COMMANDS} > {"completion"}
