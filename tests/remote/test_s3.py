@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,
     SnapshotNotFoundError,
+    StateExistsError,
     StateFileNotFoundError,
     StorageError,
 )
@@ -28,6 +29,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.remote import region_of
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
+from pyspark_savepoint.formats.snapshot.publication import Staging, expect_folder
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -110,6 +112,28 @@ def test_snapshots_below_a_folder(proxy: FaultyProxy) -> None:
 
 
 # -- requests ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("_delta_log/00000000000000000000.json", "a Delta table"),
+        ("metadata/v1.metadata.json", "an Iceberg table"),
+        (".hoodie/hoodie.properties", "a Hudi table"),
+        ("year=2026/part-0.parquet", "Parquet files"),
+        ("chk-7/_metadata", "a folder of snapshots"),
+    ],
+)
+def test_a_prefix_of_something_else_is_no_place_for_a_savepoint(
+    proxy: FaultyProxy, store: int, key: str, kind: str
+) -> None:
+    folder = f"/written/{kind.replace(' ', '-')}"
+    put(store, f"/bucket{folder}/{key}", b"x")
+    with pytest.raises(StateExistsError, match=kind):
+        expect_folder(Staging.at(of(proxy, folder)))
+    put(store, f"/bucket{folder}/new/.pending-0123456789ab/x", b"x")
+    assert expect_folder(Staging.at(of(proxy, f"{folder}/new"))) == (True, None)
+    assert expect_folder(Staging.at(of(proxy, f"{folder}/ne"))) == (False, None)
 
 
 @pytest.fixture
