@@ -13,7 +13,7 @@ from pyspark_savepoint.options.release import __version__
 #: As in module typing, which is not imported: little comes before the command line's handler of Ctrl-C.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    import typing
 
     from pyspark_savepoint.catalog.table_functions import register
     from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
@@ -244,7 +244,7 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _LAZY[name]
