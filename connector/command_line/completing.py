@@ -6,8 +6,8 @@ states come from the snapshot of the line, if it is on this machine: a key press
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from argparse import Action, ArgumentParser, Namespace
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark_savepoint.command_line.arguments import PROGRAM, parser
@@ -21,7 +21,7 @@ OF_SNAPSHOT = ("uid", "state", "table")
 
 def completion(arguments: Namespace, output: Output) -> int:
     """Print the code that the shell reads."""
-    from argcomplete import shellcode
+    from argcomplete.shell_integration import shellcode
 
     output.results.write(shellcode([PROGRAM], shell=arguments.shell))
     return DONE
@@ -32,17 +32,20 @@ def complete() -> None:
     from argcomplete import autocomplete
 
     top = parser()
-    for command in _commands(top):
-        for action in command._actions:
-            if action.dest in OF_SNAPSHOT:
-                action.completer = of_snapshot(action.dest)  # type: ignore[attr-defined]
-            elif action.dest == "option":
-                action.completer = of_options  # type: ignore[attr-defined]
+    for action in _arguments(top):
+        if action.dest in OF_SNAPSHOT:
+            action.completer = of_snapshot(action.dest)  # type: ignore[attr-defined]
+        elif action.dest == "option":
+            action.completer = of_options  # type: ignore[attr-defined]
     autocomplete(top, always_complete_options="long")
 
 
-def _commands(top: ArgumentParser) -> Iterable[ArgumentParser]:
-    return {id(one): one for action in top._actions for one in (action.choices or {}).values()}.values()
+def _arguments(top: ArgumentParser) -> Iterator[Action]:
+    """Yield the arguments of all commands."""
+    for action in top._actions:
+        commands = action.choices if isinstance(action.choices, dict) else {}
+        for command in commands.values():
+            yield from command._actions
 
 
 def of_snapshot(column: str) -> Any:

@@ -156,15 +156,16 @@ class ConditionalStore:
         names = ("e_tag", "version")
         return Published(data, tuple((name, found.meta[name]) for name in names if found.meta.get(name)))
 
-    def first_names(self, path: str, limit: int) -> list[str]:
+    def first_names(self, path: str, limit: int) -> tuple[str, ...]:
         """Return at most this many names of objects below a path, relative to it, from one page of a listing."""
         prefix = path.strip("/")
         try:
             _Process.used = True
-            page = next(iter(self._reader.list(prefix or None, chunk_size=limit)), [])
+            pages: Any = iter(self._reader.list(prefix or None, chunk_size=limit))
+            page = next(pages, [])
         except _errors() as error:
             raise self._meaning(error, path) from None
-        return [one["path"].removeprefix(prefix).lstrip("/") for one in page[:limit]]
+        return tuple(one["path"].removeprefix(prefix).lstrip("/") for one in page[:limit])
 
     def put(self, path: str, data: bytes, over: Published | None) -> None:
         """Publish in one attempt; NotImplementedError if the store has no conditional writes."""

@@ -170,13 +170,14 @@ class LocalFileSystem(LocalOutputs):
         found = [FileInfo(name, is_directory, at.st_size, at.st_mtime) for name, is_directory, at in entries]
         return sorted(found, key=lambda info: info.path)
 
-    def first_names(self, path: str, limit: int) -> list[str]:
+    def first_names(self, path: str, limit: int) -> tuple[str, ...]:
         """Return at most this many names in a folder; those of folders have a slash."""
         try:
             with os.scandir(path) as scan:
-                return sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in islice(scan, limit))
+                found = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in islice(scan, limit)]
         except OSError as error:
             raise local_error(error, path) from None
+        return tuple(sorted(found))
 
     def open_input(self, path: str, anchor: Anchor | None = None) -> LocalInputFile:
         """Open a regular file for reading; with an anchor, only if its resolved path lies there."""
@@ -325,12 +326,12 @@ class ArrowFileSystem(ArrowOutputs):
             raise storage_error(error, self.uri(path)) from None
         return sorted((self._info(entry, prefix) for entry in found), key=lambda info: info.path)
 
-    def first_names(self, path: str, limit: int) -> list[str]:
+    def first_names(self, path: str, limit: int) -> tuple[str, ...]:
         """Return at most this many names in a folder, or below it; those of folders have a slash."""
         try:
             return self.conditional().first_names(path, limit)
         except LookupError:
-            return [f"{one.name}/" if one.is_directory else one.name for one in self.list(path)[:limit]]
+            return tuple(f"{one.name}/" if one.is_directory else one.name for one in self.list(path)[:limit])
 
     def open_input(self, path: str, anchor: Anchor | None = None) -> RemoteInputFile:
         """Open a file for reading; object stores have no links, so the anchor needs no check."""

@@ -97,7 +97,7 @@ class SnapshotFileSystem(Protocol):
         """Return the entries of a folder, sorted by name; links to folders are not followed."""
         ...
 
-    def first_names(self, path: str, limit: int) -> list[str]:
+    def first_names(self, path: str, limit: int) -> tuple[str, ...]:
         """Return at most this many names in a folder, relative to it; those of folders have a slash.
 
         Object stores answer with one page, in which a name with a slash may go on.
