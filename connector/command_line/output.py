@@ -339,7 +339,7 @@ def csv_line(values: Iterable[Any]) -> str:
 def _field(value: Any) -> str:
     if value is None:
         return ""
-    plain = finite(to_json(value))
+    plain = finite(_plain(value))
     text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
     return text if text and not re.search(r'[",\r\n]', text) else '"' + text.replace('"', '""') + '"'
 

@@ -162,7 +162,7 @@ class ConditionalStore:
         try:
             _Process.used = True
             pages: Any = iter(self._reader.list(prefix or None, chunk_size=limit))
-            page = next(pages, [])
+            page: Any = next(pages, [])
         except _errors() as error:
             raise self._meaning(error, path) from None
         return tuple(one["path"].removeprefix(prefix).lstrip("/") for one in page[:limit])
