@@ -91,6 +91,12 @@ MIGRATION = (
     argument(
         "--type", action="append", default=[], metavar="STATE=TYPE", help="the type of a state: UID.STATE=LIST<STRING>"
     ),
+    argument(
+        "--kryo-types",
+        default="",
+        metavar="CLASSES",
+        help="classes that Kryo wrote, without class files: 'com.shop.Money(cents LONG, cur STRING)'",
+    ),
 )
 
 COMMANDS = (

@@ -46,6 +46,7 @@ def _migration(arguments: Namespace) -> Migration:
         classes=arguments.classes,
         types=dict(map(_named_type, arguments.type)),
         types_from=None if given is None else _open(arguments, given),
+        kryo_types=arguments.kryo_types,
         drop=getattr(arguments, "drop", ()),
         as_is=getattr(arguments, "as_is", ()),
     )

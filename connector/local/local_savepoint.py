@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_table import LocalTable
-from pyspark_savepoint.local.migrating import Migration, MigrationArguments, migration_of, names_of
+from pyspark_savepoint.local.migrating import Migration, MigrationArguments, migration_of
 from pyspark_savepoint.local.offset_changes import OffsetChange
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import inheriting, to_options
@@ -336,7 +336,8 @@ class LocalSavepoint:
         Args:
             flink: The release to migrate to, such as ``2.3``.
             **known: ``classes`` (jars and folders of the new job's class files), ``types`` (types in words by state),
-                ``types_from`` (the path of a savepoint that the new job has taken).
+                ``types_from`` (the path of a savepoint that the new job has taken), ``kryo_types`` (classes that Kryo
+                wrote, in words, as in option ``kryoTypes`` of a read).
 
         Returns:
             The verdicts: ``restores`` is True if nothing must be done, ``to_arrow()`` is the table.
@@ -382,10 +383,16 @@ class LocalSavepoint:
 
         """
         target = absolute(path_text(path))
-        replace(self._migration(flink, known), drop=names_of(drop), as_is=names_of(as_is)).write(target)
+        self._migration(flink, known, drop, as_is).write(target)
         return LocalSavepoint(target, self.options)
 
-    def _migration(self, flink: str, known: MigrationArguments) -> Migration:
+    def _migration(
+        self,
+        flink: str,
+        known: MigrationArguments,
+        drop: Iterable[str] | None = None,
+        as_is: Iterable[str] | None = None,
+    ) -> Migration:
         names = tuple(MigrationArguments.__annotations__)
         for name in known:
             if name not in names:
@@ -393,5 +400,12 @@ class LocalSavepoint:
         given = known.get("types_from")
         new_job = None if given is None else LocalSavepoint(absolute(path_text(given)), self.options).snapshot()
         return migration_of(
-            self.snapshot(), flink, classes=known.get("classes"), types=known.get("types"), types_from=new_job
+            self.snapshot(),
+            flink,
+            classes=known.get("classes"),
+            types=known.get("types"),
+            types_from=new_job,
+            kryo_types=known.get("kryo_types"),
+            drop=drop,
+            as_is=as_is,
         )

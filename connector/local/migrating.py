@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.copying import TELL_EVERY, publish, to_free_path
 from pyspark_savepoint.options.paths import path_text
 from pyspark_savepoint.statebackends.migration.migration_check import verdicts_of
-from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, expect_known
+from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, expect_known, expect_types_fit
 from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork, WriteWork
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, PartVerdict
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
@@ -32,6 +32,7 @@ class MigrationArguments(TypedDict, total=False):
     classes: Paths
     types: Mapping[str, str] | None
     types_from: str | PathLike[str] | None
+    kryo_types: str | None
 
 
 #: Work in pieces.
@@ -78,6 +79,7 @@ class Migration:
     def _expect_known(self, planned: Planned) -> None:
         expect_known(planned.plans, self.drop, "drop")
         expect_known(planned.plans, self.as_is, "as_is")
+        expect_types_fit(planned.plans, self.knowledge)
 
     @staticmethod
     def _checked(planned: Planned, run: Run) -> MigrationCheck:
@@ -111,6 +113,7 @@ def migration_of(
     classes: Paths = None,
     types: Mapping[str, str] | None = None,
     types_from: Snapshot | None = None,
+    kryo_types: str | None = None,
     drop: Iterable[str] | None = None,
     as_is: Iterable[str] | None = None,
 ) -> Migration:
@@ -121,15 +124,26 @@ def migration_of(
         )
     paths = [classes] if isinstance(classes, str | PathLike) else list(classes or ())
     located = tuple(path_text(path) for path in paths)
-    knowledge = Knowledge(ExtractionRelease.parse(flink), located, dict(types or {}), types_from)
-    if located:
-        knowledge.class_path  # noqa: B018 (jars that are not there are an error now, not when a class is looked for)
+    words = dict(types or {})
+    for name, kind in words.items():
+        if not (isinstance(name, str) and isinstance(kind, str)):
+            raise OptionError(
+                "types maps states to types in words", expected="texts", found=f"{name!r}: {kind!r}"[:200]
+            )
+    knowledge = Knowledge(ExtractionRelease.parse(flink), located, words, types_from, kryo_types or "")
+    knowledge.described  # noqa: B018 (jars that are not there are an error now, not when a class is looked for)
+    if both := names_of(drop) & names_of(as_is):
+        raise OptionError("a state is left out (drop), or keeps its bytes (as_is), not both", found=min(both))
     return Migration(source, knowledge, names_of(drop), names_of(as_is))
 
 
 def names_of(given: Iterable[str] | None) -> frozenset[str]:
     """Return the names of an argument: of one state, or of several."""
-    return frozenset([given] if isinstance(given, str) else given or ())
+    names = [given] if isinstance(given, str) else list(given or ())
+    for name in names:
+        if not isinstance(name, str):
+            raise OptionError("states are named by texts", found=repr(name)[:200])
+    return frozenset(names)
 
 
 def _hindered(parts: Sequence[PartVerdict], source: Snapshot) -> UnsupportedStateError:

@@ -1588,6 +1588,7 @@ class Savepoint:
         classes: Sequence[str | PathLike[str]] | None = None,
         types: Mapping[str, str] | None = None,
         types_from: Savepoint | str | PathLike[str] | None = None,
+        kryo_types: str | None = None,
     ) -> DataFrame:
         """Check what the state needs so that another release of Flink restores it with equal values.
 
@@ -1599,6 +1600,7 @@ class Savepoint:
             classes: Jars and folders of the new job's class files, which are parsed, not loaded; every task reads them.
             types: Types in words by state, ``{"accounts.tags": "LIST<STRING>"}``.
             types_from: A savepoint that the new job has taken.
+            kryo_types: Classes that Kryo wrote, in words, as in option ``kryoTypes`` of a read.
 
         Returns:
             One row per part of a state, the worst verdict first: ``as is``, ``rewritten``, ``is lost``, ``needs``,
@@ -1612,7 +1614,7 @@ class Savepoint:
             sp.check_migration("2.3", classes=["job.jar"]).show(truncate=False)
 
         """
-        return self.migrate(flink, classes=classes, types=types, types_from=types_from).check()
+        return self.migrate(flink, classes=classes, types=types, types_from=types_from, kryo_types=kryo_types).check()
 
     def migrate(
         self,
@@ -1621,6 +1623,7 @@ class Savepoint:
         classes: Sequence[str | PathLike[str]] | None = None,
         types: Mapping[str, str] | None = None,
         types_from: Savepoint | str | PathLike[str] | None = None,
+        kryo_types: str | None = None,
         drop: Sequence[str] | None = None,
         as_is: Sequence[str] | None = None,
     ) -> SavepointMigration[Savepoint]:
@@ -1633,6 +1636,7 @@ class Savepoint:
             classes: Jars and folders of the new job's class files, which are parsed, not loaded; every task reads them.
             types: Types in words by state, ``{"accounts.tags": "LIST<STRING>"}``.
             types_from: A savepoint that the new job has taken.
+            kryo_types: Classes that Kryo wrote, in words, as in option ``kryoTypes`` of a read.
             drop: States to leave out: ``uid.state``, ``state`` or ``uid``.
             as_is: States whose bytes are kept unchanged.
 
@@ -1656,6 +1660,7 @@ class Savepoint:
             classes=classes,
             types=types,
             types_from=None if types_from is None else self._beside(types_from)._context.snapshot(),
+            kryo_types=kryo_types,
             drop=drop,
             as_is=as_is,
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import Loss, Losses, MigrationVerdict, Outcome
 
 #: Number of reasons that are kept for each part; every unknown class is one.
 MAX_HINDRANCES = 20
@@ -28,12 +28,10 @@ class PartFindings:
 
     values: int = 0
     changed: int = 0
-    #: Classes of collections that become ArrayList, HashMap or HashSet.
-    collections: set[str] = field(default_factory=set)
-    #: Inner classes, whose outer object Kryo 5 does not write.
-    inner: set[str] = field(default_factory=set)
-    #: Whether the offset of a time in an overlap is not kept.
-    offsets: bool = False
+    #: What the new release does not keep.
+    lost: Losses = field(default_factory=Losses)
+    #: Old and new type, of a part of a POJO's subclass, which is only known from the values.
+    types: tuple[str, str] | None = None
     hindrances: dict[str, Hindrance] = field(default_factory=dict)
 
     def hinder(self, found: Hindrance) -> None:
@@ -45,9 +43,8 @@ class PartFindings:
         """Add what was found in other values."""
         self.values += other.values
         self.changed += other.changed
-        self.collections |= other.collections
-        self.inner |= other.inner
-        self.offsets = self.offsets or other.offsets
+        self.lost.add(other.lost)
+        self.types = self.types or other.types
         for hindrance in other.hindrances.values():
             self.hinder(hindrance)
 
@@ -57,6 +54,8 @@ class StateFindings:
     """What was found in the entries of one state: ``parts`` by role and name; "" concerns all of them."""
 
     outcome: Outcome = Outcome.RESTORES
+    #: Whether some values fail to be read, if they are not migrated.
+    is_unreadable: bool = False
     parts: dict[tuple[str, str], PartFindings] = field(default_factory=dict)
 
     def part(self, role: str, name: str) -> PartFindings:
@@ -75,11 +74,13 @@ class StateFindings:
 
     def saw(self, outcome: Outcome) -> None:
         """Keep the worst outcome."""
+        self.is_unreadable = self.is_unreadable or outcome is Outcome.FAILS
         self.outcome = max(self.outcome, outcome, key=lambda each: each.severity)
 
     def add(self, other: StateFindings) -> None:
         """Add what was found in other entries."""
         self.saw(other.outcome)
+        self.is_unreadable = self.is_unreadable or other.is_unreadable
         for place, part in other.parts.items():
             self.part(*place).add(part)
 
@@ -100,7 +101,11 @@ def merged(findings: Iterable[Mapping[str, StateFindings]]) -> Findings:
 def to_json(findings: Mapping[str, StateFindings]) -> bytes:
     """Return the text of findings."""
     states = {
-        name: {"outcome": state.outcome, "parts": [[*place, asdict(part)] for place, part in state.parts.items()]}
+        name: {
+            "outcome": state.outcome,
+            "unreadable": state.is_unreadable,
+            "parts": [[*place, asdict(part)] for place, part in state.parts.items()],
+        }
         for name, state in findings.items()
     }
     return json.dumps(states, default=sorted).encode()
@@ -114,7 +119,7 @@ def from_json(text: bytes) -> Findings:
 
 def _state(state: Mapping[str, Any]) -> StateFindings:
     parts = {(role, name): _part(part) for role, name, part in state["parts"]}
-    return StateFindings(Outcome(state["outcome"]), parts)
+    return StateFindings(Outcome(state["outcome"]), state["unreadable"], parts)
 
 
 def _part(part: Mapping[str, Any]) -> PartFindings:
@@ -124,8 +129,7 @@ def _part(part: Mapping[str, Any]) -> PartFindings:
     return PartFindings(
         part["values"],
         part["changed"],
-        set(part["collections"]),
-        set(part["inner"]),
-        part["offsets"],
+        Losses({Loss(kind): set(names) for kind, names in part["lost"]["names"].items()}),
+        tuple(part["types"]) if part["types"] else None,
         {hindrance.reason: hindrance for hindrance in hindrances},
     )

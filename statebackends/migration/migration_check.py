@@ -7,12 +7,12 @@ Types alone do not tell: Kryo 5 reads some values of Kryo 2 correctly, some as o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.migration.findings import StateFindings, merged
+from pyspark_savepoint.statebackends.migration.findings import PartFindings, StateFindings, merged
 from pyspark_savepoint.statebackends.migration.migration_plan import (
-    KEY_STATE,
     Knowledge,
     OperatorMigration,
     plan_migration,
@@ -21,6 +21,7 @@ from pyspark_savepoint.statebackends.migration.rewriting.state_programs import K
 from pyspark_savepoint.statebackends.migration.rewriting.target_types import ChangedPart, Target
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
     MISSING_CLASS,
+    Losses,
     MigrationCheck,
     MigrationVerdict,
     Outcome,
@@ -54,8 +55,7 @@ def verdicts_of(plans: Sequence[OperatorMigration], found: Mapping[int, Mapping[
         if operator.key is not None:
             for state, plan in operator.keyed_plans.items():
                 verdicts += _verdicts(plan.ref, plan.roles.items(), findings.get(state_name(state), NOTHING))
-            key = operator.ref(KEY_STATE, "KEY", True)
-            verdicts += _verdicts(key, [(KEY, operator.key)], findings.get(KEY_NAME, NOTHING))
+            verdicts += _verdicts(operator.key_ref, [(KEY, operator.key)], findings.get(KEY_NAME, NOTHING))
         for place, plan in enumerate(operator.operator_plans):
             found_there = findings.get(operator_state_name(place), NOTHING)
             verdicts += _verdicts(plan.ref, plan.roles.items(), found_there)
@@ -63,13 +63,32 @@ def verdicts_of(plans: Sequence[OperatorMigration], found: Mapping[int, Mapping[
 
 
 def _verdicts(ref: StateRef, roles: Iterable[tuple[str, Target]], found: StateFindings) -> Iterator[PartVerdict]:
+    """Yield the verdicts about the parts of a state; Flink refuses a state as a whole, when it is registered."""
     roles = list(roles)
+    refused = any(part.is_refused for _, target in roles for part in target.parts)
+    for verdict in _of_parts(ref, roles, found):
+        yield replace(verdict, is_refused=refused, is_unreadable=found.is_unreadable or not refused)
+
+
+def _of_parts(ref: StateRef, roles: list[tuple[str, Target]], found: StateFindings) -> Iterator[PartVerdict]:
     if not any(target.parts for _, target in roles):
         types = [target.serializer.flink_type for role, target in roles if role != NAMESPACE]
         yield PartVerdict(ref, "", MigrationVerdict.AS_IS, Outcome.RESTORES, ", ".join(types))
     for role, target in roles:
         for part in target.parts:
             yield _verdict(ref, role, part, found)
+    known = {(role, part.name) for role, target in roles for part in target.parts}
+    for (role, name), part in found.parts.items():
+        if (role, name) not in known and part.types is not None and any(role == each for each, _ in roles):
+            yield _of_subclass(ref, name, part, found)
+
+
+def _of_subclass(ref: StateRef, name: str, part: PartFindings, state: StateFindings) -> PartVerdict:
+    """Return the verdict about a field of a POJO's subclass that only values and class files show."""
+    old, new = part.types or ("", "")
+    reason = "; ".join(["the snapshot does not list this subclass, class files do", *part.lost.reasons])
+    verdict = MigrationVerdict.IS_LOST if part.lost else MigrationVerdict.REWRITTEN
+    return PartVerdict(ref, name, verdict, state.outcome, old, new, reason, None, part.values, part.changed)
 
 
 def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) -> PartVerdict:
@@ -103,35 +122,18 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
         if role == KEY:
             reason += "; Scala 2.13 hashes keys in another way: they move to other key groups"
         return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, Outcome.FAILS, old, new, reason, None, *counts)
+    lost = found.lost if found is not None else Losses()
+    verdict = MigrationVerdict.IS_LOST if lost else MigrationVerdict.REWRITTEN
     if not (isinstance(part.new, KryoSerializer) and isinstance(part.old, KryoSerializer)):
-        lost = sorted(found.collections) if found is not None else []
-        reason = f"Flink infers {new} in place of {old}"
-        if lost:
-            reason += f"; the classes are lost, with what they add, such as an order: {', '.join(lost)[:300]}"
-        return PartVerdict(
-            ref,
-            name,
-            MigrationVerdict.IS_LOST if lost else MigrationVerdict.REWRITTEN,
-            Outcome.FAILS,
-            old,
-            new,
-            reason,
-            None,
-            *counts,
-        )
+        reason = "; ".join([f"Flink infers {new} in place of {old}", *lost.reasons])
+        return PartVerdict(ref, name, verdict, Outcome.FAILS, old, new, reason, None, *counts)
     if found is None:
         return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, Outcome.UNKNOWN, old, new, NOT_LOOKED_AT)
-    if not found.changed:
+    if not (found.changed or lost):
         outcome = Outcome.UNKNOWN if state.is_hindered else Outcome.RESTORES
         return PartVerdict(ref, name, MigrationVerdict.AS_IS, outcome, old, new, None, None, *counts)
-    reason = "Kryo of the other release writes other bytes"
-    if found.offsets:
-        reason += (
-            ", which have no offset: where clocks are set back, the second of the two equal hours becomes the first"
-        )
-        return PartVerdict(ref, name, MigrationVerdict.IS_LOST, state.outcome, old, new, reason, None, *counts)
-    if found.inner:
-        reason += f", without the outer object of inner classes: {', '.join(sorted(found.inner))[:300]}"
-        outcome = max(state.outcome, Outcome.WRONG_VALUES, key=lambda each: each.severity)
-        return PartVerdict(ref, name, MigrationVerdict.IS_LOST, outcome, old, new, reason, None, *counts)
-    return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, state.outcome, old, new, reason, None, *counts)
+    reason = "; ".join(["Kryo of the other release writes other bytes", *lost.reasons])
+    outcome = state.outcome
+    if lost:
+        outcome = max(outcome, Outcome.WRONG_VALUES, key=lambda each: each.severity)
+    return PartVerdict(ref, name, verdict, outcome, old, new, reason, None, *counts)

@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -26,6 +27,7 @@ from pyspark_savepoint.statebackends.migration.rewriting.state_programs import (
     VALUE,
     ElementProgram,
     EntryProgram,
+    Misread,
     RoleProgram,
 )
 from pyspark_savepoint.statebackends.migration.rewriting.target_types import (
@@ -36,6 +38,7 @@ from pyspark_savepoint.statebackends.migration.rewriting.target_types import (
     TargetTypes,
 )
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
+    KEY_KIND,
     MigrationVerdict,
     Outcome,
     PartVerdict,
@@ -61,6 +64,7 @@ IN_FLIGHT = "records in flight"
 class Knowledge:
     """Arguments of the user: the release, jars and folders of class files, types in words, a savepoint of the new job.
 
+    A uid is hashed, because snapshots of Flink 1 have hashes only.
     ``types`` are by state, or by operator and state: ``total`` or ``accounts.total``; ``accounts.key`` is the key.
     """
 
@@ -68,6 +72,8 @@ class Knowledge:
     classes: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
     types_from: Snapshot | None = None
+    #: Classes in the words of option ``kryoTypes``.
+    kryo_types: str = ""
 
     @cached_property
     def class_path(self) -> ClassPath:
@@ -87,7 +93,13 @@ class Knowledge:
     @cached_property
     def described(self) -> DescribedClasses:
         """The classes whose objects Kryo writes field by field."""
-        return DescribedClasses((self.class_path,))
+        words = WordClasses.parse(self.kryo_types)
+        if words.variants:
+            raise OptionError(
+                "a migration needs the fields of the classes in option 'kryoTypes'",
+                found=f"{min(words.variants)} VARIANT",
+            )
+        return DescribedClasses((self.class_path, words))
 
     @cached_property
     def _operators(self) -> Mapping[str, OpenOperator]:
@@ -95,12 +107,16 @@ class Knowledge:
         operators = savepoint.operators if savepoint is not None else ()
         return {str(operator.operator_id): OpenOperator(savepoint, operator) for operator in operators if savepoint}
 
+    def named(self, ref: StateRef) -> str | None:
+        """Return the name in ``types`` that is a state's; one with the operator before one without."""
+        return max((name for name in self.types if ref.is_state(name)), key=len, default=None)
+
     def known(self, ref: StateRef, meta: StateMetaInfoSnapshot | None, role: str) -> TypeSerializer | None:
         """Return the serializer of the new job, if ``types`` or its savepoint have it; ``meta`` is None for the key."""
-        for name in (ref.label, f"{ref.operator_uid_hash}.{ref.state}", ref.state):
-            if name in self.types and role in (VALUE, KEY_STATE):
-                container = meta is not None and meta.state_type in (LIST, MAP) and ref.keyed
-                return TypeInference(self.release, self.classes).parse(self.types[name], container=container, kryo=True)
+        name = self.named(ref) if role in (VALUE, KEY_STATE) else None
+        if name is not None:
+            container = meta is not None and meta.state_type in (LIST, MAP) and ref.keyed
+            return TypeInference(self.release, self.classes).parse(self.types[name], container=container, kryo=True)
         opened = self._operators.get(ref.operator_uid_hash)
         if opened is None:
             return None
@@ -137,6 +153,11 @@ class StatePlan:
         return any(part.obstacle is not None for _, target in self.parts for part in target.parts)
 
     @property
+    def is_refused(self) -> bool:
+        """Return whether Flink finds a new serializer incompatible with the old one when the state is registered."""
+        return any(part.is_refused for _, target in self.parts for part in target.parts)
+
+    @property
     def has_values(self) -> bool:
         """Return whether values must be looked at: Kryo or the Scala API wrote a part of them."""
         return any(part.has_values for _, target in self.parts for part in target.parts)
@@ -166,6 +187,11 @@ class OperatorMigration:
         operator = self.operator
         return StateRef(operator.uid, str(operator.operator_id), operator.name, state, kind, keyed)
 
+    @property
+    def key_ref(self) -> StateRef:
+        """The key, as a state of its own."""
+        return self.ref(KEY_STATE, KEY_KIND, True)
+
     @cached_property
     def keyed(self) -> KeyedStates | None:
         """The keyed states and timers over all files, None if there are none."""
@@ -178,7 +204,7 @@ class OperatorMigration:
         serializer = self.keyed.key_serializer if self.keyed is not None else None
         if serializer is None:
             return None
-        target = self._target(serializer, self.knowledge.known(self.ref(KEY_STATE, "KEY", True), None, KEY_STATE))
+        target = self._target(serializer, self.knowledge.known(self.key_ref, None, KEY_STATE))
         if any(part.is_scala for part in target.parts) and all(part.obstacle is None for part in target.parts):
             try:
                 expect_hashes(serializer)
@@ -244,7 +270,7 @@ class OperatorMigration:
         yield from self.keyed_plans.values()
         yield from self.operator_plans
 
-    def entry_program(self, plan: StatePlan, *, misread: bool = False) -> EntryProgram:
+    def entry_program(self, plan: StatePlan, *, misread: Misread | None = None) -> EntryProgram:
         """Return the program of a keyed state or queue of timers."""
         assert self.key is not None
         assert self.keyed is not None
@@ -253,7 +279,7 @@ class OperatorMigration:
         roles = {role: RoleProgram.of(target, self.change) for role, target in plan.roles.items()}
         return EntryProgram(plan.meta, self.keyed.key_serializer, key, roles, misread)
 
-    def element_program(self, plan: StatePlan, *, misread: bool = False) -> ElementProgram:
+    def element_program(self, plan: StatePlan, *, misread: Misread | None = None) -> ElementProgram:
         """Return the program of an operator state."""
         roles = {role: RoleProgram.of(target, self.change) for role, target in plan.roles.items()}
         return ElementProgram(plan.meta, roles, misread)
@@ -291,7 +317,45 @@ def plan_migration(savepoint: Snapshot, knowledge: Knowledge) -> list[OperatorMi
 def expect_known(plans: Iterable[OperatorMigration], names: Iterable[str], option: str) -> None:
     """Raise OptionError if a name in an option is no state and no operator."""
     refs = [plan.ref for operator in plans for plan in operator.plans]
-    known = sorted({ref.label for ref in refs})
     for name in names:
         if not any(ref.is_named([name]) for ref in refs):
-            raise OptionError(f"{option} names no state of the snapshot", found=name, remedy=did_you_mean(name, known))
+            raise _no_state(option, name, refs)
+
+
+def expect_types_fit(plans: Iterable[OperatorMigration], knowledge: Knowledge) -> None:
+    """Raise OptionError for a type that is given for no state, or for one in which no part depends on it."""
+    plans = list(plans)
+    refs = [plan.ref for operator in plans for plan in operator.plans]
+    refs += [operator.key_ref for operator in plans if operator.keyed is not None]
+    for name in knowledge.types:
+        named = [ref for ref in refs if ref.is_state(name)]
+        if not named:
+            raise _no_state("types", name, refs)
+    for operator in plans:
+        targets = [(plan.ref, plan.roles.get(VALUE)) for plan in operator.plans if not is_timer(plan.meta)]
+        targets += [(operator.key_ref, operator.key)] if operator.keyed is not None else []
+        for ref, target in targets:
+            name = knowledge.named(ref)
+            if name is not None and target is not None and not target.parts and operator.change is not None:
+                raise OptionError(
+                    f"types gives a type for {ref.label}, in which nothing depends on it",
+                    found=knowledge.types[name],
+                    expected=f"the type is known: {target.serializer.flink_type}",
+                )
+    new_job = knowledge.types_from
+    if new_job is not None and plans:
+        ids = {operator.operator_id for operator in new_job.operators}
+        if ids.isdisjoint(operator.operator.operator_id for operator in plans):
+            raise OptionError(
+                "types_from has none of the operators of the snapshot",
+                path=new_job.path,
+                remedy="name a savepoint of the same job, with the same uids",
+            )
+
+
+def _no_state(option: str, name: str, refs: Sequence[StateRef]) -> OptionError:
+    known = sorted({ref.label for ref in refs})
+    operator, dot, state = name.rpartition(".")
+    close = [ref.label for ref in refs if dot and ref.is_of_operator(operator)]
+    remedy = did_you_mean(state if close else name, sorted({label.rpartition(".")[2] for label in close}) or known)
+    return OptionError(f"{option} names no state of the snapshot", found=name, remedy=remedy)

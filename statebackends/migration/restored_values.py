@@ -11,8 +11,8 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDesc
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import StateVerdict, ValueVerdicts, Verdict
 from pyspark_savepoint.statebackends.migration.migration_check import check_migration
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge
-from pyspark_savepoint.statebackends.migration.rewriting.verdicts import FAILS_AT_FIRST_ACCESS, Outcome, PartVerdict
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict as Migration
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import Outcome, PartVerdict
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.releases import RELEASES
 
@@ -65,6 +65,6 @@ def _of_operator(parts: list[PartVerdict], backend: str | None, release: Extract
 def _outcome(part: PartVerdict, backend: str | None) -> str:
     row = part.row()
     hashmap, rocksdb = str(row["hashmap"]), str(row["rocksdb"])
-    if backend is None and rocksdb == FAILS_AT_FIRST_ACCESS:
-        return f"{hashmap}, on RocksDB at first access"
+    if backend is None and rocksdb != hashmap:
+        return f"{hashmap}, on RocksDB {rocksdb.removeprefix('fails ')}"
     return hashmap if backend in (None, "hashmap") else rocksdb

@@ -6,6 +6,7 @@ A scan has pieces, which run in any process: key groups of an operator, or opera
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -22,17 +23,15 @@ from pyspark_savepoint.statebackends.migration.migration_plan import OperatorMig
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.rewriting.compiled_programs import CLASSES, CompiledProgram
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import (
-    PLAIN_COLLECTIONS,
     KryoStatePart,
-    NullReadError,
     OwnSerializerError,
     PartError,
     UnreadableError,
 )
-from pyspark_savepoint.statebackends.migration.rewriting.scala_values import ScalaPart
-from pyspark_savepoint.statebackends.migration.rewriting.state_programs import KEY, EntryProgram, RoleProgram
+from pyspark_savepoint.statebackends.migration.rewriting.object_writer import LISTS, MAPS
+from pyspark_savepoint.statebackends.migration.rewriting.state_programs import KEY, EntryProgram, Misread, RoleProgram
 from pyspark_savepoint.statebackends.migration.rewriting.value_program import UnknownSubclassError
-from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import Loss, MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.writing.planning.edited_header import StateId
 
@@ -47,13 +46,18 @@ TOGETHER = 4 << 20
 UNREGISTER = "register none in the new job, or leave the state out (drop), or as it is (as_is)"
 LEAVE_OUT = "leave the state out (drop), or as it is (as_is)"
 CLASS_FILES = "name the job's jar or class files (classes), or leave the state out (drop)"
-#: Collections that lose something, as Kryo writes their names.
+FLINK_CLASS_FILES = (
+    "name flink-dist.jar of the release that wrote it, which has the class (classes), or leave the state out (drop)"
+)
+#: Packages whose class files no jar of a job contains.
+OF_JAVA = ("java.", "javax.", "sun.", "jdk.", "com.sun.")
+#: Collections that may lose something (a HashSet does in a list), as Kryo writes their names.
 LOSING = {
     name: name[:-1].encode() + bytes([ord(name[-1]) | 0x80])
     for name in CLASSES
-    if name not in PLAIN_COLLECTIONS
+    if name not in LISTS | MAPS
 }  # fmt: skip
-#: Values that are read one by one because they hold the name of such a collection.
+#: Values that are read one by one because they hold the name of one such collection.
 MAX_LOOKED_AT = 1000
 
 
@@ -95,6 +99,11 @@ class Scan:
         if piece.keyed:
             return _scan_keyed(plan, piece, self.limit)
         return _scan_operator_state(plan, piece, self.limit)
+
+
+def _readings(plan: StatePlan) -> list[Misread | None]:
+    """Return how values of a state are read: rightly, and without a migration."""
+    return [None, Misread.KEPT, *[Misread.ALL] * plan.is_refused]
 
 
 def state_name(state: StateId) -> str:
@@ -161,7 +170,7 @@ def _scan_keyed(operator: OperatorMigration, piece: ScanUnit, limit: int | None)
     for state, plan in states.items():
         found = findings[state_name(state)] = StateFindings()
         values = _Values(found, piece.sample, limit)
-        made = values.made(lambda: (operator.entry_program(plan), operator.entry_program(plan, misread=True)))  # noqa: B023
+        made = values.made(lambda: [operator.entry_program(plan, misread=each) for each in _readings(plan)])  # noqa: B023
         scans.append(_KeyedScan(values, findings[KEY_NAME], *made) if made is not None else None)
     described = _input(operator)
     moved = operator.moved_key_groups(list(states)) if operator.moves_keys else None
@@ -191,10 +200,10 @@ def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: in
             continue
         found = findings[operator_state_name(place)] = StateFindings()
         values = _Values(found, piece.sample, limit)
-        made = values.made(lambda: (operator.element_program(plan), operator.element_program(plan, misread=True)))  # noqa: B023
+        made = values.made(lambda: [operator.element_program(plan, misread=each) for each in _readings(plan)])  # noqa: B023
         if made is None:
             continue
-        program, misread = made
+        program, *misread = made
         values.collect(program.roles, found)
         for data, count in elements_in(source, header, plan.meta.name):
             if values.is_done:
@@ -202,7 +211,7 @@ def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: in
             values.one(
                 data,
                 lambda: b"".join(program.elements(data, count)),  # noqa: B023
-                lambda: b"".join(misread.elements(data, count)),  # noqa: B023
+                [lambda each=each: b"".join(each.elements(data, count)) for each in misread],  # noqa: B023
                 count,
             )
         values.finish()
@@ -218,7 +227,7 @@ class _Values:
     limit: int | None
     count: int = 0
     sampled: int = 0
-    parts: list[tuple[StateFindings, tuple[str, str], KryoStatePart | ScalaPart]] = field(default_factory=list)
+    roles: list[tuple[StateFindings, str, RoleProgram]] = field(default_factory=list)
 
     @property
     def is_done(self) -> bool:
@@ -228,17 +237,21 @@ class _Values:
     def collect(self, roles: Mapping[str, RoleProgram], found: StateFindings) -> None:
         """Count what is rewritten by some programs."""
         for role, each in roles.items():
-            for one in each.parts.values():
-                one.inspects = True
-                self.parts.append((found, (role, one.part.name), one))
+            each.inspect()
+            self.roles.append((found, role, each))
 
     def made(self, make: Callable[[], T]) -> T | None:
         """Return the result of a function for a value or types; None if it fails, with the reason kept."""
         try:
             return make()
         except PartError as error:
-            places = [(found, place) for found, place, part in self.parts if part.part == error.part]
-            found, place = places[0] if places else (self.found, ("", ""))
+            places = [
+                (found, role, name)
+                for found, role, each in self.roles
+                for name, part, _ in each.all_parts
+                if part.part is error.part
+            ]
+            found, *place = places[0] if places else (self.found, "", "")
             found.part(*place).hinder(_hindrance(error))
         except UnknownSubclassError as error:
             self.found.whole.hinder(
@@ -253,34 +266,42 @@ class _Values:
         return None
 
     def one(
-        self, old: object, rewrite: Callable[[], object], misread: Callable[[], object], count: int = 1
+        self, old: object, rewrite: Callable[[], object], misread: Sequence[Callable[[], object]], count: int = 1
     ) -> object | None:
-        """Rewrite one value; return the new bytes, None if it cannot be rewritten."""
+        """Rewrite one value; return the new bytes, None if it cannot be rewritten.
+
+        ``misread`` reads it without a migration: as the job does, and as the hashmap backend does before.
+        """
         self.count += count
         new = self.made(rewrite)
         if new is not None and new != old and self.sampled < self.sample:
             self.sampled += count
-            self.found.saw(_misread(misread, new))
+            self.found.saw(_misread(misread[0], new))
+            for each in misread[1:]:
+                if not self.found.is_unreadable:
+                    self.found.is_unreadable = _misread(each, new) is Outcome.FAILS
         return new
 
     def finish(self) -> None:
         """Add what the parts have counted."""
-        for found, place, part in self.parts:
-            into = found.part(*place)
-            into.values += part.values
-            into.changed += part.changed
-            into.collections |= part.collections
-            into.inner |= part.inner
-            into.offsets = into.offsets or part.offsets
+        for found, role, program in self.roles:
+            for name, part, of_subclass in program.all_parts:
+                into = found.part(role, name)
+                into.values += part.values
+                into.changed += part.changed
+                if isinstance(part, KryoStatePart):
+                    into.lost.add(part.inspection.lost)
+                if of_subclass:
+                    into.types = (part.part.old.flink_type, part.part.new.flink_type)
 
 
 class _KeyedScan:
     """Scan of one keyed state, or queue of timers."""
 
-    def __init__(self, values: _Values, key: StateFindings, program: EntryProgram, misread: EntryProgram) -> None:
+    def __init__(self, values: _Values, key: StateFindings, program: EntryProgram, *misread: EntryProgram) -> None:
         self.values, self.key = values, key
         self.program, self.misread = program, misread
-        self.looked_at = 0
+        self.looked_at: Counter[str] = Counter()
         values.collect(program.roles, values.found)
         values.collect({KEY: program.key_role}, key)
 
@@ -303,7 +324,9 @@ class _KeyedScan:
 
     def _one(self, key: bytes, value: bytes) -> None:
         new = self.values.one(
-            (key, value), lambda: self.program.entry(key, value), lambda: self.misread.entry(key, value)
+            (key, value),
+            lambda: self.program.entry(key, value),
+            [lambda each=each: each.entry(key, value) for each in self.misread],  # type: ignore[misc]
         )
         if isinstance(new, tuple) and new[0] != key:
             self.key.saw(self.values.found.outcome)
@@ -318,23 +341,26 @@ class _KeyedScan:
         data = chunk.values.tobytes()
         for name, written in LOSING.items():
             at = data.find(written)
-            while at >= 0 and self.looked_at < MAX_LOOKED_AT and not self._has_lost(name):
+            while at >= 0 and self.looked_at[name] < MAX_LOOKED_AT and not self._has_lost(name):
                 for row in np.flatnonzero((chunk.value_start <= at) & (at < chunk.value_end))[:1]:
-                    self.looked_at += 1
+                    self.looked_at[name] += 1
                     value = data[chunk.value_start[row] : chunk.value_end[row]]
                     self.values.made(lambda: self.program.new_value(value))  # noqa: B023
                 at = data.find(written, at + 1)
 
     def _has_lost(self, name: str) -> bool:
-        return any(name in part.collections for _, _, part in self.values.parts)
+        return any(
+            name in part.inspection.lost.names.get(Loss.COLLECTION, ())
+            for _, _, program in self.values.roles
+            for _, part, _ in program.all_parts
+            if isinstance(part, KryoStatePart)
+        )
 
 
 def _misread(read: Callable[[], object], right: object) -> Outcome:
     """Return the outcome of an entry that is not migrated; ``right`` are the correct bytes."""
     try:
         found = read()
-    except NullReadError:
-        return Outcome.WRONG_VALUES
     except (PartError, SavepointError, UnknownSubclassError):
         return Outcome.FAILS
     return Outcome.RESTORES if found == right else Outcome.WRONG_VALUES
@@ -351,14 +377,25 @@ def _failure(error: SavepointError) -> Hindrance:
     )
 
 
+def _foreign(name: str, *why: str) -> Hindrance:
+    """Return why an object of a class that is not described is not rewritten."""
+    if name.startswith(OF_JAVA):
+        reason = f"Kryo wrote an object of {name}, a class of Java whose form is not known here"
+        return Hindrance(MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT)
+    remedy = FLINK_CLASS_FILES if name.startswith("org.apache.flink.") else CLASS_FILES
+    return Hindrance(MigrationVerdict.NEEDS, ": ".join([f"Kryo wrote an object of {name}", *why]), remedy)
+
+
 def _hindrance(found: PartError) -> Hindrance:
     """Return why a part of a value is not rewritten."""
     error = found.error
     if isinstance(error, ForeignError):
-        text = ": ".join(map(str, error.args))
-        return Hindrance(MigrationVerdict.NEEDS, f"Kryo wrote an object of {text}", CLASS_FILES)
+        return _foreign(*map(str, error.args))
     if isinstance(error, OwnSerializerError):
         return Hindrance(MigrationVerdict.IMPOSSIBLE, str(error), UNREGISTER)
+    if isinstance(error, RecursionError):
+        reason = "an object contains itself, or is nested too deep, where Flink's own serializers have no references"
+        return Hindrance(MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT)
     if isinstance(error, UnreadableError):
         return Hindrance(MigrationVerdict.IMPOSSIBLE, str(error), LEAVE_OUT)
     if isinstance(error, SavepointError):

@@ -6,13 +6,15 @@ value, or with an error. :class:`KryoStatePart` rewrites one part of a state and
 
 from __future__ import annotations
 
-import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from pyspark_savepoint.formats.class_files import ClassType, JavaClass
+from pyspark_savepoint.formats.class_files.class_file import JavaMethod
+from pyspark_savepoint.formats.class_files.java_types import PrimitiveType
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -28,43 +30,46 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     read_object,
     write_object,
 )
+from pyspark_savepoint.formats.serializers.kryo.objects.conversion import objects_in
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.migration.rewriting.java_times import expect_plausible, loses_offset
+from pyspark_savepoint.statebackends.migration.rewriting.misreading import misread_object
 from pyspark_savepoint.statebackends.migration.rewriting.object_reader import FlinkReader, ReadObject
 from pyspark_savepoint.statebackends.migration.rewriting.object_writer import FlinkObjectWriter, PojoOf, WriteObject
 from pyspark_savepoint.statebackends.migration.rewriting.scala_types import is_mapped_number
 from pyspark_savepoint.statebackends.migration.rewriting.target_types import ChangedPart, OwnSerializers, Target
 from pyspark_savepoint.statebackends.migration.rewriting.value_program import Rewrite
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import Loss, Losses
 
 #: Errors of bytes that a version of Kryo does not read.
 KryoErrors = (
     *(DamagedError, BeyondError, ForeignError, SavepointError, IndexError, ValueError, OverflowError),
     *(AttributeError, KeyError, TypeError, struct.error),  # objects of other classes than the given type
 )
-#: Classes that become ArrayList, HashMap or HashSet in Flink 2 without loss.
-PLAIN_COLLECTIONS = frozenset(
-    {
-        "java.util.ArrayList",
-        "java.util.HashMap",
-        "java.util.HashSet",
-        *(f"java.util.Collections${name}" for name in ("EmptyList", "EmptyMap", "EmptySet")),
-    }
+ZONED, LOCALE, PATTERN = "java.time.ZonedDateTime", "java.util.Locale", "java.util.regex.Pattern"
+#: In place of the bytes of an object that cannot be written: no value is equal to it.
+WRONG = b"\xff" * 16
+MAX_SUPERCLASSES = 256
+NOT_READ = "whose objects it makes empty and cannot fill"
+#: Classes of the JDK whose serializers call a public constructor, in subclasses too, by its parameters.
+CALLED = {
+    "java.util.TreeMap": ("java.util.Comparator",),
+    "java.util.TreeSet": ("java.util.Comparator",),
+    "java.util.concurrent.ConcurrentSkipListMap": ("java.util.Comparator",),
+    "java.util.PriorityQueue": ("int", "java.util.Comparator"),
+}
+#: Classes of the JDK that work with fields that are all null or 0, as objects that no constructor made have.
+MADE_EMPTY = frozenset(
+    f"java.util.{name}" for name in ("HashMap", "LinkedHashMap", "LinkedList", "concurrent.ConcurrentHashMap")
 )
-
-
-#: A class that both versions write and neither can read, before its object: by number and name.
-UNREADABLE = re.compile(
-    rb"\x01[\x00-\x7f](java\.util\.(EnumMa\xf0|Collections\$(Unmodifiable|Synchronized)\w*[\x80-\xff]))"
-)
-ZONED = "java.time.ZonedDateTime"
 UNREADABLE_CLASSES = ("java.util.EnumMap", "java.util.Collections$Unmodifiable", "java.util.Collections$Synchronized")
 
 
 class UnreadableError(ValueError):
-    """Error for an object of a class that Kryo 5 writes, but cannot read."""
+    """Error for an object of a class that Kryo 5 writes, but cannot read: the class, and why."""
 
     def __str__(self) -> str:
-        return f"Kryo in Flink 2 cannot read the {self.args[0]} that it writes, so no bytes of it would restore"
+        return f"Kryo in Flink 2 cannot read the {self.args[0]} that it writes, {self.args[1]}: no bytes would restore"
 
 
 class OwnSerializerError(ValueError):
@@ -83,10 +88,6 @@ class PartError(Exception):
         self.error = error
 
 
-class NullReadError(PartError):
-    """Error for an empty collection of Kryo 2, which Kryo 5 takes for null."""
-
-
 @dataclass(frozen=True)
 class KryoChange:
     """The versions of Kryo before and after, and the classes that are known."""
@@ -99,7 +100,8 @@ class KryoChange:
     subclass_of: Callable[[str], tuple[TypeSerializer, Target] | None]
     _formats: dict[tuple[KryoSerializer, int], ObjectFormat] = field(default_factory=dict)
 
-    def _format(self, serializer: KryoSerializer, kryo: int) -> ObjectFormat:
+    def format(self, serializer: KryoSerializer, kryo: int) -> ObjectFormat:
+        """Return what a version reads and writes, with the registrations of a serializer."""
         known = self._formats.get((serializer, kryo))
         if known is None:
             known = object_format(2 if kryo == 2 else 5, serializer.classes, self.classes)
@@ -108,7 +110,7 @@ class KryoChange:
 
     def reader(self, serializer: KryoSerializer, kryo: int) -> ReadObject:
         """Return the function that reads the object at a position, and returns it with the position after it."""
-        form = self._format(serializer, kryo)
+        form = self.format(serializer, kryo)
 
         def read(data: bytes, at: int) -> tuple[KryoObject | None, int]:
             return read_object(data, form, at)
@@ -117,7 +119,7 @@ class KryoChange:
 
     def kryo_writer(self, serializer: KryoSerializer) -> WriteObject:
         """Return the function that appends an object as the version after writes it."""
-        form = self._format(serializer, self.after)
+        form = self.format(serializer, self.after)
 
         def write(value: KryoObject | None, out: bytearray) -> None:
             out += write_object(value, form)
@@ -128,7 +130,7 @@ class KryoChange:
         """Return the conversion of values without objects in between, which there is from Kryo 2 to Kryo 5."""
         if (self.before, self.after) != (2, 5):
             return None
-        return DirectConversion(self._format(serializer, self.before), self._format(new, self.after))
+        return DirectConversion(self.format(serializer, self.before), self.format(new, self.after))
 
     def is_inner(self, class_name: str) -> bool:
         """Return whether objects of a class have an outer object, in a field that Kryo 5 leaves out."""
@@ -137,22 +139,33 @@ class KryoChange:
         found = self.classes.find(class_name)
         return found is not None and any(each.is_synthetic and not each.is_static for each in found.fields)
 
-    def is_unreadable(self, class_name: str) -> bool:
-        """Return whether no version of Kryo reads the objects of a class that it writes.
+    def why_unreadable(self, class_name: str) -> str | None:
+        """Return why Kryo 5 does not read the objects of a class that it writes; None if it reads them.
 
-        A collection of the user's that has no constructor without arguments is made without its own fields.
+        It makes objects of the job's own collections by the constructor that the serializer of the JDK's class calls,
+        or by the one without arguments; without that, the fields of the JDK's class are all null.
         """
         if class_name.startswith(UNREADABLE_CLASSES):
-            return True
+            return NOT_READ
         found = self.classes.find(class_name) if class_name[:1] != "[" else None
-        above = found.superclass_name if found is not None else None
-        return (
-            found is not None
-            and above is not None
-            and above.startswith("java.util.")
-            and bool(found.constructors)
-            and all(each.erased.arguments for each in found.constructors)
-        )
+        if found is None or not found.constructors:
+            return None
+        above = next((name for name in self._superclasses(found) if name.startswith("java.util.")), None)
+        if above in CALLED:
+            has = any(each.is_public and _erased_names(each) == CALLED[above] for each in found.constructors)
+            return None if has else f"it has no public constructor ({', '.join(CALLED[above])}), which Kryo 5 calls"
+        without = any(not each.erased.arguments for each in found.constructors)
+        if above is None or without or above in MADE_EMPTY:
+            return None
+        return f"it has no constructor without arguments, so that Kryo 5 makes a {above} whose fields are null"
+
+    def _superclasses(self, found: JavaClass | None) -> Iterator[str]:
+        for _ in range(MAX_SUPERCLASSES):
+            above = found.superclass_name if found is not None else None
+            if above is None:
+                return
+            yield above
+            found = self.classes.find(above)
 
     def expect_none_of(self, own: OwnSerializers, value: KryoObject) -> None:
         """Raise OwnSerializerError for an object that holds one of a class with a serializer of the new job's."""
@@ -169,9 +182,54 @@ class KryoChange:
 
         return FlinkReader(lambda kryo: self.reader(kryo, self.before), self.classes, pojo_of)
 
-    def writer(self) -> FlinkObjectWriter:
-        """Return a writer of objects by Flink's serializers."""
-        return FlinkObjectWriter(self.kryo_writer, self.pojo_of)
+    def writer(self, inspection: Inspection) -> FlinkObjectWriter:
+        """Return a writer of objects by Flink's serializers, which shows all that it writes to an inspection."""
+
+        def kryo(serializer: KryoSerializer) -> WriteObject:
+            write = self.kryo_writer(serializer)
+
+            def inspected(value: KryoObject | None, out: bytearray) -> None:
+                write(value, out)
+                if inspection.is_on and value is not None:
+                    inspection.of_kryo(value)
+
+            return inspected
+
+        return FlinkObjectWriter(kryo, self.pojo_of, inspection.of_collection)
+
+
+@dataclass
+class Inspection:
+    """Search for what is lost in the objects that are written, at any depth: all rules are here."""
+
+    change: KryoChange
+    lost: Losses = field(default_factory=Losses)
+    #: Whether to look for losses.
+    is_on: bool = False
+    _seen: set[str] = field(default_factory=set)
+
+    def of_collection(self, value: KryoObject) -> None:
+        """Note a list, set or map that one of Flink's serializers writes, and reads as one of another class."""
+        self.lost.note(Loss.COLLECTION, value.class_name)
+
+    def of_kryo(self, value: KryoObject) -> None:
+        """Note what Kryo does not keep of an object; raise UnreadableError for one that it cannot read."""
+        change, names = self.change, class_names(value)
+        if change.after == 2:
+            if PATTERN in names and any(each.header for each in objects_in(value) if each.class_name == PATTERN):
+                self.lost.note(Loss.FLAGS, PATTERN)
+            return
+        if ZONED in names and loses_offset(value):
+            self.lost.note(Loss.OFFSET, ZONED)
+        if LOCALE in names and any(any(each.content[3:]) for each in objects_in(value) if each.class_name == LOCALE):
+            self.lost.note(Loss.SCRIPT, LOCALE)
+        for name in names - self._seen:
+            why = change.why_unreadable(name)
+            if why is not None:
+                raise UnreadableError(name, why)
+            self._seen.add(name)
+            if change.is_inner(name):
+                self.lost.note(Loss.OUTER, name)
 
 
 @dataclass
@@ -182,15 +240,10 @@ class KryoStatePart:
     change: KryoChange
     values: int = 0
     changed: int = 0
-    #: Classes of collections that become ArrayList, HashMap or HashSet.
-    collections: set[str] = field(default_factory=set)
-    #: Whether the offset of a time in an overlap is not kept.
-    offsets: bool = False
-    #: Inner classes, whose outer object Kryo 5 does not write.
-    inner: set[str] = field(default_factory=set)
-    seen: set[str] = field(default_factory=set)
-    #: Whether to look for losses.
-    inspects: bool = False
+    inspection: Inspection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.inspection = Inspection(self.change)
 
     @property
     def keeps_kryo(self) -> bool:
@@ -202,8 +255,7 @@ class KryoStatePart:
         old, new, change = self.part.old, self.part.new, self.change
         if is_mapped_number(old, new):
             return self._numbers()
-        read, put = change.flink_reader().of(old), change.writer().of(new)
-        by_kryo = self.keeps_kryo
+        read, put = change.flink_reader().of(old), change.writer(self.inspection).of(new)
         direct = None
         own = self.part.own_serializers
         if isinstance(old, KryoSerializer) and isinstance(new, KryoSerializer) and own is None:
@@ -222,15 +274,11 @@ class KryoStatePart:
                 if own is not None and value is not None:
                     change.expect_none_of(own, value)
                 put(value, out)
-                if by_kryo:
-                    _expect_readable(out, start)
-            except KryoErrors as error:
+            except (*KryoErrors, RecursionError) as error:
                 raise PartError(self.part, error) from error
             self.values += 1
             if out[start:] != data[at:end]:
                 self.changed += 1
-            if self.inspects and value is not None:
-                self._inspect(value)
             return end
 
         return rewrite
@@ -261,44 +309,31 @@ class KryoStatePart:
 
         return rewrite
 
-    def _inspect(self, value: KryoObject) -> None:
-        becomes_plain = not isinstance(self.part.new, KryoSerializer)
-        if becomes_plain and value.class_name not in PLAIN_COLLECTIONS:
-            self.collections.add(value.class_name)
-        names = class_names(value)
-        if ZONED in names and self.change.after == 5:
-            self.offsets = self.offsets or loses_offset(value)
-        for name in names - self.seen:
-            if self.keeps_kryo and self.change.after == 5 and self.change.is_unreadable(name):
-                raise PartError(self.part, UnreadableError(name))
-            self.seen.add(name)
-            if self.change.is_inner(name):
-                self.inner.add(name)
-
     def misread(self) -> Rewrite:
-        """Return the function that reads a value as the version after does, and appends it if that is right."""
+        """Return the function that reads a value as the version after reads bytes of the version before.
+
+        It appends what was read as that version writes it, or WRONG where it would be another value in any case.
+        """
         old, change = self.part.old, self.change
         assert isinstance(old, KryoSerializer)
-
-        read, put = change.reader(old, change.after), change.kryo_writer(old)
+        form = change.format(old, change.after)
 
         def misread(data: bytes, at: int, out: bytearray) -> int:
             try:
-                value, end = read(data, at)
+                value, end = misread_object(data, form, at) if change.after != 2 else read_object(data, form, at)
                 expect_plausible(value)
-                put(value, out)
-            except DamagedError as error:
-                if error.args[1:] == (0,) and "plus one" in error.args[0]:
-                    raise NullReadError(self.part, error) from error
-                raise PartError(self.part, error) from error
             except KryoErrors as error:
                 raise PartError(self.part, error) from error
+            try:
+                out += write_object(value, form)
+            except (*KryoErrors, RecursionError):
+                out += WRONG  # an object of it has a field of another class, or none where it must have one
             return end
 
         return misread
 
 
-def _expect_readable(out: bytearray, start: int) -> None:
-    match = UNREADABLE.search(out, start)
-    if match is not None:
-        raise UnreadableError(match[1][:-1].decode("latin-1") + chr(match[1][-1] & 0x7F))
+def _erased_names(method: JavaMethod) -> tuple[str, ...]:
+    """Return the parameters of a method as Java's reflection names them."""
+    kinds = method.erased.arguments
+    return tuple(kind.name if isinstance(kind, ClassType | PrimitiveType) else "" for kind in kinds)

@@ -30,6 +30,8 @@ from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 
 #: Appends an object, or null, to the output.
 WriteObject = Callable[[Any, bytearray], None]
+#: Is told of an object whose class Flink's serializer does not keep.
+Tell = Callable[[KryoObject], None]
 #: Returns the function that writes by Kryo, and the POJO serializer of a class, None if the class is none.
 KryoWriterOf = Callable[[KryoSerializer], WriteObject]
 PojoOf = Callable[[str], PojoSerializer | None]
@@ -51,14 +53,22 @@ MILLIS = ("DATE", "SQL_DATE", "SQL_TIME")
 ABSENT_MILLIS = -(1 << 63)
 ABSENT_NANOS = -(1 << 31)
 ARRAY = "PRIMITIVE_ARRAY<"
+#: Classes that become ArrayList, HashSet and HashMap without loss.
+LISTS = frozenset({"java.util.ArrayList", "java.util.Collections$EmptyList"})
+SETS = frozenset({"java.util.HashSet", "java.util.Collections$EmptySet"})
+MAPS = frozenset({"java.util.HashMap", "java.util.Collections$EmptyMap"})
 
 
 class FlinkObjectWriter:
-    """Writer of objects by Flink's serializers; one per state, as it keeps the functions that it made."""
+    """Writer of objects by Flink's serializers; one per part, as it keeps the functions that it made.
 
-    def __init__(self, kryo: KryoWriterOf, pojo_of: PojoOf) -> None:
+    ``tell`` is told of each list, set and map, at any depth, that Flink reads as one of another class.
+    """
+
+    def __init__(self, kryo: KryoWriterOf, pojo_of: PojoOf, tell: Tell) -> None:
         self.kryo = kryo
         self.pojo_of = pojo_of
+        self.tell = tell
         self._made: dict[TypeSerializer, WriteObject] = {}
 
     def of(self, serializer: TypeSerializer) -> WriteObject:
@@ -80,13 +90,13 @@ class FlinkObjectWriter:
         if isinstance(serializer, PojoSerializer):
             return self._pojo(serializer)
         if isinstance(serializer, MapSerializer):
-            return _map(self.of(serializer.key), _flagged(self.of(serializer.value), 1))
+            return self._telling(MAPS, _map(self.of(serializer.key), _flagged(self.of(serializer.value), 1)))
         if isinstance(serializer, SetSerializer):
-            return _list(_flagged(self.of(serializer.element), 1))
+            return self._telling(SETS, _list(_flagged(self.of(serializer.element), 1)))
         if isinstance(serializer, GenericArraySerializer):
             return _list(_flagged(self.of(serializer.element), 0))
         if isinstance(serializer, ListSerializer):
-            return _list(self.of(serializer.element))
+            return self._telling(LISTS, _list(self.of(serializer.element)))
         if isinstance(serializer, EnumSerializer):
             return _enum
         if isinstance(serializer, TupleSerializer):
@@ -114,6 +124,16 @@ class FlinkObjectWriter:
                 remedy="declare the field's type in the job as it was, or leave the state out (drop)",
             )
         return simple[kind]
+
+    def _telling(self, kept: frozenset[str], write: WriteObject) -> WriteObject:
+        """Return a function that tells of collections of other classes than those that are kept."""
+
+        def telling(value: Any, out: bytearray) -> None:
+            write(value, out)
+            if isinstance(value, KryoObject) and value.class_name not in kept:
+                self.tell(value)
+
+        return telling
 
     def _pojo(self, serializer: PojoSerializer) -> WriteObject:
         fields: list[tuple[str, WriteObject]] = []

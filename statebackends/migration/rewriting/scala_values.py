@@ -11,7 +11,7 @@ Unit          u8 0                                ->  nothing
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -40,10 +40,6 @@ class ScalaPart:
     part: ChangedPart
     values: int = 0
     changed: int = 0
-    collections: set[str] = field(default_factory=set)
-    offsets: bool = False
-    inner: set[str] = field(default_factory=set)
-    inspects: bool = False
 
     def rewrite(self, path: Path, inside: Mapping[Path, Rewrite], subclass_of: SubclassOf | None) -> Rewrite:
         """Return the function that rewrites a value; ``inside`` are those of other parts, by paths as ``path`` is."""

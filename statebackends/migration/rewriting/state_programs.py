@@ -9,11 +9,13 @@ operator list, union      the elements        broadcast    key and value of ever
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.migration.rewriting.compiled_programs import CompiledProgram
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import KryoChange, KryoStatePart
 from pyspark_savepoint.statebackends.migration.rewriting.scala_values import ScalaPart
@@ -28,6 +30,15 @@ VALUE, NAMESPACE, KEY = "VALUE_SERIALIZER", "NAMESPACE_SERIALIZER", "KEY_SERIALI
 LIST, MAP = "LIST", "MAP"
 
 
+class Misread(Enum):
+    """Which parts a program reads as the new release reads their unchanged bytes."""
+
+    #: Those that both releases leave to Kryo: what the job finds.
+    KEPT = "kept"
+    #: All that Kryo wrote: what the hashmap backend reads when it restores, before it compares serializers.
+    ALL = "all"
+
+
 @dataclass
 class RoleProgram:
     """The program for one serializer of a state, and the functions of its parts."""
@@ -35,6 +46,10 @@ class RoleProgram:
     target: Target
     parts: Mapping[Path, KryoStatePart | ScalaPart]
     change: KryoChange | None = None
+    #: Whether to look for losses.
+    inspects: bool = False
+    #: Programs of subclasses of POJOs that were found in values, by class.
+    subclasses: dict[str, RoleProgram] = field(default_factory=dict)
 
     @classmethod
     def of(cls, target: Target, change: KryoChange | None) -> RoleProgram:
@@ -48,7 +63,25 @@ class RoleProgram:
         }
         return cls(target, parts, change)
 
-    def program(self, old: TypeSerializer, inside: str | None = None, *, misread: bool = False) -> ValueProgram:
+    def inspect(self) -> None:
+        """Look for losses in values from now on."""
+        self.inspects = True
+        for part in self.parts.values():
+            if isinstance(part, KryoStatePart):
+                part.inspection.is_on = True
+
+    @property
+    def all_parts(self) -> Iterator[tuple[str, KryoStatePart | ScalaPart, bool]]:
+        """Yield the name of each part, the part, and whether it is that of a subclass that snapshots do not list."""
+        for part in self.parts.values():
+            yield part.part.name, part, False
+        for class_name, role in self.subclasses.items():
+            for name, part, _ in role.all_parts:
+                yield ".".join(filter(None, (class_name, name))), part, True
+
+    def program(
+        self, old: TypeSerializer, inside: str | None = None, *, misread: Misread | None = None
+    ) -> ValueProgram:
         """Return the program for values of ``old``: the whole serializer, or its part called ``inside``."""
         rewrites: dict[Path, Rewrite] = {}
         of_scala: dict[Path, ScalaPart] = {}
@@ -59,9 +92,9 @@ class RoleProgram:
                 if isinstance(part, ScalaPart):
                     of_scala[place] = part
                 else:
-                    rewrites[place] = part.misread() if misread and part.keeps_kryo else part.rewrite()
+                    rewrites[place] = part.misread() if _is_misread(part, misread) else part.rewrite()
         by_scala = {place: part.rewrite(place, rewrites, subclasses) for place, part in of_scala.items()}
-        return ValueProgram(old, {**rewrites, **by_scala}, misread, subclasses)
+        return ValueProgram(old, {**rewrites, **by_scala}, misread is not None, subclasses)
 
     def compiled(self, program: ValueProgram, inside: str | None = None) -> CompiledProgram | None:
         """Return the compiled form of what :meth:`program` returned, if it has one."""
@@ -72,15 +105,21 @@ class RoleProgram:
         }
         return CompiledProgram.of(program, parts)
 
-    def _subclasses(self, misread: bool) -> SubclassOf:
+    def _subclasses(self, misread: Misread | None) -> SubclassOf:
         """Return the function that makes programs of subclasses which snapshots do not list, from class files."""
         made: dict[str, ValueProgram | None] = {}
 
         def subclass_of(name: str) -> ValueProgram | None:
             if name not in made:
                 found = self.change.subclass_of(name) if self.change is not None else None
-                role = RoleProgram.of(found[1], self.change) if found is not None else None
-                made[name] = role.program(found[0], misread=misread) if role is not None and found is not None else None
+                made[name] = None
+                if found is not None:
+                    role = RoleProgram.of(found[1], self.change)
+                    if misread is None:
+                        self.subclasses[name] = role
+                    if self.inspects:
+                        role.inspect()
+                    made[name] = role.program(found[0], misread=misread)
             return made[name]
 
         return subclass_of
@@ -95,7 +134,7 @@ class EntryProgram:
         key_serializer: TypeSerializer,
         key: RoleProgram,
         roles: Mapping[str, RoleProgram],
-        misread: bool = False,
+        misread: Misread | None = None,
     ) -> None:
         self.compiled: CompiledProgram | None = None
         self.meta = meta
@@ -119,7 +158,7 @@ class EntryProgram:
             self.user = value.program(units[0], "key", misread=misread)
         else:
             self.value = value.program(units[0], misread=misread)
-            self.compiled = None if misread else value.compiled(self.value)
+            self.compiled = None if misread is not None else value.compiled(self.value)
         namespace = roles[NAMESPACE]
         self.key_parts = (
             key.program(key_serializer, misread=misread),
@@ -189,7 +228,9 @@ class EntryProgram:
 class ElementProgram:
     """Program for an operator state: an element of a list or union state, or a whole broadcast state."""
 
-    def __init__(self, meta: StateMetaInfoSnapshot, roles: Mapping[str, RoleProgram], misread: bool = False) -> None:
+    def __init__(
+        self, meta: StateMetaInfoSnapshot, roles: Mapping[str, RoleProgram], misread: Misread | None = None
+    ) -> None:
         self.roles = roles
         self.broadcast = meta.kind is BackendStateType.BROADCAST
         names = (KEY, VALUE) if self.broadcast else (VALUE,)
@@ -218,6 +259,12 @@ class ElementProgram:
             yield bytes(out)
         if at != len(data) and not self.programs[0].lenient:
             raise CorruptStateError("bytes are left over after the elements of an operator state", found=len(data) - at)
+
+
+def _is_misread(part: KryoStatePart, misread: Misread | None) -> bool:
+    if misread is Misread.ALL:
+        return isinstance(part.part.old, KryoSerializer)
+    return misread is Misread.KEPT and part.keeps_kryo
 
 
 def _length(size: int) -> bytes:

@@ -105,6 +105,11 @@ class ChangedPart:
         return isinstance(self.old, KryoSerializer) or isinstance(self.new, KryoSerializer)
 
     @property
+    def is_refused(self) -> bool:
+        """Whether Flink finds the new serializer incompatible with the old one."""
+        return self.obstacle is None and self.is_kryo and type(self.new) is not type(self.old)
+
+    @property
     def is_scala(self) -> bool:
         """Whether values of the part become those of flink-scala-api."""
         return is_rewritten(self.old, self.new)

@@ -13,19 +13,22 @@ impossible      no rewriting helps; the reason says why
 ==============  ===============================================================================================
 restores        the values are equal
 wrong values    the restore succeeds without an error, but values are wrong
-fails           the restore fails; with RocksDB, keyed state fails at the first access to the state or key
+fails           an error: see :class:`Stage`
 unknown         it depends on the missing argument
 ==============  ===============================================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 
 
 class MigrationVerdict(StrEnum):
@@ -55,8 +58,57 @@ class Outcome(StrEnum):
         return list(Outcome).index(self)
 
 
-FAILS_WHEN_RESTORING = "fails when restoring"
-FAILS_AT_FIRST_ACCESS = "fails at first access"
+class Loss(StrEnum):
+    """What the new release does not keep, as the reason of a verdict says it."""
+
+    COLLECTION = "the classes are lost, with what they add, such as an order"
+    OUTER = "without the outer object of inner classes, and the variables that they capture"
+    OFFSET = (
+        "without offsets of times: where clocks are set back, the second of the two equal hours becomes the first, in"
+    )
+    SCRIPT = "without the script and extensions of"
+    FLAGS = "without the flags of"
+
+
+@dataclass
+class Losses:
+    """Names of the classes of which something is lost, by what it is; the one list of rules is :class:`Loss`."""
+
+    names: dict[Loss, set[str]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
+
+    def note(self, loss: Loss, name: str) -> None:
+        """Keep the name of a class."""
+        self.names.setdefault(loss, set()).add(name)
+
+    def add(self, other: Losses) -> None:
+        """Add what was found in other values."""
+        for loss, names in other.names.items():
+            self.names.setdefault(loss, set()).update(names)
+
+    @property
+    def reasons(self) -> Iterator[str]:
+        """Yield a sentence for each."""
+        for loss in Loss:
+            if loss in self.names:
+                names = ", ".join(sorted(self.names[loss]))[:300]
+                yield f"{loss}{':' if loss in (Loss.COLLECTION, Loss.OUTER) else ''} {names}"
+
+
+class Stage(StrEnum):
+    """When Flink fails.
+
+    Restoring: it reads the header, and with the hashmap backend, and for operator state, all values. Registration:
+    the operator names the state, and Flink compares serializers (``StateMigrationException``). Access: RocksDB decodes
+    a value when the job reads it.
+    """
+
+    RESTORING = "fails when restoring"
+    REGISTRATION = "fails when the state is registered"
+    ACCESS = "fails at first access"
+
 
 TEXT, LONG = pa.string(), pa.int64()
 SCHEMA = pa.schema(
@@ -96,11 +148,18 @@ class StateRef:
         """The name by which options mention the state."""
         return f"{self.operator_uid or self.operator_uid_hash}.{self.state}"
 
+    def is_of_operator(self, name: str) -> bool:
+        """Return whether a name is the uid of the operator, which snapshots of Flink 1 have as a hash, or its hash."""
+        return name in (self.operator_uid, self.operator_uid_hash) or _uid_hash(name) == self.operator_uid_hash
+
+    def is_state(self, name: str) -> bool:
+        """Return whether a name is that of the state: ``state``, ``uid.state`` or ``hash.state``."""
+        operator = name.removesuffix(f".{self.state}")
+        return name == self.state or (operator != name and self.is_of_operator(operator))
+
     def is_named(self, names: Iterable[str]) -> bool:
         """Return whether the state, or its operator, is among names of an option."""
-        operators = (self.operator_uid, self.operator_uid_hash)
-        known = {self.state, *operators, *(f"{operator}.{self.state}" for operator in operators)}
-        return not known.isdisjoint(names)
+        return any(self.is_state(name) or self.is_of_operator(name) for name in names)
 
 
 @dataclass(frozen=True)
@@ -117,6 +176,10 @@ class PartVerdict:
     remedy: str | None = None
     values: int | None = None
     changed: int | None = None
+    #: Whether Flink refuses the new serializer of the state when it is registered.
+    is_refused: bool = False
+    #: Whether Flink fails to read values of the state, whatever its new serializer.
+    is_unreadable: bool = True
 
     def row(self) -> dict[str, Any]:
         """Return the row."""
@@ -129,8 +192,8 @@ class PartVerdict:
             "kind": ref.kind,
             "part": self.part,
             "verdict": self.verdict.value,
-            "hashmap": FAILS_WHEN_RESTORING if self.outcome is Outcome.FAILS else self.outcome.value,
-            "rocksdb": self._rocksdb(),
+            "hashmap": self._unmigrated(reads_all=True),
+            "rocksdb": self._unmigrated(reads_all=not ref.keyed),
             "type": self.type,
             "new_type": self.new_type,
             "reason": self.reason,
@@ -139,10 +202,15 @@ class PartVerdict:
             "changed": self.changed,
         }
 
-    def _rocksdb(self) -> str:
+    def _unmigrated(self, *, reads_all: bool) -> str:
+        """Return what a backend does, which reads all values when it restores them, or each when it is accessed."""
         if self.outcome is not Outcome.FAILS:
             return self.outcome.value
-        return FAILS_AT_FIRST_ACCESS if self.ref.keyed and not self.fails_in_header else FAILS_WHEN_RESTORING
+        # The key of an operator is compared when the backend is restored.
+        in_header = self.fails_in_header or (self.is_refused and self.ref.kind == KEY_KIND)
+        if in_header or (reads_all and self.is_unreadable):
+            return Stage.RESTORING.value
+        return Stage.REGISTRATION.value if self.is_refused else Stage.ACCESS.value
 
     @property
     def fails_in_header(self) -> bool:
@@ -150,6 +218,13 @@ class PartVerdict:
         return self.reason is not None and self.reason.startswith(MISSING_CLASS)
 
 
+@lru_cache(maxsize=4096)
+def _uid_hash(uid: str) -> str:
+    return str(OperatorID.from_uid(uid))
+
+
+#: The kind of the key of an operator, which is a state of its own in the table.
+KEY_KIND = "KEY"
 MISSING_CLASS = "there is no class "
 
 

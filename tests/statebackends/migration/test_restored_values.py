@@ -32,9 +32,9 @@ def rows(case: str, backend: str | None, *, as_savepoint: bool) -> dict[str, Any
 @pytest.mark.parametrize(
     ("backend", "fails"),
     [
-        ("rocksdb", "fails at first access"),
-        ("hashmap", "fails when restoring"),
-        (None, "fails when restoring, on RocksDB at first access"),
+        ("rocksdb", "fails when the state is registered"),
+        ("hashmap", "fails when the state is registered"),
+        (None, "fails when the state is registered"),
     ],
 )
 def test_parts_of_a_type_have_rows(as_savepoint: bool, backend: str | None, fails: str) -> None:

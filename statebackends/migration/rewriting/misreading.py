@@ -1,0 +1,154 @@
+"""Reading of Kryo 2's bytes as Kryo 5 reads them: what happens to values that are not migrated.
+
+Readers elsewhere refuse what no version of Kryo writes. Kryo itself takes much of it: any byte but 1 for false, 0 in
+place of a size plus one for null, an object of another class by its number. It fails at the end of the bytes, for
+unknown classes and numbers, and where Java refuses what was made: a comparator that is none, a null in a
+ConcurrentHashMap, a date without a day. Flink: ``Kryo 5.6``, ``CollectionSerializer``, ``MapSerializer``,
+``DefaultSerializers``, ``MapReferenceResolver``.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import ENUM
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM_CLASSES, is_final_class
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import STRING, KryoObject
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError
+from pyspark_savepoint.formats.serializers.kryo.kryo_walker import PRIMITIVES, Budget, component
+from pyspark_savepoint.formats.serializers.kryo.objects import ObjectFormat
+from pyspark_savepoint.formats.serializers.kryo.objects.bodies import CHARSETS
+from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import Arguments, ObjectReader
+
+UTIL = "java.util."
+#: Collections and maps that refuse null as an element or key, and as a value.
+NO_NULLS = frozenset(
+    UTIL + name
+    for name in (
+        *("ArrayDeque", "PriorityQueue", "TreeSet", "Hashtable", "Properties", "concurrent.ConcurrentHashMap"),
+        *("concurrent.ConcurrentSkipListMap", "concurrent.ConcurrentSkipListSet", "concurrent.ConcurrentLinkedQueue"),
+        *("concurrent.ConcurrentLinkedDeque", "concurrent.LinkedBlockingQueue", "concurrent.LinkedBlockingDeque"),
+    )
+)
+#: Those that compare elements or keys, which must be of one class.
+SORTED = frozenset(
+    UTIL + name
+    for name in (
+        "TreeSet",
+        "TreeMap",
+        "PriorityQueue",
+        "concurrent.ConcurrentSkipListMap",
+        "concurrent.ConcurrentSkipListSet",
+    )
+)
+
+
+OBJECT = "java.lang.Object"
+#: Interfaces of strings and boxes.
+JUST_ABOVE = frozenset({"java.lang.Comparable", "java.lang.CharSequence", "java.io.Serializable"})
+PROTOCOL = re.compile("https?|file|jar|ftp|mailto|jrt", re.IGNORECASE)
+
+
+class MisreadError(ValueError):
+    """Error that Java raises for an object that Kryo 5 made from bytes of Kryo 2."""
+
+
+class MisreadingReader(ObjectReader):
+    """Reader that takes what Kryo 5 takes."""
+
+    def boolean(self) -> bool:
+        """Read a byte; all but 1 are false."""
+        return self.byte() == 1
+
+    def object(self, name: str, nullable: bool = False, arguments: Arguments | None = None) -> KryoObject | None:
+        """Read an object; a size of 0 instead of one plus the size is null."""
+        generics = self.generics5
+        depth, types = generics.depth, list(generics._types)
+        try:
+            found = super().object(name, nullable, arguments)
+        except DamagedError as error:
+            if error.args[1:] != (0,) or not ("plus one" in error.args[0] or "constant" in error.args[0]):
+                raise
+            generics.depth = depth
+            generics._types[:] = types
+            return None
+        if found is not None:
+            self._expect_made(found)
+        return found
+
+    def _seen(self, reference: int, name: str, nullable: bool, plain: bool) -> KryoObject | None:
+        if reference == 0 and nullable:
+            return None
+        if plain:
+            return super()._seen(reference, name, nullable, plain)
+        if not 2 <= reference < len(self.objects) + 2:
+            raise DamagedError(f"a new {name}, or one of {len(self.objects)} objects", reference)
+        return self.objects[reference - 2]
+
+    def _expect_made(self, found: KryoObject) -> None:
+        """Raise MisreadError if Java refuses what an object consists of."""
+        name = found.class_name
+        if name in SORTED:
+            if isinstance(found.header, KryoObject) and not self._may_compare(found.header.class_name):
+                raise MisreadError(f"a {found.header.class_name} is no comparator")
+            if found.header is None:
+                self._expect_comparable(found)
+        if name[:2] in ("[L", "[["):
+            self._expect_stored(component(name), found)
+        if name == "java.net.URL" and not PROTOCOL.fullmatch(found.field("protocol").content):
+            raise MisreadError("a URL without a protocol")
+        if name in CHARSETS and not _is_charset(found.content):
+            raise MisreadError("a charset of no legal name")
+        if name in NO_NULLS and None in _flat(found.content):
+            raise MisreadError(f"null in a {name}")
+        if self.form.body(name) is self.form.bodies[ENUM] and name not in ENUM_CLASSES:
+            constants = self.form.classes.constants(name)
+            if constants and found.content >= len(constants):
+                raise MisreadError(f"constant {found.content} of a {name}")
+
+    def _expect_stored(self, element: str, array: KryoObject) -> None:
+        """Raise MisreadError for an element of a class that an array of another class refuses."""
+        for each in array.content:
+            if each is None or element in (OBJECT, each.class_name):
+                continue
+            name = each.class_name
+            simple = name == STRING or name in PRIMITIVES
+            above = JUST_ABOVE | {"java.lang.Number"} if name in PRIMITIVES else JUST_ABOVE
+            if element not in (above if simple else self.form.classes.ancestors(name)) and (
+                simple or self.form.classes.find(name) is not None
+            ):
+                raise MisreadError(f"a {name} in an array of {element}")
+
+    @staticmethod
+    def _may_compare(name: str) -> bool:
+        if name in PRIMITIVES or name[:1] == "[" or name == STRING:
+            return False
+        return is_final_class(name) is None or "Comparator" in name
+
+    @staticmethod
+    def _expect_comparable(found: KryoObject) -> None:
+        keys = [each[0] if isinstance(each, tuple) else each for each in found.content or ()]
+        if None in keys or len({each.class_name for each in keys}) > 1:
+            raise MisreadError(f"the elements of a {found.class_name} cannot be compared")
+
+
+def _is_charset(name: str) -> bool:
+    try:
+        return bool(codecs.lookup(name))
+    except (LookupError, ValueError):
+        return False
+
+
+def _flat(content: object) -> list[object]:
+    if not isinstance(content, list):
+        return []
+    return [part for each in content for part in (each if isinstance(each, tuple) else (each,))]
+
+
+def misread_object(data: bytes, form: ObjectFormat, position: int) -> tuple[KryoObject | None, int]:
+    """Read the value at a position as Kryo 5 does; return it and the position after it; raise an error if it fails."""
+    view = memoryview(data)
+    reader = MisreadingReader(view, position, len(view), form, Budget())
+    found = reader.value()
+    return found, reader.position

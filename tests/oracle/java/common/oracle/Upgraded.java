@@ -1,0 +1,396 @@
+package oracle;
+
+import java.io.File;
+import java.math.MathContext;
+import java.time.LocalDateTime;
+import java.time.ZoneId;
+import java.time.ZoneOffset;
+import java.time.ZonedDateTime;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.Comparator;
+import java.util.EnumMap;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.PriorityQueue;
+import java.util.Set;
+import java.util.TimeZone;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.concurrent.atomic.LongAdder;
+import org.apache.flink.api.common.typeinfo.TypeHint;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.java.tuple.Tuple2;
+import org.apache.flink.types.Either;
+
+/** States that Flink 2 cannot keep as Flink 1 had them, or does not restore: each is a job of its own. */
+public final class Upgraded {
+    /** Cases by name. */
+    static final Map<String, Upgraded> ALL = new LinkedHashMap<>();
+
+    final String kind;
+    final TypeInformation<Object> type;
+    final List<Object> values;
+
+    @SuppressWarnings("unchecked")
+    private Upgraded(String kind, TypeInformation<?> type, List<?> values) {
+        this.kind = kind;
+        this.type = (TypeInformation<Object>) type;
+        this.values = (List<Object>) values;
+    }
+
+    private static void add(String name, String kind, TypeInformation<?> type, Object... values) {
+        ALL.put(name, new Upgraded(kind, type, new ArrayList<>(Arrays.asList(values))));
+    }
+
+    private static void value(String name, TypeInformation<?> type, Object... values) {
+        add(name, "value", type, values);
+    }
+
+    private static void kryo(String name, Class<?> type, Object... values) {
+        value(name, Types.GENERIC(type), values);
+    }
+
+    // -- classes ---------------------------------------------------------------------------------------------------
+
+    public enum Size {
+        SMALL,
+        LARGE
+    }
+
+    /** A POJO with a field of each interface that Flink 2 has serializers for. */
+    public static class Line {
+        public int id;
+        public Map<String, Integer> counts;
+        public Set<String> tags;
+        public Collection<String> marks;
+
+        static Line of(int id, Map<String, Integer> counts, Set<String> tags, Collection<String> marks) {
+            Line line = new Line();
+            line.id = id;
+            line.counts = counts;
+            line.tags = tags;
+            line.marks = marks;
+            return line;
+        }
+    }
+
+    public static class SpecialLine extends Line {
+        public Map<String, Integer> more;
+    }
+
+    public static class Order {
+        public List<Line> lines;
+        public Map<Integer, Line> byId;
+    }
+
+    public static class Parcel {
+        public Line line;
+        public Line[] others;
+    }
+
+    public static class Things {
+        public List<Object> all;
+        public Map<String, Object> named;
+        public List<ZonedDateTime> times;
+        public List<Inner> inner;
+        public List<Locale> locales;
+    }
+
+    public static class Zoned {
+        public String name;
+        public TimeZone zone;
+    }
+
+    public static class Raw {
+        public int id;
+
+        @SuppressWarnings("rawtypes")
+        public List all;
+
+        @SuppressWarnings("rawtypes")
+        public Map named;
+    }
+
+    public static class Page<T> {
+        public List<T> items;
+        public T first;
+        public int number;
+    }
+
+    public static class Pages {
+        public Page<String> texts;
+        public Page<Integer> numbers;
+    }
+
+    /** Not a POJO: Kryo writes it. */
+    public static class Book {
+        private final Page<String> page;
+        private final double price;
+
+        Book(Page<String> page, double price) {
+            this.page = page;
+            this.price = price;
+        }
+    }
+
+    public static class Skipping {
+        public ConcurrentSkipListMap<Integer, String> byId;
+    }
+
+    public abstract static class Shape {
+        double area;
+        String name;
+    }
+
+    public static class Square extends Shape {
+        int side;
+        List<String> tags = new ArrayList<>();
+    }
+
+    public static class Index extends TreeMap<String, Double> {
+        private static final long serialVersionUID = 1;
+    }
+
+    public static class OrderedIndex extends TreeMap<String, Double> {
+        private static final long serialVersionUID = 1;
+
+        public OrderedIndex() {}
+
+        public OrderedIndex(Comparator<? super String> comparator) {
+            super(comparator);
+        }
+    }
+
+    public static class Names extends TreeSet<String> {
+        private static final long serialVersionUID = 1;
+    }
+
+    public static class Heap extends PriorityQueue<Integer> {
+        private static final long serialVersionUID = 1;
+    }
+
+    public static class Words extends ArrayList<String> {
+        private static final long serialVersionUID = 1;
+
+        private Words() {}
+    }
+
+    public static class Sized extends HashMap<String, Integer> {
+        private static final long serialVersionUID = 1;
+
+        public Sized(String first) {
+            put(first, 1);
+        }
+    }
+
+    public static class Holding {
+        public Index index;
+        public int id;
+    }
+
+    public class Inner {
+        int n;
+        String text;
+        List<String> texts = new ArrayList<>();
+    }
+
+    private Inner inner(int n) {
+        Inner inner = new Inner();
+        inner.n = n;
+        inner.text = "t" + n;
+        inner.texts.add("a");
+        return inner;
+    }
+
+    private Object nameless(int n) {
+        return new Object() {
+            final int held = n;
+            final String text = "x" + n;
+        };
+    }
+
+    // -- values ----------------------------------------------------------------------------------------------------
+
+    private static TreeMap<String, Integer> ordered() {
+        TreeMap<String, Integer> map = new TreeMap<>(Comparator.<String>reverseOrder());
+        map.putAll(Map.of("a", 1, "b", 2, "c", 3));
+        return map;
+    }
+
+    private static <M extends Map<String, Double>> M priced(M map) {
+        map.put("a", 1.5);
+        map.put("b", -2.0);
+        return map;
+    }
+
+    private static <C extends Collection<E>, E> C filled(C collection, List<E> elements) {
+        collection.addAll(elements);
+        return collection;
+    }
+
+    private static Line line(int id) {
+        return Line.of(id, ordered(), new HashSet<>(Set.of("x")), new ArrayList<>(List.of("m")));
+    }
+
+    private static Line plain(int id) {
+        return Line.of(id, new HashMap<>(Map.of("a", 1)), null, null);
+    }
+
+    private static Order order(List<Line> lines, Map<Integer, Line> byId) {
+        Order order = new Order();
+        order.lines = lines;
+        order.byId = byId;
+        return order;
+    }
+
+    private static <T> Page<T> page(List<T> items, T first) {
+        Page<T> page = new Page<>();
+        page.items = items;
+        page.first = first;
+        page.number = 3;
+        return page;
+    }
+
+    private static <T> ArrayList<T> list(List<T> items) {
+        return new ArrayList<>(items);
+    }
+
+    static {
+        Upgraded outer = new Upgraded("none", Types.LONG, List.of());
+        losses(outer);
+        subclasses();
+        forecasts(outer);
+        others();
+    }
+
+    private static void losses(Upgraded outer) {
+        TypeInformation<Line> line = TypeInformation.of(Line.class);
+        TypeInformation<Order> order = TypeInformation.of(Order.class);
+        value("lost-field", line, line(1));
+        value("lost-none", order, order(list(List.of(plain(1))), new HashMap<>(Map.of(1, plain(2)))));
+        value("lost-in-list", order, order(list(List.of(line(1))), new HashMap<>()));
+        value("lost-in-map", order, order(list(List.of()), new HashMap<>(Map.of(1, line(1)))));
+        value("lost-set-in-collection", line, Line.of(1, null, null, new HashSet<>(Set.of("m"))));
+        Parcel parcel = new Parcel();
+        parcel.line = line(1);
+        parcel.others = new Line[] {plain(1)};
+        Parcel other = new Parcel();
+        other.line = plain(1);
+        other.others = new Line[] {plain(1), line(2)};
+        value("lost-in-pojo", TypeInformation.of(Parcel.class), parcel);
+        value("lost-in-array", TypeInformation.of(Parcel.class), other);
+        SpecialLine special = new SpecialLine();
+        special.more = ordered();
+        value("lost-in-subclass", line, plain(1), special);
+        value("lost-in-list-of-subclass", order, order(list(List.of(plain(1), special)), null));
+        value("lost-in-tuple", Types.TUPLE(Types.INT, line), Tuple2.of(1, line(1)));
+        value("lost-in-either", Types.EITHER(line, Types.INT), Either.Left(line(1)), Either.Right(1));
+        value("lost-in-either-plain", Types.EITHER(Types.INT, Types.LIST(line)), Either.Right(list(List.of(line(1)))));
+        add("lost-in-list-state", "list", line, plain(1), line(2));
+        add("lost-in-map-state", "map", line, plain(1), line(2));
+        add("lost-in-operator-list", "operator list", order, order(list(List.of(line(1))), null));
+        add("lost-in-broadcast", "broadcast", order, order(list(List.of(line(1))), null));
+        Things things = new Things();
+        LocalDateTime twice = LocalDateTime.of(2023, 10, 29, 2, 30);
+        things.times = list(List.of(ZonedDateTime.ofLocal(twice, ZoneId.of("Europe/Berlin"), ZoneOffset.ofHours(1))));
+        value("lost-offset-in-list", TypeInformation.of(Things.class), things);
+        things = new Things();
+        things.inner = list(List.of(outer.inner(1)));
+        value("lost-outer-in-list", TypeInformation.of(Things.class), things);
+        things = new Things();
+        things.locales = list(List.of(Locale.forLanguageTag("zh-Hans-CN")));
+        value("lost-script-in-list", TypeInformation.of(Things.class), things);
+        kryo("lost-script", Locale.class, Locale.forLanguageTag("zh-Hans-CN"), Locale.GERMANY);
+        things = new Things();
+        things.named = new HashMap<>(Map.of("m", new EnumMap<>(Map.of(Size.LARGE, "l"))));
+        value("unreadable-enum-map-in-map", TypeInformation.of(Things.class), things);
+        things = new Things();
+        things.all = list(List.of(Collections.unmodifiableList(list(List.of("a")))));
+        value("unreadable-list-in-list", TypeInformation.of(Things.class), things);
+    }
+
+    private static void subclasses() {
+        kryo("subclass-tree-map", Index.class, priced(new Index()));
+        kryo("subclass-tree-map-ordered", OrderedIndex.class, priced(new OrderedIndex(Comparator.reverseOrder())));
+        kryo("subclass-tree-set", Names.class, filled(new Names(), List.of("b", "a")));
+        kryo("subclass-queue", Heap.class, filled(new Heap(), List.of(3, 1, 2)));
+        kryo("subclass-list", Words.class, filled(new Words(), List.of("b", "a")));
+        kryo("subclass-map", Sized.class, new Sized("k"));
+        Holding holding = new Holding();
+        holding.index = priced(new Index());
+        holding.id = 7;
+        value("subclass-in-pojo", TypeInformation.of(Holding.class), holding);
+        kryo("subclass-in-list", ArrayList.class, list(List.of(priced(new Index()))));
+    }
+
+    private static void forecasts(Upgraded outer) {
+        Square square = new Square();
+        square.area = 2.5;
+        square.name = "s";
+        square.side = 2;
+        square.tags.add("t");
+        Square untagged = new Square();
+        untagged.area = 1;
+        untagged.side = 1;
+        kryo("abstract", Shape.class, square);
+        kryo("abstract-empty", Shape.class, untagged);
+        kryo("as-list-in-list", ArrayList.class, list(List.of(Arrays.asList("a", "b"), 1)));
+        kryo("as-list-alone-in-list", ArrayList.class, list(List.of(Arrays.asList("a", "b"))));
+        Things things = new Things();
+        things.all = list(List.of(Arrays.asList("a", "b"), "c"));
+        value("as-list-in-pojo", TypeInformation.of(Things.class), things);
+        kryo("inner", Inner.class, outer.inner(1), outer.inner(200));
+        kryo("anonymous", Object.class, outer.nameless(1), outer.nameless(300));
+        Raw raw = new Raw();
+        raw.id = 1;
+        raw.all = list(Arrays.asList("a", 1, null));
+        raw.named = new HashMap<>(Map.of("k", 2L));
+        value("raw", TypeInformation.of(Raw.class), raw);
+        Raw texts = new Raw();
+        texts.all = list(List.of("a", "b", "c"));
+        value("raw-texts", TypeInformation.of(Raw.class), texts);
+        Raw empty = new Raw();
+        empty.all = list(List.of());
+        empty.named = new HashMap<>();
+        value("raw-empty", TypeInformation.of(Raw.class), empty);
+        Pages pages = new Pages();
+        pages.texts = page(list(List.of("a", "b")), "a");
+        pages.numbers = page(list(List.of(1, 2)), 1);
+        value("pages", TypeInformation.of(Pages.class), pages);
+        value("page-hint", TypeInformation.of(new TypeHint<Page<String>>() {}), page(list(List.of("a", "b")), "a"));
+        kryo("page", Page.class, page(list(List.of("a", "b")), "a"), page(list(List.of()), "b"));
+        kryo("page-of-numbers", Page.class, page(list(List.of(1L, 2L)), 1L));
+        kryo("page-in-class", Book.class, new Book(page(list(List.of("a", "b")), "a"), 1.5));
+        kryo("page-in-class-empty", Book.class, new Book(page(list(List.of()), null), 1.5));
+        kryo("skip-list", ConcurrentSkipListMap.class, new ConcurrentSkipListMap<>(Map.of(1, "a", 2, "b")));
+        kryo("skip-list-texts", ConcurrentSkipListMap.class, new ConcurrentSkipListMap<>(Map.of("a", 1)));
+        kryo("skip-list-empty", ConcurrentSkipListMap.class, new ConcurrentSkipListMap<>());
+        Skipping skipping = new Skipping();
+        skipping.byId = new ConcurrentSkipListMap<>(Map.of(1, "a", 2, "b"));
+        value("skip-list-in-pojo", TypeInformation.of(Skipping.class), skipping);
+    }
+
+    private static void others() {
+        Zoned zoned = new Zoned();
+        zoned.name = "n";
+        zoned.zone = TimeZone.getTimeZone("Europe/Berlin");
+        value("time-zone-in-pojo", TypeInformation.of(Zoned.class), zoned);
+        kryo("time-zone", TimeZone.class, TimeZone.getTimeZone("UTC"));
+        kryo("file", File.class, new File("a", "b"));
+        kryo("math-context", MathContext.class, MathContext.DECIMAL64);
+        LongAdder adder = new LongAdder();
+        adder.add(5);
+        kryo("long-adder", LongAdder.class, adder);
+        kryo("atomic-long-array", AtomicLongArray.class, new AtomicLongArray(new long[] {1, 2}));
+    }
+}
