@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
+from collections.abc import Sequence
 
 from pyspark_savepoint.command_line.arguments import UsageError
 from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.formats.flink_releases import first_with_metadata
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.migrating import Migration, migration_of
+from pyspark_savepoint.local.migrating import LISTED, Migration, migration_of
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, MigrationVerdict
 
 RESTORES, NEEDS_MIGRATION = 0, 1
@@ -25,8 +27,8 @@ def check_migration_of(arguments: Namespace, output: Output) -> int:
     for row in shown:
         row["operator"] = row["operator_uid"] or row["operator_uid_hash"]
     output.table(COLUMNS, shown)
-    for remedy in dict.fromkeys(part.remedy for part in check.missing if part.remedy):
-        output.say(f"to do: {remedy}")
+    for remedy, names in _by_remedy(check).items():
+        output.say(f"to do for {_listed(names)}: {remedy}")
     output.say(_summary(check))
     return RESTORES if check.restores else NEEDS_MIGRATION
 
@@ -34,8 +36,14 @@ def check_migration_of(arguments: Namespace, output: Output) -> int:
 def migrate(arguments: Namespace, output: Output) -> int:
     """Write the migrated savepoint."""
     migration = _migration(arguments)
-    migration.write(free_target(arguments))
-    return written(arguments, output)
+    check = migration.write(free_target(arguments))
+    for part in check.parts:
+        if part.verdict is MigrationVerdict.IS_LOST and not part.ref.is_named(migration.drop | migration.as_is):
+            output.say(f"is lost in {part.label}: {part.reason}")
+    done = written(arguments, output)
+    version = Snapshot.open(located(arguments, arguments.target), allow_outside=True).metadata.version
+    output.say(f"starts on Flink {first_with_metadata(version).name} and newer")
+    return done
 
 
 def _migration(arguments: Namespace) -> Migration:
@@ -61,6 +69,20 @@ def _named_type(text: str) -> tuple[str, str]:
     if not equals:
         raise UsageError("--type takes STATE=TYPE", expected="such as accounts.tags=LIST<STRING>", found=repr(text))
     return name, kind
+
+
+def _by_remedy(check: MigrationCheck) -> dict[str, list[str]]:
+    """Return the parts that keep a migration from being written, by their remedy."""
+    found: dict[str, list[str]] = {}
+    for part in check.missing:
+        if part.remedy:
+            found.setdefault(part.remedy, []).append(part.label)
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
 
 
 def _summary(check: MigrationCheck) -> str:

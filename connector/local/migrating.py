@@ -86,13 +86,17 @@ class Migration:
         work = ScanWork(planned)
         return verdicts_of(planned.wanted, work.findings(run(work)))
 
-    def write(self, path: str, run: Run = run_here) -> None:
-        """Write the migrated savepoint to a free path; raise UnsupportedStateError first if a part cannot be."""
+    def write(self, path: str, run: Run = run_here) -> MigrationCheck:
+        """Write the migrated savepoint to a free path, and return the verdicts about its parts.
+
+        Raises UnsupportedStateError before anything is written if a part cannot be.
+        """
         planned = self._planned()
         self._expect_known(planned)
         staging = to_free_path(path)
         named = self.drop | self.as_is
-        hindered = [part for part in self._checked(planned, run).missing if not part.ref.is_named(named)]
+        checked = self._checked(planned, run)
+        hindered = [part for part in checked.missing if not part.ref.is_named(named)]
         if hindered:
             raise _hindered(hindered, self.source)
         relocation = Relocation(f"{staging.token}-copy")
@@ -104,6 +108,7 @@ class Migration:
             lambda: assemble(work.operators(run(work), relocation), [self.source.metadata], version),
             relocation,
         )
+        return checked
 
 
 def migration_of(
@@ -148,7 +153,7 @@ def names_of(given: Iterable[str] | None) -> frozenset[str]:
 
 def _hindered(parts: Sequence[PartVerdict], source: Snapshot) -> UnsupportedStateError:
     """Return the error that lists what is missing."""
-    lines = [f"{part.ref.label}{' ' + part.part if part.part else ''}: {part.reason}" for part in parts[:LISTED]]
+    lines = [f"{part.label}: {part.reason}" for part in parts[:LISTED]]
     remedies = list(dict.fromkeys(part.remedy for part in parts if part.remedy))[:3]
     if not any("(drop)" in remedy for remedy in remedies):
         remedies.append("leave the states out (drop), or as they are (as_is)")

@@ -181,6 +181,11 @@ class PartVerdict:
     #: Whether Flink fails to read values of the state, whatever its new serializer.
     is_unreadable: bool = True
 
+    @property
+    def label(self) -> str:
+        """The state, and the part of it, as text."""
+        return " ".join(filter(None, (self.ref.label, self.part)))
+
     def row(self) -> dict[str, Any]:
         """Return the row."""
         ref = self.ref

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -35,7 +36,7 @@ def of_class(name: str) -> bytes:
     return b"\x01\x00" + name[:-1].encode() + bytes([ord(name[-1]) | 0x80, 1])
 
 
-def migration(path: Path, values: list[bytes]) -> Migration:
+def migration(path: Path, values: list[bytes], **known: Any) -> Migration:
     objects = Snapshot.open(OBJECTS)
     (header,) = OpenOperator(objects, objects.operator(uid_hash=UID_HASH)).keyed.headers[:1]
     keys = [struct.pack(">q", key) + b"\0" for key in range(len(values))]
@@ -47,7 +48,7 @@ def migration(path: Path, values: list[bytes]) -> Migration:
     )
     plan = plan_write(request, table.schema, None)
     commit(plan, [write_rows(plan, 0, table.to_batches())])
-    return migration_of(Snapshot.open(str(path)), "2.3")
+    return migration_of(Snapshot.open(str(path)), "2.3", **known)
 
 
 def test_classes_that_come_late_are_known_before_anything_is_written(tmp_path: Path) -> None:
