@@ -20,6 +20,8 @@ class Hindrance:
     verdict: MigrationVerdict
     reason: str
     remedy: str
+    #: Whether Flink fails to read such values in any case.
+    fails: bool = False
 
 
 @dataclass
@@ -124,7 +126,8 @@ def _state(state: Mapping[str, Any]) -> StateFindings:
 
 def _part(part: Mapping[str, Any]) -> PartFindings:
     hindrances = [
-        Hindrance(MigrationVerdict(h["verdict"]), h["reason"], h["remedy"]) for h in part["hindrances"].values()
+        Hindrance(MigrationVerdict(h["verdict"]), h["reason"], h["remedy"], h["fails"])
+        for h in part["hindrances"].values()
     ]
     return PartFindings(
         part["values"],

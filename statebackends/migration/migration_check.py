@@ -78,9 +78,9 @@ def _of_parts(ref: StateRef, roles: list[tuple[str, Target]], found: StateFindin
         for part in target.parts:
             yield _verdict(ref, role, part, found)
     known = {(role, part.name) for role, target in roles for part in target.parts}
-    for (role, name), part in found.parts.items():
-        if (role, name) not in known and part.types is not None and any(role == each for each, _ in roles):
-            yield _of_subclass(ref, name, part, found)
+    for (role, name), values in found.parts.items():
+        if (role, name) not in known and values.types is not None and any(role == each for each, _ in roles):
+            yield _of_subclass(ref, name, values, found)
 
 
 def _of_subclass(ref: StateRef, name: str, part: PartFindings, state: StateFindings) -> PartVerdict:
@@ -109,7 +109,7 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
     hindrances = list({**own, **whole}.values())
     if hindrances:
         verdict = max((each.verdict for each in hindrances), key=lambda each: each.severity)
-        outcome = Outcome.FAILS if verdict is MigrationVerdict.IMPOSSIBLE and not whole else Outcome.UNKNOWN
+        outcome = Outcome.FAILS if any(each.fails for each in hindrances) else Outcome.UNKNOWN
         reasons = "; ".join(each.reason for each in hindrances[:MAX_REASONS])
         more = len(hindrances) - MAX_REASONS
         reason = reasons + (f"; and {more} more" if more > 0 else "")

@@ -335,11 +335,11 @@ def expect_types_fit(plans: Iterable[OperatorMigration], knowledge: Knowledge) -
         targets = [(plan.ref, plan.roles.get(VALUE)) for plan in operator.plans if not is_timer(plan.meta)]
         targets += [(operator.key_ref, operator.key)] if operator.keyed is not None else []
         for ref, target in targets:
-            name = knowledge.named(ref)
-            if name is not None and target is not None and not target.parts and operator.change is not None:
+            given = knowledge.named(ref)
+            if given is not None and target is not None and not target.parts and operator.change is not None:
                 raise OptionError(
                     f"types gives a type for {ref.label}, in which nothing depends on it",
-                    found=knowledge.types[name],
+                    found=knowledge.types[given],
                     expected=f"the type is known: {target.serializer.flink_type}",
                 )
     new_job = knowledge.types_from

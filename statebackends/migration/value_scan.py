@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -23,13 +24,20 @@ from pyspark_savepoint.statebackends.migration.migration_plan import OperatorMig
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.rewriting.compiled_programs import CLASSES, CompiledProgram
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import (
+    NOT_READ,
     KryoStatePart,
     OwnSerializerError,
     PartError,
     UnreadableError,
 )
 from pyspark_savepoint.statebackends.migration.rewriting.object_writer import LISTS, MAPS
-from pyspark_savepoint.statebackends.migration.rewriting.state_programs import KEY, EntryProgram, Misread, RoleProgram
+from pyspark_savepoint.statebackends.migration.rewriting.state_programs import (
+    KEY,
+    ElementProgram,
+    EntryProgram,
+    Misread,
+    RoleProgram,
+)
 from pyspark_savepoint.statebackends.migration.rewriting.value_program import UnknownSubclassError
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import Loss, MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -211,11 +219,15 @@ def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: in
             values.one(
                 data,
                 lambda: b"".join(program.elements(data, count)),  # noqa: B023
-                [lambda each=each: b"".join(each.elements(data, count)) for each in misread],  # noqa: B023
+                [partial(_joined, each, data, count) for each in misread],
                 count,
             )
         values.finish()
     return findings
+
+
+def _joined(program: ElementProgram, data: bytes, count: int) -> bytes:
+    return b"".join(program.elements(data, count))
 
 
 @dataclass
@@ -326,7 +338,7 @@ class _KeyedScan:
         new = self.values.one(
             (key, value),
             lambda: self.program.entry(key, value),
-            [lambda each=each: each.entry(key, value) for each in self.misread],  # type: ignore[misc]
+            [partial(each.entry, key, value) for each in self.misread],
         )
         if isinstance(new, tuple) and new[0] != key:
             self.key.saw(self.values.found.outcome)
@@ -381,7 +393,7 @@ def _foreign(name: str, *why: str) -> Hindrance:
     """Return why an object of a class that is not described is not rewritten."""
     if name.startswith(OF_JAVA):
         reason = f"Kryo wrote an object of {name}, a class of Java whose form is not known here"
-        return Hindrance(MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT)
+        return Hindrance(MigrationVerdict.NEEDS, reason, LEAVE_OUT)
     remedy = FLINK_CLASS_FILES if name.startswith("org.apache.flink.") else CLASS_FILES
     return Hindrance(MigrationVerdict.NEEDS, ": ".join([f"Kryo wrote an object of {name}", *why]), remedy)
 
@@ -397,7 +409,7 @@ def _hindrance(found: PartError) -> Hindrance:
         reason = "an object contains itself, or is nested too deep, where Flink's own serializers have no references"
         return Hindrance(MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT)
     if isinstance(error, UnreadableError):
-        return Hindrance(MigrationVerdict.IMPOSSIBLE, str(error), LEAVE_OUT)
+        return Hindrance(MigrationVerdict.IMPOSSIBLE, str(error), LEAVE_OUT, fails=error.args[1] == NOT_READ)
     if isinstance(error, SavepointError):
         return Hindrance(MigrationVerdict.NEEDS, error.message, str(error.facts.get("remedy") or CLASS_FILES))
     reason = f"a value does not fit the part's new type, or is damaged: {': '.join(map(str, error.args))[:200]}"
