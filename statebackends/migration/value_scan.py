@@ -24,7 +24,7 @@ from pyspark_savepoint.statebackends.migration.migration_plan import OperatorMig
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.rewriting.compiled_programs import CLASSES, CompiledProgram
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import (
-    NOT_READ,
+    CALLS,
     KryoStatePart,
     OwnSerializerError,
     PartError,
@@ -409,7 +409,7 @@ def _hindrance(found: PartError) -> Hindrance:
         reason = "an object contains itself, or is nested too deep, where Flink's own serializers have no references"
         return Hindrance(MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT)
     if isinstance(error, UnreadableError):
-        return Hindrance(MigrationVerdict.IMPOSSIBLE, str(error), LEAVE_OUT, fails=error.args[1] == NOT_READ)
+        return Hindrance(MigrationVerdict.IMPOSSIBLE, str(error), LEAVE_OUT, fails=not error.args[1].endswith(CALLS))
     if isinstance(error, SavepointError):
         return Hindrance(MigrationVerdict.NEEDS, error.message, str(error.facts.get("remedy") or CLASS_FILES))
     reason = f"a value does not fit the part's new type, or is damaged: {': '.join(map(str, error.args))[:200]}"

@@ -50,6 +50,7 @@ ZONED, LOCALE, PATTERN = "java.time.ZonedDateTime", "java.util.Locale", "java.ut
 #: In place of the bytes of an object that cannot be written: no value is equal to it.
 WRONG = b"\xff" * 16
 MAX_SUPERCLASSES = 256
+CALLS = "which Kryo 5 calls"
 NOT_READ = "whose objects it makes empty and cannot fill"
 #: Classes of the JDK whose serializers call a public constructor, in subclasses too, by its parameters.
 CALLED = {
@@ -153,7 +154,7 @@ class KryoChange:
         above = next((name for name in self._superclasses(found) if name.startswith("java.util.")), None)
         if above in CALLED:
             has = any(each.is_public and _erased_names(each) == CALLED[above] for each in found.constructors)
-            return None if has else f"it has no public constructor ({', '.join(CALLED[above])}), which Kryo 5 calls"
+            return None if has else f"it has no public constructor ({', '.join(CALLED[above])}), {CALLS}"
         without = any(not each.erased.arguments for each in found.constructors)
         if above is None or without or above in MADE_EMPTY:
             return None
