@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.functions.operator_transformation import OperatorTransformation
     from pyspark_savepoint.local.local_history import LocalHistory, open_history
     from pyspark_savepoint.local.local_savepoint import LocalSavepoint
-    from pyspark_savepoint.local.local_savepoint import open_savepoint as open  # noqa: A004
+    from pyspark_savepoint.local.local_savepoint import open_savepoint as _open_savepoint
     from pyspark_savepoint.local.local_table import LocalTable
     from pyspark_savepoint.savepoint.diff import diff
     from pyspark_savepoint.savepoint.history import history
@@ -91,6 +91,10 @@ if TYPE_CHECKING:
         WindowStagger,
     )
 
+if TYPE_CHECKING:
+    open = _open_savepoint  # noqa: A001
+
+# Not `open`: `from pyspark_savepoint import *` would replace Python's.
 __all__ = [
     "AggregateFunction",
     "AggregatingStateDescriptor",
@@ -155,7 +159,6 @@ __all__ = [
     "from_execution_plan",
     "history",
     "key_by",
-    "open",
     "open_history",
     "operator_ids",
     "register",
@@ -244,9 +247,25 @@ _LAZY = {
 }
 
 
+#: What to use in place of names that are often guessed.
+_INSTEAD = {
+    **dict.fromkeys(
+        ("load", "read", "read_savepoint", "load_savepoint"),
+        "pyspark_savepoint.open(path) without Spark; Savepoint.load(spark, path), or "
+        'spark.read.format("savepoint").load(path), with Spark',
+    ),
+    **dict.fromkeys(
+        ("create", "new", "write"),
+        'Savepoint.create(spark), or df.write.format("savepoint").mode("append").save(path)',
+    ),
+    "doctor": "the command line: pyspark-savepoint doctor PATH",
+}
+
+
 def __getattr__(name: str) -> typing.Any:
     if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        instead = f"; there is {_INSTEAD[name]}" if name in _INSTEAD else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{instead}")
     module, attribute = _LAZY[name]
     if module.split(".")[1] in _WITH_SPARK:
         _expect_spark(name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
+from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.local.table_reads import partitions_of, table_of
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.model.request import PartitionOfRows, choose_columns
@@ -19,18 +20,53 @@ from pyspark_savepoint.statebackends.tables.text_notes import noting_texts
 if TYPE_CHECKING:
     import pandas as pd
 
+    class ArrowSchema(pa.Schema):  # type: ignore[misc]
+        """A ``pyarrow.Schema``; these classes are for type checkers, for which pyarrow has no types."""
+
+        names: list[str]
+
+    class ArrowBatch(pa.RecordBatch):  # type: ignore[misc]
+        """A ``pyarrow.RecordBatch``."""
+
+        num_rows: int
+        num_columns: int
+        nbytes: int
+        schema: ArrowSchema
+
+        def to_pydict(self) -> dict[str, list[object]]: ...
+        def to_pylist(self) -> list[dict[str, object]]: ...
+        def to_pandas(self) -> pd.DataFrame: ...
+
+    class ArrowTable(pa.Table):  # type: ignore[misc]
+        """A ``pyarrow.Table``."""
+
+        num_rows: int
+        num_columns: int
+        nbytes: int
+        column_names: list[str]
+        schema: ArrowSchema
+
+        def to_batches(self) -> list[ArrowBatch]: ...
+        def to_pydict(self) -> dict[str, list[object]]: ...
+        def to_pylist(self) -> list[dict[str, object]]: ...
+        def to_pandas(self) -> pd.DataFrame: ...
+
+
+#: How many columns the ``repr`` of a table names.
+SHOWN_COLUMNS = 8
+
 
 class RowsInArrow:
     """Rows for Arrow, pandas, and libraries that read Arrow streams: ``polars.DataFrame(rows)``."""
 
     #: The Arrow schema of every batch.
-    schema: pa.Schema
+    schema: ArrowSchema
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Iterator[ArrowBatch]:
         """Yield the rows in batches of :attr:`schema`."""
         raise NotImplementedError
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self) -> ArrowTable:
         """Return all rows, in memory.
 
         Returns:
@@ -40,7 +76,8 @@ class RowsInArrow:
             SavepointError: If the state cannot be read.
 
         """
-        return pa.Table.from_batches(self.batches(), self.schema)
+        table: ArrowTable = pa.Table.from_batches(self.batches(), self.schema)
+        return table
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
         """Return all rows as a pandas DataFrame; pandas must be installed.
@@ -86,9 +123,19 @@ class LocalTable(RowsInArrow):
 
     options: SavepointReadOptions
     #: The Arrow schema of every batch.
-    schema: pa.Schema
+    schema: ArrowSchema
     #: Warnings about the table, such as states that are BINARY because they cannot be decoded.
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return one line: the table, its operator and state, its columns and its path."""
+        read, names = self.options, self.schema.names
+        operator = read.uid or read.uid_hash or read.operator_name or read.node
+        parts = [read.table or ("states" if operator is None else "operator_state")]
+        parts += [f"of {operator!r}"] if operator is not None else []
+        parts += [f"state {read.state!r}"] if read.state is not None else []
+        columns = ", ".join(names[:SHOWN_COLUMNS]) + (", ..." if len(names) > SHOWN_COLUMNS else "")
+        return shown(f"<LocalTable {' '.join(parts)}: {len(names)} columns ({columns}) in {read.path}>")
 
     @classmethod
     def of(cls, options: SavepointReadOptions) -> Self:
@@ -125,7 +172,7 @@ class LocalTable(RowsInArrow):
         """
         return replace(self, schema=choose_columns(self.schema, columns))
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Iterator[ArrowBatch]:
         """Yield the rows in batches of at most ``batchSize`` rows, in the memory that option ``memory`` bounds.
 
         Yields:

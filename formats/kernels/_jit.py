@@ -109,7 +109,7 @@ def inline(function: F) -> F:
     return compiled  # type: ignore[no-any-return]
 
 
-class _Compilations(event.Listener):  # type: ignore[misc]
+class _Compilations(event.Listener):
     """Tells the notice when numba compiles; loading from the cache is none."""
 
     def on_start(self, event: Any) -> None:
@@ -119,6 +119,7 @@ class _Compilations(event.Listener):  # type: ignore[misc]
         notice.end()
 
 
-event.register("numba:compile", _Compilations())
+_register: Any = event.register
+_register("numba:compile", _Compilations())
 if not has_cache() and notice.text is not None:
     notice.text = EVERY_TIME

@@ -43,18 +43,36 @@ STRICT = {
 
 def test_names_for_type_checkers_are_those_at_run_time() -> None:
     tree = ast.parse(Path(pyspark_savepoint.__file__).read_text())
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {
         alias.asname or alias.name: (node.module, alias.name)
         for node in block.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert set(pyspark_savepoint.__all__) == {*seen, "__version__"}
+    seen["open"] = seen.pop(
+        "_open_savepoint"
+    )  # a name that is assigned, since those imported and not listed are private
+    assert {*pyspark_savepoint.__all__, "open"} == {*seen, "__version__"}
     for name, (module, attribute) in seen.items():
         assert module is not None
         __import__(module)
         assert getattr(pyspark_savepoint, name) is getattr(sys.modules[module], attribute), name
+
+
+def test_importing_all_names_keeps_pythons_open() -> None:
+    names: dict[str, object] = {}
+    exec("from pyspark_savepoint import *", names)
+    assert "open" not in names
+    assert "open_history" in names
+
+
+@pytest.mark.parametrize(
+    ("guess", "there_is"), [("load", "pyspark_savepoint.open(path)"), ("create", "Savepoint.create")]
+)
+def test_a_guessed_name_says_what_there_is(guess: str, there_is: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(there_is)):
+        getattr(pyspark_savepoint, guess)
 
 
 def test_every_error_is_public() -> None:
@@ -142,5 +160,5 @@ def test_every_public_verb_is_called_where_readmes_install_is_tried() -> None:
     named = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     named |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     public = {name for name in dir(pyspark_savepoint.Savepoint) if not name.startswith("_")}
-    public |= {name for name in pyspark_savepoint.__all__ if name[0].islower()}
+    public |= {name for name in (*pyspark_savepoint.__all__, "open") if name[0].islower()}
     assert public - named == set()

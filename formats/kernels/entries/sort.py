@@ -23,6 +23,8 @@ FEW = 16
 LARGEST_BUCKET = 64
 BUCKET_BITS = 15
 BUCKETS = 1 << BUCKET_BITS
+#: The depth of an empty stack. A literal 0 would be a type of its own, for which numba compiles another version.
+NOTHING: Any = np.int64(0)
 
 
 @kernel
@@ -224,7 +226,7 @@ def sort_groups(
         if high - low < 2:
             continue
         sort_pairs(words, rows, low, high, words2, rows2, counts, shifts, widths)
-        depth = push_equal(data, start, end, words, rows, low, high, skip, stack, np.int64(0))
+        depth = push_equal(data, start, end, words, rows, low, high, skip, stack, NOTHING)
         while depth > 0:
             depth -= 1
             first, last, at = stack[depth, 0], stack[depth, 1], stack[depth, 2]

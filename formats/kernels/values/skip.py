@@ -67,9 +67,12 @@ def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end
     # Parts of the layout: `rounds` times `count` children from `first` on. Those whose bit in `mask` is set are left
     # out; with `flags`, a byte before each says whether it is. One call for all of them: numba infers the type of a
     # recursive function anew for each of its calls.
-    rounds, mask, bit, flags = np.int64(1), np.int64(-1), np.int64(0), False
+    rounds: Any = np.int64(1)
+    mask: Any = np.int64(-1)
+    bit: Any = np.int64(0)
+    flags = False
     q = p
-    n = np.int64(0)
+    n: Any = np.int64(0)
     if op in (BLOCK, REPEAT, MASKED_REPEAT, BIG_INTEGER, EXTENT):
         if p + 4 > end:
             return -1 - p
