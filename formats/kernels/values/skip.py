@@ -116,7 +116,7 @@ def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end
             q = p + 3
             if q + size > end:
                 return -1 - p
-            part = np.int64(-1)
+            part: Any = np.int64(-1)
             for k in range(first + a + b, first + count, 2):
                 name = children[k]
                 if nodes[name, 2] != size:
