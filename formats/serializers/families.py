@@ -28,7 +28,7 @@ FAMILIES = (
     "basic.temporal",
     "basic.local_time",
     "basic.java_math",
-    "kryo.serializer",
+    "kryo.described.serializer",
     "runtime.stream_element",
     "runtime.generic",
     "sql.rowdata",

@@ -49,7 +49,7 @@ from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import POJO, PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, NullableSerializer
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.names import COMPOSITES, SIMPLE
 from pyspark_savepoint.statebackends.type_extraction.hierarchy import Hierarchy, materialized, qualified
 from pyspark_savepoint.statebackends.type_extraction.known_classes import (

@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer, tuple_class
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, NullableSerializer
 from pyspark_savepoint.formats.serializers.java_classes import CLASSES
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.names import Flink
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
 from pyspark_savepoint.formats.serializers.notation.parser import JavaName

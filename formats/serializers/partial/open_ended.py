@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.serializers.composite.wrappers import (
     ScalaTrySerializer,
     UnionSerializer,
 )
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.formats.variant import VARIANT
 

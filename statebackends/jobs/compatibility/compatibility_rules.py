@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import CaseClassSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer, TraversableSerializer
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.runtime.cep import NfaStateSerializer
 from pyspark_savepoint.formats.serializers.runtime.generic import GenericSerializer
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TwoPhaseCommitSerializer

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pyspark_savepoint.formats.flink_releases import last_with_metadata, release_of, why_unknown
 from pyspark_savepoint.formats.metadata import CheckpointMetadata
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import (
     Flink,
     Resolution,

@@ -9,7 +9,7 @@ from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import GenericArraySerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.runtime.generic import GenericSerializer
 
 #: Packages that are always on the class path.

@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.keyed.canonical_writer import read_only
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer, SetSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import KryoStatePart
 from pyspark_savepoint.statebackends.migration.rewriting.value_program import ValueProgram, marked_layout

@@ -19,6 +19,7 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     DescribedClasses,
@@ -31,7 +32,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     write_object,
 )
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import objects_in
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.migration.rewriting.java_times import expect_plausible, loses_offset
 from pyspark_savepoint.statebackends.migration.rewriting.misreading import misread_object
 from pyspark_savepoint.statebackends.migration.rewriting.object_reader import FlinkReader, ReadObject

@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.serializers.composite.collections import ListSeri
 from pyspark_savepoint.formats.serializers.composite.pojo import NO_SUBCLASS, NULL, SUBCLASS, PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import FieldKey
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     STRING,
     DescribedClasses,
@@ -26,7 +27,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     map_of,
     set_of,
 )
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.migration.rewriting.value_program import varint
 
 #: Returns the object at a position, and the position after it.

@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.serializers.composite.pojo import NO_SUBCLASS, NU
 from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import KryoObject
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 
 #: Appends an object, or null, to the output.
 WriteObject = Callable[[Any, bytearray], None]

@@ -27,7 +27,7 @@ from pyspark_savepoint.formats.serializers.composite.wrappers import (
     ScalaTrySerializer,
     TraversableSerializer,
 )
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.model.serializer_parts import Path
 
 SCALA_API = SCALA[0]

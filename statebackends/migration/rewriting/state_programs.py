@@ -15,7 +15,7 @@ from enum import Enum
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.migration.rewriting.compiled_programs import CompiledProgram
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import KryoChange, KryoStatePart
 from pyspark_savepoint.statebackends.migration.rewriting.scala_values import ScalaPart

@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.serializers.composite.collections import ListSeri
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, NullableSerializer
-from pyspark_savepoint.formats.serializers.kryo.serializer import Frame, KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import Frame, KryoSerializer
 from pyspark_savepoint.formats.serializers.sql.raw_values import RAW_VALUE
 from pyspark_savepoint.formats.serializers.sql.rowdata import ROW_DATA
 from pyspark_savepoint.statebackends.migration.rewriting.scala_types import (

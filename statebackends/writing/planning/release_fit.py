@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
 )
 from pyspark_savepoint.formats.metadata.operator_handles import MergedChannelStateHandle
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator

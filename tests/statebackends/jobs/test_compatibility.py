@@ -12,7 +12,7 @@ from pyspark_savepoint.formats.serializers.avro.serializer import AvroSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import LinkedListSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import OpaqueFrame
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import AS_IS, Compatibility

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.sql.raw_values import RAW_VALUE
 from pyspark_savepoint.formats.serializers.sql.table_data import RawValueDataSerializer

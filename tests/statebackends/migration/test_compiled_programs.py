@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects import STRING, KryoObject, object_format, write_object
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge
 from pyspark_savepoint.statebackends.migration.rewriting.compiled_programs import CompiledProgram

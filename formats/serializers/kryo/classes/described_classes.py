@@ -1,7 +1,8 @@
 """Classes of the user, as class files or option ``kryoTypes`` describe them: the fields that Kryo writes, in order.
 
     fields     those that are neither static nor transient, of the class and its superclasses, in the order of their
-               names; of fields with the same name, that of the subclass first. Kryo 5 omits synthetic ones (``this$0``)
+               names; of fields with the same name, that of the subclass first. Kryo 5 omits synthetic ones
+               (``this$0``), and so does Kryo 2 in jobs without flink-scala on their class path
     arguments  a field's type arguments: Kryo 5 follows ``extends Base<String>``, Kryo 2 does not
     records    Kryo 5 only: the components, in the order of their names
 
@@ -81,8 +82,10 @@ class ObjectField:
 class DescribedClasses:
     """Classes by name: those of the sources, and of the JDK."""
 
-    def __init__(self, sources: Iterable[ClassSource] = ()) -> None:
+    def __init__(self, sources: Iterable[ClassSource] = (), synthetic: bool = True) -> None:
         self._sources = tuple(sources)
+        #: Whether Kryo 2 writes synthetic fields, as the Kryo of flink-scala does.
+        self.synthetic = synthetic
         self._finals: dict[str, bool] = {}
         self._kinds: dict[str, str] = {}
         self._ancestors: dict[str, frozenset[str]] = {}
@@ -212,7 +215,9 @@ class DescribedClasses:
             if found.is_record:
                 components = frozenset(found.record_components or ())
             for field in found.fields:
-                if field.is_static or field.is_transient or (kryo == 5 and field.is_synthetic):
+                if field.is_static or field.is_transient:
+                    continue
+                if field.is_synthetic and (kryo == 5 or not self.synthetic):
                     continue
                 if components is not None and field.name not in components:
                     continue

@@ -53,6 +53,14 @@ _FIELDS: Mapping[str, str] = {
     UTIL + "Random": "haveNextNextGaussian:Z nextNextGaussian:D seed:Ljava/util/concurrent/atomic/AtomicLong;",
     UTIL + "Collections$ReverseComparator": "",
     LANG + "String$CaseInsensitiveComparator": "",
+    UTIL + "concurrent.atomic.AtomicLongArray": "array:[J",
+    UTIL + "concurrent.atomic.AtomicIntegerArray": "array:[I",
+    # Their counts are transient: Kryo writes nothing of them.
+    **dict.fromkeys((UTIL + f"concurrent.atomic.{kind}Adder" for kind in ("Long", "Double")), ""),
+    "java.io.File": f"path:{_TEXT}",
+    "java.math.MathContext": "precision:I roundingMode:Ljava/math/RoundingMode;",
+    "scala.math.BigDecimal": "bigDecimal:Ljava/math/BigDecimal; computedHashCode:I mc:Ljava/math/MathContext;",
+    "scala.math.BigInt": "bigInteger:Ljava/math/BigInteger;",
     "java.net.URL": f"authority:{_TEXT} file:{_TEXT} hashCode:I host:{_TEXT} port:I protocol:{_TEXT} ref:{_TEXT}",
     **{f"{TUPLE}{size}": " ".join(f"f{place}:TT{place};" for place in range(size)) for size in range(26)},
 }
@@ -60,7 +68,7 @@ FINAL_CLASSES = (
     FINALS
     | {LANG + "Class", LANG + "StackTraceElement", UTIL + "regex.Pattern", "java.net.URL", "java.net.Inet4Address"}
     | {"java.net.Inet6Address", UTIL + "concurrent.TimeUnit", TIME + "temporal.ChronoUnit"}
-    | {TIME + "temporal.ChronoField"}
+    | {TIME + "temporal.ChronoField", "java.math.MathContext", "scala.math.BigDecimal", "scala.math.BigInt"}
 )
 ENUM_CLASSES = ENUMS.keys() | {TIME + "temporal.ChronoUnit", TIME + "temporal.ChronoField"}
 #: Interfaces and classes that are not final, in addition to those that Kryo's serializers write.
@@ -75,7 +83,7 @@ _OPEN_CLASSES = frozenset(
         ),
         *(UTIL + name for name in ("concurrent.BlockingQueue", "concurrent.BlockingDeque", "concurrent.Callable")),
         *(UTIL + name for name in ("concurrent.ConcurrentNavigableMap", "AbstractSequentialList", "RandomAccess")),
-        *("java.io.Serializable", "java.io.File", "java.lang.Cloneable", "java.nio.charset.Charset"),
+        *("java.io.Serializable", "java.lang.Cloneable", "java.nio.charset.Charset"),
         *("java.text.DateFormat", "java.text.SimpleDateFormat", "java.net.InetAddress", "java.net.SocketAddress"),
         *("java.net.InetSocketAddress", "java.nio.ByteBuffer", "java.nio.file.Path"),
         *(TIME + name for name in ("ZoneId", "temporal.TemporalAccessor", "temporal.TemporalUnit")),

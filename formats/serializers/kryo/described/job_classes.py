@@ -7,6 +7,7 @@ text; each process parses the classes that it needs once. Values are read row by
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -33,19 +34,19 @@ from pyspark_savepoint.formats.serializers.kryo.described.object_columns import 
     ObjectMaking,
     refusal,
 )
-from pyspark_savepoint.formats.serializers.kryo.described.object_values import RAW, ObjectValues
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import Budget
-from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, ObjectFormat, object_format
-from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_object, write_object
-from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import plugged_classes
-from pyspark_savepoint.formats.serializers.kryo.serializer import (
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
     FREE_GROWTH,
     MAX_GROWTH,
     KryoSerializer,
     OpaqueKryoSerializer,
     text_column,
 )
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.kryo_walker import Budget
+from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, KryoObject, ObjectFormat, object_format
+from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_object, write_object
+from pyspark_savepoint.formats.serializers.kryo.objects.object_values import RAW, ObjectValues
+from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import plugged_classes
 from pyspark_savepoint.formats.variant import VARIANT
 
 
@@ -122,11 +123,14 @@ class JobClasses:
 
 
 @lru_cache(maxsize=16)
-def load(job: JobClasses) -> tuple[DescribedClasses, frozenset[str]]:
-    """Return the classes of a job, and those that ``kryoTypes`` makes VARIANT; ``kryoTypes`` is looked up first."""
+def load(job: JobClasses, synthetic: bool = True) -> tuple[DescribedClasses, frozenset[str]]:
+    """Return the classes of a job, and those that ``kryoTypes`` makes VARIANT; ``kryoTypes`` is looked up first.
+
+    ``synthetic``: whether Kryo 2 writes synthetic fields.
+    """
     words = WordClasses.parse(job.words)
     sources: list[ClassSource] = [words, ClassPath(job.paths)] if job.paths else [words]
-    return DescribedClasses(sources), words.variants
+    return DescribedClasses(sources, synthetic), words.variants
 
 
 @lru_cache(maxsize=256)
@@ -162,8 +166,8 @@ class DescribedKryoSerializer(KryoSerializer):
         except ForeignError as error:
             raise self._refusal(error) from None
 
-    def _form(self, kryo: int) -> ObjectFormat:
-        classes, _ = load(self.job)
+    def _form(self, kryo: int, synthetic: bool = True) -> ObjectFormat:
+        classes, _ = load(self.job, synthetic)
         return object_format(2 if kryo == 2 else 5, self.classes, classes)
 
     def decode(self, at: Cursors, whole: bool = False) -> pa.Array:
@@ -239,11 +243,26 @@ class _Rows:
     def _row(self, row: int, values: ObjectValues, whole: bool) -> Any:
         at = self.at
         start, end = int(at.position[row]), int(at.end[row])
-        found, position = read_object(self.data[:end], self.form, start, self.budget)
+        try:
+            found, position = self._read(self.form, start, end, whole)
+        except (DamagedError, ForeignError):
+            # Kryo 2 writes fields that the compiler added, such as this$0, only where flink-scala is on the class path.
+            if self.form.version != 2:
+                raise
+            with suppress(DamagedError, ForeignError):
+                other = self.serializer._form(2, synthetic=not self.form.classes.synthetic)
+                found, at.position[row] = self._read(other, start, end, whole)
+                self.form = other
+                return self.column.convert(values, found)
+            raise
         at.position[row] = position
+        return self.column.convert(values, found)
+
+    def _read(self, form: ObjectFormat, start: int, end: int, whole: bool) -> tuple[KryoObject | None, int]:
+        found, position = read_object(self.data[:end], form, start, self.budget)
         if whole and position < end:
             raise DamagedError("the end of a value", f"{end - position} more bytes")
-        return self.column.convert(values, found)
+        return found, position
 
     def _fail(self, row: int, expected: str, found: object) -> NoReturn:
         at, kryo = self.at, self.at.options.kryo

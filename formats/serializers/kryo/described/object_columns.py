@@ -44,11 +44,17 @@ from pyspark_savepoint.formats.serializers.kryo.described.jdk_objects import (
     is_written,
     jdk_objects,
 )
-from pyspark_savepoint.formats.serializers.kryo.described.object_values import HOLDERS, ObjectValues, column_name
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
+    BIG_NUMBERS,
+    KINDS,
+    plain_value,
+    type_of,
+    variant_of,
+)
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, KryoObject, ObjectFormat
+from pyspark_savepoint.formats.serializers.kryo.objects.object_values import HOLDERS, ObjectValues, column_name
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import KryoClass, plugged_classes
-from pyspark_savepoint.formats.serializers.kryo.serializer import BIG_NUMBERS, KINDS, plain_value, type_of, variant_of
 from pyspark_savepoint.formats.variant import VARIANT, VariantError
 
 #: Declared types whose one type argument is that of their elements, and those with keys and values.

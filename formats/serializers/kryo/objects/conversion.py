@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import DescribedClasses
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import KryoObject
@@ -30,6 +31,16 @@ def object_format(
     It caches the bodies of classes: use one for all values of a state.
     """
     return ObjectFormat(version, BODIES[version], registered, classes or DescribedClasses(), plugged_bodies())
+
+
+@lru_cache(maxsize=4096)
+def is_read(name: str, version: Version) -> bool:
+    """Return whether the objects of a class are read without descriptions of classes."""
+    try:
+        object_format(version).body(name)
+    except ForeignError:
+        return False
+    return True
 
 
 def read_object(
@@ -96,6 +107,7 @@ __all__ = [
     "ForeignError",
     "class_names",
     "convert_kryo",
+    "is_read",
     "object_format",
     "objects_in",
     "read_object",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.class_files import ClassPath
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     STRING,
@@ -24,7 +25,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     object_format,
     write_object,
 )
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from tests.formats.serializers.kryo.test_described import serializer_of
 
 ORDER = "com.shop.Order"

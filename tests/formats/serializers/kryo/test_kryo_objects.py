@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.class_files import ClassPath
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import UTIL
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.kryo_walker import BASE_IDS, KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     STRING,
@@ -36,7 +37,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     write_object,
 )
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Version
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 
 #: Written by code of the job, or by fields of the JDK that differ between versions of Java.

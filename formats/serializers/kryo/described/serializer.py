@@ -45,6 +45,8 @@ from pyspark_savepoint.formats.serializers.kryo.kryo_walker import (
     KryoClasses,
     KryoWalker,
 )
+from pyspark_savepoint.formats.serializers.kryo.objects.conversion import is_read, object_format, read_object
+from pyspark_savepoint.formats.serializers.kryo.objects.object_values import ObjectValues
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.variant import (
     MAX_DIGITS,
@@ -69,6 +71,8 @@ JAVA_SERIALIZERS = tuple(
     for name in (RUNTIME_KRYO + "JavaSerializer", "com.esotericsoftware.kryo.serializers.JavaSerializer")
 )
 KRYO_NULL = 0
+#: Packages whose classes are not the job's.
+OF_OTHERS = ("java.", "javax.", "jdk.", "sun.", "com.sun.", "scala.", "kotlin.", "org.apache.flink.", "objects nested")
 RAW = 'read the state as bytes: option("raw", "<state>")'
 #: Limits of the size of variants, which may be larger than the bytes of the values: shared objects are repeated.
 MAX_GROWTH, FREE_GROWTH = 64, 1 << 26
@@ -359,10 +363,8 @@ class _Rows:
         try:
             value = self._read(row)
         except ForeignError as error:
-            if not self.whole:
-                self._refuse(row, error)
-            value = bytes(self.data[start:end])
-            self.at.position[row] = end
+            # The walker reads fewer classes: those of the JDK that most values have.
+            value = self._by_objects(row, start, end, error)
         if value is None and self.data[start] == KRYO_NULL:
             return None  # an empty Optional is not null: it becomes the null of VARIANT
         try:
@@ -374,13 +376,40 @@ class _Rows:
             self.at.out_of_range(row, "Kryo values that repeat shared objects are too large for VARIANT", RAW)
         return pair
 
+    def _by_objects(self, row: int, start: int, end: int, foreign: ForeignError) -> Any:
+        """Read a value as objects; if it has an object of an unknown class, return its bytes if their end is known."""
+        try:
+            found, position = read_object(self.data[:end], self.objects.form, start, self.budget)
+            value = self.objects.variant(found)
+            self.at.position[row] = position
+            return value
+        except BeyondError as error:
+            self.at.out_of_range(row, *error.args)
+        except ForeignError as error:
+            if not self.whole:
+                self._refuse(row, error)
+        except DamagedError:
+            if not self.whole:
+                self._refuse(row, foreign)
+        self.at.position[row] = end
+        return bytes(self.data[start:end])
+
+    @cached_property
+    def objects(self) -> ObjectValues:
+        """The reader of all classes that are known without class files."""
+        form = object_format(2 if self.at.options.kryo == 2 else 5, self.serializer.classes)
+        return ObjectValues(form, self.at.options, self.left)
+
     def _refuse(self, row: int, error: ForeignError) -> NoReturn:
         facts = self.at.origin.facts(int(self.at.position[row]))
         facts["state"] = ".".join((facts["state"] or "value", *self.at.path))
+        name, *reason = error.args
+        own = not name.startswith(OF_OTHERS)
         raise UndecodableStateError(
-            f"a value of {self.serializer.flink_type} has a part that only the job's own classes can read",
-            found=error.args[0],
-            remedy=RAW,
+            f"a value of {self.serializer.flink_type} has an object of a class that "
+            + ("only the job's own classes can read" if own else "this version does not read"),
+            found=f"{name}: {reason[0]}" if reason and not own else name,
+            remedy=f"name the job's jar in option 'classes', or {RAW}" if own else RAW,
             **facts,
         ) from None
 
@@ -455,7 +484,9 @@ def _is_readable(name: str) -> bool:
     if inner != name:
         return name in ARRAYS or len(inner) == 1 or (inner[:1] == "L" and _is_readable(inner[1:-1]))
     inner = WRAPPERS.get(inner, inner)
-    return inner in KRYO_2 or inner in KRYO_5 or inner in GENERAL or inner in PRIMITIVES
+    if inner in KRYO_2 or inner in KRYO_5 or inner in GENERAL or inner in PRIMITIVES:
+        return True
+    return inner.startswith(OF_OTHERS) and any(is_read(inner, version) for version in (2, 5))
 
 
 def _read_frames(view: DataInputView) -> tuple[Frame, ...]:

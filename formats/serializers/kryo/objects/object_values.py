@@ -6,9 +6,12 @@ fields by name; if two fields have the same name, that of the superclass is call
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.java_stream import JavaObject, parse_java_object
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import STRING, TIME, UTIL
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError
 from pyspark_savepoint.formats.serializers.kryo.kryo_types import ARRAYS, DIALECTS, ENUMS, TUPLE, entries
@@ -17,8 +20,14 @@ from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses,
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import url_text
 
 RAW = 'read the state as bytes: option("raw", "<state>")'
-#: Classes whose only field is their value.
-HOLDERS = frozenset({UTIL + "Optional", UTIL + "concurrent.atomic.AtomicReference"})
+#: Classes whose only field is their value, and this field.
+HOLDERS: Mapping[str, str] = {
+    UTIL + "Optional": "value",
+    UTIL + "concurrent.atomic.AtomicReference": "value",
+    UTIL + "concurrent.atomic.AtomicLongArray": "array",
+    UTIL + "concurrent.atomic.AtomicIntegerArray": "array",
+    "java.io.File": "path",
+}
 #: Classes whose values are those of :class:`KryoWalker`; other ones may contain objects of the user's classes.
 NUMBERS = frozenset({"int", "long", "short", "byte", "boolean", "double", "char", STRING})
 SIMPLE = frozenset({UTIL + "regex.Pattern", "java.net.URI", UTIL + "Currency", UTIL + "TimeZone"}) | {
@@ -69,7 +78,7 @@ class ObjectValues:
         if isinstance(content, list) and name not in ARRAYS:
             return self._elements(found)
         if name in HOLDERS:
-            return self.variant(content[name, "value"])
+            return self.variant(content[name, HOLDERS[name]])
         if name.startswith(TUPLE):
             return {key: self.variant(value) for (_, key), value in content.items()}
         if name == UTIL + "AbstractMap$SimpleEntry":
@@ -78,6 +87,8 @@ class ObjectValues:
             return url_text(found)
         if name == UTIL + "Locale":
             return "_".join(part for part in content[:3] if part)
+        if name == "java.text.SimpleDateFormat":
+            return _pattern(content)
         if name in SIMPLE or isinstance(content, bytes):
             return content
         if name in DIALECTS[self.form.version].readers or name in ARRAYS or name.startswith((TIME, "java.sql.")):
@@ -128,6 +139,12 @@ class ObjectValues:
         self.spend(len(data))
         walker = KryoWalker(data, (0, len(data)), DIALECTS[version], self._plain, self.options, typed, Budget())
         return walker.value()
+
+
+def _pattern(stream: bytes) -> Any:
+    """Return the pattern of a SimpleDateFormat, which is written as a Java object stream."""
+    found = parse_java_object(DataInputView(memoryview(stream)))
+    return found.fields.get("pattern") if isinstance(found, JavaObject) else stream
 
 
 def column_name(taken: dict[str, Any], declaring: str, field: str) -> str:
