@@ -81,7 +81,7 @@ CONTENTS: dict[str, dict[tuple[str, str], Rows]] = {
         ),
     },
 }
-NUMBER = {"udf": 22, "broadcast": 20, "custom": 10, "by-position": 4, "by-position-keyed": 4}
+NUMBER = {"udf": 42, "broadcast": 32, "custom": 16, "by-position": 6, "by-position-keyed": 6}
 HASHES = {
     OperatorID.from_uid(uid).hex: uid
     for uid in ("source", "rules", "function", "by-long", "operator", "notes", "two", "one", "weights")

@@ -6,7 +6,7 @@
 `oracle.Letters` has the jobs: keyed states and timers of functions and of operators, broadcast state, a serializer of
 the job's own, operators that are known by their position, and sources with state. Releases are those at which
 something changed: 1.10 (the first from PyPI), 1.13 (hashmap and the canonical savepoint of both backends), 1.15 (native
-savepoints, metadata 4), and 1.17.
+savepoints, metadata 4), 1.17, 1.20, and 2.3 (uids in the metadata).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.data import pack
 from tests.oracle import flink
 
-RELEASES = ("1.10.3", "1.13.6", "1.15.4", "1.17.2")
+RELEASES = ("1.10.3", "1.13.6", "1.15.4", "1.17.2", "1.20.5", "2.3.0")
 #: Of these, every backend and format. Values of a job's own serializer can be told apart in files of RocksDB alone.
 IN_FULL = {"udf": ("heap", "rocksdb"), "broadcast": ("heap", "rocksdb"), "custom": ("rocksdb",)}
 
@@ -34,8 +34,8 @@ def cases(version: str) -> Iterator[str]:
         for backend in backends:
             for form in formats:
                 yield f"{job}/{backend.replace('heap', heap)}/{form}"
-    if numbers >= (1, 17):
-        yield "udf/rocksdb_heap_timers/savepoint"
+    yield "udf/rocksdb_heap_timers/savepoint"
+    if numbers >= (1, 15):
         yield "udf/changelog/checkpoint"
     yield f"by-position/{heap}/savepoint"
     yield f"by-position-keyed/{heap}/savepoint"

@@ -76,7 +76,7 @@ class Grams(TypeSerializer):
 @pytest.mark.filterwarnings("ignore::pyspark_savepoint.formats.errors.SavepointWarning")
 def test_values_of_a_jobs_own_serializer(corpus: Path) -> None:
     folders = sorted((corpus / "datastream").glob("custom-*"))
-    assert len(folders) == 10
+    assert len(folders) == 16
     own, weights = {GRAMS: Grams}, OperatorID.from_uid("weights").hex
     for folder in folders:
         path = find_snapshots(str(folder))[0].path
