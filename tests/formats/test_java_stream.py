@@ -82,8 +82,8 @@ def test_values_of_java_serializer(flink_resources: Path) -> None:
         assert value.fields == {"value": 26}
 
 
-def test_every_prefix_is_refused(flink_resources: Path) -> None:
-    path = flink_resources / "sql/stream-exec-over-aggregate_1__over-aggregate-lag/_metadata"
+def test_every_prefix_is_refused(corpus: Path) -> None:
+    path = corpus / "sql/over-aggregate-lag-1.20/_metadata"
     for stream in {stream for stream in streams(path) if len(stream) < 4000}:
         for length in range(len(stream)):
             with pytest.raises(CorruptStateError):

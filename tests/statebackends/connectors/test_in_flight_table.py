@@ -9,7 +9,7 @@ import pytest
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata import write_metadata
 from pyspark_savepoint.formats.snapshot.changes import assemble
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from tests.statebackends.connectors.test_connector_tables import case, rows
@@ -34,13 +34,12 @@ def test_a_snapshot_without_queues_has_none(corpus: Path) -> None:
     assert rows(path, "in_flight") == []
 
 
-def test_rows_of_sql_wait_as_rows_and_types_that_differ_are_refused(
-    corpus: Path, flink_resources: Path, tmp_path: Path
-) -> None:
-    calls = flink_resources / "sql" / "stream-exec-async-calc_1__async-calc-failure-exception"
-    sql = Snapshot.open(find_snapshots(str(calls))[0].path)
-    (row,) = rows(sql.path, "in_flight")
-    assert (row["kind"], row["value"]) == ("record", {"f0": 2})
+def test_rows_of_sql_wait_as_rows_and_types_that_differ_are_refused(corpus: Path, tmp_path: Path) -> None:
+    sql = Snapshot.open(str(corpus / "sql" / "async-calc-waiting-1.20"))
+    waiting = rows(sql.path, "in_flight")
+    assert {row["kind"] for row in waiting} == {"record"}
+    numbers_in = [row["value"]["f0"] for row in waiting]
+    assert numbers_in == [0, 1, 2, 3, 4]
 
     path, _ = case(corpus, "2.3.0-async")
     numbers = Snapshot.open(path)
@@ -49,5 +48,5 @@ def test_rows_of_sql_wait_as_rows_and_types_that_differ_are_refused(
     (tmp_path / "_metadata").write_bytes(merged)
     with pytest.raises(OptionError, match=r"different types(.|\n)*name one operator"):
         rows(str(tmp_path), "in_flight")
-    named = rows(str(tmp_path), "in_flight", uid_hash=row["operator_uid_hash"])
-    assert [each["value"] for each in named] == [{"f0": 2}]
+    named = rows(str(tmp_path), "in_flight", uid_hash=waiting[0]["operator_uid_hash"])
+    assert [each["value"]["f0"] for each in named] == numbers_in

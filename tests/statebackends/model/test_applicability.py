@@ -11,6 +11,7 @@ import pytest
 
 from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateNotFoundError
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.options.option_fields import named
@@ -148,8 +149,8 @@ SHOWN: dict[tuple[str, str], Case] = {
     ("heaviest_keys", "keyGroups"): (SHOP, ACCOUNTS),
     ("ttl_ages", "keyGroups"): (SHOP, ACCOUNTS),
     ("raw_keyed_state", "keyGroups"): (
-        "datastream/new-stateful-udf-migration-itcase-flink1.8-rocksdb-savepoint",
-        {"uidHash": "41e91aae0bee218c44306cf7d21940ad"},
+        "datastream/udf-rocksdb_heap_timers-savepoint-1.10",
+        {"uidHash": OperatorID.from_uid("by-long").hex},
         "0",
     ),
     ("keyed_state", "timestamps"): (LAB, STRINGS),

@@ -11,6 +11,7 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, ValueRangeError
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -25,6 +26,7 @@ TIMER_CASES = (
     ("lab/2.2.1-rocksdb-native", {"uid": "kv-tuple"}),
     ("lab/2.2.1-rocksdb-incr-checkpoint", {"uid": "window-session"}),
     ("lab/2.2.1-forst-native", {"uid": "kv-long"}),
+    ("datastream/udf-rocksdb_heap_timers-savepoint-1.10", {"uid_hash": OperatorID.from_uid("by-long").hex}),
     pytest.param(
         "datastream/new-stateful-udf-migration-itcase-flink1.8-rocksdb-savepoint",
         {"uid_hash": "41e91aae0bee218c44306cf7d21940ad"},

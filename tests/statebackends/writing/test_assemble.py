@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.errors import (
     ValueRangeError,
 )
 from pyspark_savepoint.formats.io.outputs import LocalOutputFile
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import (
     key_group_for_hash,
     operator_index_for_key_group,
@@ -412,11 +413,10 @@ def test_operator_state_does_not_bind_key_groups(tmp_path: Path) -> None:
         write(tmp_path / "sp" / "_metadata", [accounts([1])])
 
 
-def test_timers_on_the_heap_of_rocksdb_are_replaced(flink_resources: Path, tmp_path: Path) -> None:
+def test_timers_on_the_heap_of_rocksdb_are_replaced(corpus: Path, tmp_path: Path) -> None:
     """They are raw keyed state in its checkpoints; what replaces them is in the state files, and nowhere twice."""
-    base = flink_resources / "datastream" / "new-stateful-broadcast-udf-migration-itcase-flink1.8-rocksdb-savepoint"
-    shutil.copytree(base, tmp_path / "sp")
-    one = {"uid": None, "uid_hash": "56a26c4c54bda3adf3700194db4afe93"}
+    shutil.copytree(corpus / "datastream/udf-rocksdb_heap_timers-savepoint-1.10", tmp_path / "sp")
+    one = {"uid": None, "uid_hash": OperatorID.from_uid("by-long").hex}
     rows = pa.table({"key": pa.array([1, 2], pa.int64()), "timestamp": [5, 5], "domain": ["event", "event"]})
     with pytest.raises(StateExistsError, match="timers"):
         write(tmp_path / "sp", [rows], **one, table="timers")

@@ -61,10 +61,10 @@ def test_types_of_real_flink(notation: str) -> None:
         assert logical_stream(kind) == stream
 
 
-def test_streams_of_real_savepoints(flink_resources: Path) -> None:
+def test_streams_of_real_savepoints(corpus: Path) -> None:
     """Every logical type at the top of a stream is made again byte for byte, unless it holds user classes."""
     made = 0
-    for path in sorted((flink_resources / "sql").glob("*/_metadata")):
+    for path in sorted((corpus / "sql").glob("*/_metadata")):
         data = path.read_bytes()
         at = 0
         while (at := data.find(b"\xac\xed\0\5sr\0", at)) >= 0:

@@ -99,7 +99,7 @@ def check_values(state: Entries, at: Cursors) -> None:
     at.expect_end()
 
 
-@pytest.mark.parametrize("folder", [pytest.param("sql", marks=pytest.mark.resources), "migration/sql", LAB])
+@pytest.mark.parametrize("folder", ["sql", "migration/sql", LAB])
 def test_rows_of_real_savepoints(folder: str) -> None:
     paths = [path.parent for path in sorted(located(folder).rglob("_metadata"))]
     rows = 0
