@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
-from pyspark_savepoint.formats.redaction import elide, printable, redact
+from pyspark_savepoint.formats.redaction import elide, printable, redact, shown
 
 #: Largest size in bytes of the text of an error, and of each of its parts.
 MAX_TEXT = 2048
@@ -98,7 +98,7 @@ class SavepointError(Exception):
     def _fact(self, name: str) -> str:
         text = str(self.facts[name])
         if name in ONE_LINE:
-            return text.replace("\n", "\\n")
+            return printable(text, line=True)
         if name == "remedy" and "state" in self.facts:
             # The remedy was written before the state was known.
             return text.replace("<state>", str(self.facts["state"]).partition(".")[0])
@@ -246,7 +246,15 @@ def fitted(parts: Sequence[str], limit: int) -> list[str]:
 
 
 class SavepointWarning(UserWarning):
-    """A successful operation has a consequence that the user should know, such as files that remain."""
+    """A successful operation has a consequence that the user should know, such as files that remain.
+
+    Args:
+        message: The consequence. It is shown without secrets and terminal commands, as errors are.
+
+    """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(shown(str(message)))
 
 
 def type_name(value: object) -> str:

@@ -105,7 +105,8 @@ class Output:
     def record(self, values: Row) -> None:
         """Print one JSON object, with ``--json`` only."""
         if self.as_json:
-            print(json.dumps(finite(_plain(values))), file=self.results)
+            # JSON escapes all that is not ASCII, and control characters except one.
+            print(json.dumps(finite(_plain(values))).replace("\x7f", "\\u007f"), file=self.results)
 
     def table(
         self,

@@ -54,9 +54,12 @@ def ls_with_queries(arguments: Namespace, output: Output) -> int:
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     try:
-        output.say("\nviews: " + ", ".join(create_views(spark, arguments, output)))
+        views = ", ".join(create_views(spark, arguments, output))
+        for line in ("", f"views: {views}"):
+            output.say(line)
         for query in arguments.sql:
-            output.say(f"\n{query}")
+            for line in ("", *query.splitlines()):
+                output.say(line)
             found = spark.sql(query).toArrow()
             kinds, limit = kinds_of(found.schema), SHOWN if output.is_text else 0
             rows = (row_to_json(row, kinds) for row in found.to_pylist())

@@ -23,7 +23,7 @@ from pyspark_savepoint.execution.copy_tasks import copy_large
 from pyspark_savepoint.execution.operator_writer import OperatorWriter, without_edited
 from pyspark_savepoint.execution.renamed_states import renamed_state
 from pyspark_savepoint.execution.rewritten_parts import all_portable, for_release, is_portable
-from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
 from pyspark_savepoint.formats.flink_releases import Flink, Release, release_of
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.redaction import redacted
@@ -162,5 +162,6 @@ def _warn_of_one_backend(plan: SavepointPlan) -> None:
         warnings.warn(
             f"only the state backend that wrote {named} restores this savepoint: its files stay as they are; "
             "write(..., portable=True) writes all keyed state in the canonical format",
+            SavepointWarning,
             stacklevel=4,
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.local.texts import numbered, readable_size
 from pyspark_savepoint.options.paths import reached
 from pyspark_savepoint.statebackends.connectors.connector_table import positions_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 
 MAX_OPERATORS, MAX_STATES = 50, 40
-MAX_TEXT = 90
+MAX_TEXT, MAX_PATH = 90, 2048
 MAX_POSITIONS, MAX_POSITIONS_TEXT = 20, 600
 HEADINGS = ("table", "state", "kind", "key", "Flink type", "Spark type")
 STYLE = """
@@ -44,10 +45,11 @@ Row = Mapping[str, Any]
 
 def text_tree(plan: SavepointPlan, path: str | None) -> str:
     """Return the path and one line per operator."""
-    lines = [f"Savepoint {path or '(not written yet)'}: {_summary(plan)}"]
-    width = max((len(operator.label) for operator in plan.operators[:MAX_OPERATORS]), default=0)
-    for operator in plan.operators[:MAX_OPERATORS]:
-        lines.append(f"  {_cut(operator.label):<{min(width, MAX_TEXT)}}  {', '.join(_facts(operator))}")
+    lines = [f"Savepoint {_plain(path or '(not written yet)', MAX_PATH)}: {_summary(plan)}"]
+    labels = [_plain(operator.label) for operator in plan.operators[:MAX_OPERATORS]]
+    width = max(map(len, labels), default=0)
+    for label, operator in zip(labels, plan.operators, strict=False):
+        lines.append(f"  {label:<{width}}  {', '.join(_facts(operator))}")
     return "\n".join(lines + _more(len(plan.operators) - MAX_OPERATORS, "operators"))
 
 
@@ -147,10 +149,13 @@ def _more(count: int, what: str) -> list[str]:
     return [f"  and {count} more {what}"] if count > 0 else []
 
 
-def _cut(text: str, length: int = MAX_TEXT) -> str:
+def _plain(text: str, length: int = MAX_TEXT) -> str:
+    """Return a text as a part of one line."""
+    # What is cut off is not escaped: names may be long.
+    text = shown(text[: 4 * length], 8 * length, line=True)
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def _text(text: str, length: int = MAX_TEXT) -> str:
-    """Escape a text for HTML, also in single quotes; characters that cannot be encoded become escapes."""
-    return html.escape(_cut(text, length).encode("utf-8", "backslashreplace").decode(), quote=True)
+    """Return a part of one line of HTML, also in single quotes."""
+    return html.escape(_plain(text, length), quote=True)

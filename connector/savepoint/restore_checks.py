@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pyspark_savepoint.formats.errors import SavepointWarning
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.restore import values_of
@@ -54,7 +55,7 @@ def _described(job: Job, stream_graph_hasher: str | None, **settings: Any) -> Jo
     """Return the description of a job, and warn of each of its assumptions."""
     described = describe_job(job, _hasher(stream_graph_hasher), **settings)
     for note in described.notes:
-        warnings.warn(f"assumed about the job: {note}", stacklevel=4)
+        warnings.warn(f"assumed about the job: {note}", SavepointWarning, stacklevel=4)
     return described
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.redaction import printable, redact
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -257,4 +258,5 @@ def _fail(what: str, lines: list[str], *remedy: str) -> None:
     __tracebackhide__ = True
     if lines:
         more = [f"and {len(lines) - MAX_LINES} more"] if len(lines) > MAX_LINES else []
-        raise AssertionError("\n".join([f"{what}:", *(f"  {line}" for line in [*lines[:MAX_LINES], *more]), *remedy]))
+        told = [f"{what}:", *(f"  {line}" for line in [*lines[:MAX_LINES], *more]), *remedy]
+        raise AssertionError("\n".join(printable(redact(line), line=True) for line in told))

@@ -33,6 +33,8 @@ from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 
 CANONICAL, HEAP = "canonical", "heap"
+#: Blocks of more states are indexed, so that going over all states looks at each entry once.
+FEW_STATES = 8
 
 
 @dataclass(slots=True)
@@ -64,13 +66,21 @@ class KeyedBlock:
     complete: bool = True
     namespaced: bool = False
     ascending: bool = False
+    #: Indices of all entries by state, and where the entries of each state begin in them, once they were asked for.
+    _by_state: tuple[Longs, Longs] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.state)
 
     def entries_of(self, state: int) -> Longs:
         """Return the indices of the entries of a state, ascending."""
-        return np.flatnonzero(self.state == state)
+        if len(self.states) <= FEW_STATES:
+            return np.flatnonzero(self.state == state)
+        if self._by_state is None:
+            order = np.argsort(self.state, kind="stable")
+            self._by_state = order, np.searchsorted(self.state[order], np.arange(len(self.states) + 1))
+        order, bounds = self._by_state
+        return order[bounds[state] : bounds[state + 1]]
 
 
 @dataclass(slots=True)

@@ -63,6 +63,10 @@ class PartitionedStates:
     parts: int = 1
     entries: Longs = field(default_factory=lambda: np.zeros(1, np.int64))
     in_memory: int = 0
+    _column_of: dict[int, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._column_of = {state: column for column, state in enumerate(self.columns)}
 
     def divide(self, content: KeyGroupContent, extent: Extent, size: int) -> bool:
         """Divide the entries of a key group of about ``size`` bytes; return whether its bytes are undamaged."""
@@ -94,7 +98,7 @@ class PartitionedStates:
                 if why == frames.DAMAGED:
                     return False
                 if (
-                    state in self.columns
+                    state in self._column_of
                     and position > start
                     and not self._add(buffer, start, position, state, part_of)
                 ):
@@ -121,7 +125,7 @@ class PartitionedStates:
         np.cumsum(bounds, out=bounds)
         data = np.empty(stop - start, np.uint8)
         partition.divide(buffer, start, stop, part_of, bounds[:-1].copy(), data)
-        self.runs.append(_Run(self.columns.index(state), bounds, data))
+        self.runs.append(_Run(self._column_of[state], bounds, data))
         self.in_memory += len(data)
         if self.in_memory > self.held:
             self._write()

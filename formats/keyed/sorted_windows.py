@@ -55,6 +55,7 @@ class SortedStates:
         from pyspark_savepoint.formats.kernels.entries import frames, walk
 
         found: dict[int, Range] = {}
+        chosen = frozenset(self.columns)
         rest = np.empty(0, np.uint8)
         before, position, state, start, previous, size = 0, 0, -1, 0, -1, self.window
         while content.position < content.end:
@@ -71,7 +72,7 @@ class SortedStates:
                     if state >= self.states or state in found:
                         return None
                     start, previous = before + position, -1
-                tail = self.tail if state in self.columns else -1
+                tail = self.tail if state in chosen else -1
                 why, position, previous = walk.scan_run(
                     buffer, position, len(buffer), extent.key_group, self.prefix, tail, previous
                 )
@@ -92,9 +93,9 @@ class SortedStates:
         """Yield the rows of the columns, in pieces, each with its buffer; states without a range have no values."""
         from pyspark_savepoint.formats.kernels.entries import walk
 
-        chosen = [state for state in self.columns if state in ranges]
+        chosen = [(column, ranges[state]) for column, state in enumerate(self.columns) if state in ranges]
         share = max(1, self.window // max(1, len(chosen)))
-        runs = [_Run(content, self.columns.index(state), *ranges[state], share) for state in chosen]
+        runs = [_Run(content, column, *found, share) for column, found in chosen]
         while runs:
             for run in runs:
                 run.fill()

@@ -63,14 +63,16 @@ class Names:
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
+        #: The last number that was tried for a name: every number is tried once.
+        self._numbers: dict[str, int] = {}
 
     def take(self, text: str) -> str:
         """Return the name for a text."""
         name = re.sub(r"[^A-Za-z0-9_]", "_", text) or "_"
         name = f"_{name}" if name[0].isdigit() else name
-        number, found = 1, name
+        folded, found = name.lower(), name
         while found.lower() in self._taken:
-            number += 1
+            number = self._numbers[folded] = self._numbers.get(folded, 1) + 1
             found = f"{name}_{number}"
         self._taken.add(found.lower())
         return found
@@ -133,10 +135,9 @@ def create_statements(tables: Iterable[NamedTable], path: str, options: Mapping[
 
 
 def drop_statements(tables: Iterable[NamedTable]) -> Iterator[tuple[str, str]]:
-    namespaces = []
+    namespaces: dict[str, None] = {}
     for table in tables:
-        if table.namespace not in namespaces:
-            namespaces.append(table.namespace)
+        namespaces[table.namespace] = None
         source = f"{quoted(table.namespace)}.{quoted(table.name + SOURCE_SUFFIX)}"
         yield table.namespace, f"DROP VIEW IF EXISTS {table.sql}"
         yield table.namespace, f"DROP TABLE IF EXISTS {source}"

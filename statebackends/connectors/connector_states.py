@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pyspark_savepoint.formats.connectors.payloads.kind import SOURCE_COORDINATOR, SPLITS
+from pyspark_savepoint.formats.connectors.payloads.frames import Payload
+from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE, SOURCE_COORDINATOR, SPLITS
 from pyspark_savepoint.formats.connectors.registry import (
+    MAX_REASON,
     Recognition,
+    kinds_of,
     recognise_coordinator,
     recognise_elements,
     states_of,
 )
 from pyspark_savepoint.formats.connectors.sinks.kafka_producer import STATE as KAFKA_PRODUCER_STATE
+from pyspark_savepoint.formats.connectors.sinks.two_phase_commit import two_phase_commit
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
+from pyspark_savepoint.formats.redaction import elide
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TwoPhaseCommitSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -50,9 +55,48 @@ def connector_states(
             continue
         elements = state_elements(opened, state, request)
         recognition = recognise_elements(table, state, [data for _, data in elements], request.connector, there)
+        if table == SPLITS and request.connector is None:
+            recognition = _beside_coordinator(recognition, operator)
         if recognition.kind is None and state in ANYONES:
-            continue
+            if request.connector is not None:
+                continue
+            recognition = _of_own_sink(opened, state, recognition.payloads, request)
         yield ConnectorState(operator, state, tuple(subtask for subtask, _ in elements), recognition)
+
+
+def _beside_coordinator(found: Recognition, operator: OperatorState) -> Recognition:
+    """Return the splits of a source as they are, or as bytes if the state of its coordinator is of another source.
+
+    Splits of the job's own may have the bytes of a connector's; the enumerator's state hardly has, too.
+    """
+    kind, coordinator = found.kind, operator.coordinator_state
+    if kind is None or coordinator is None or READER_STATE not in kind.states:
+        return found
+    if all(each.name != kind.name for each in kinds_of(SOURCE_COORDINATOR)):
+        return found
+    recognised = recognise_coordinator(coordinator.data, None, kind.name)
+    if recognised.kind is not None:
+        return found
+    reason = (
+        f"its splits fit {kind.name}, but not the state of the source's coordinator ({recognised.reason}): if it is "
+        f"{kind.name}, name it in option 'connector'"
+    )
+    return Recognition(found.payloads, reason=elide(reason, MAX_REASON))
+
+
+def _of_own_sink(
+    opened: OpenOperator, state: str, payloads: tuple[Payload, ...], request: TableRequest
+) -> Recognition:
+    """Return the transactions of a sink of the job's own, which the serializer of its state reads."""
+    serializer = next(meta.value_serializer for meta in opened.operator_states if meta.name == state)
+    if not isinstance(serializer, TwoPhaseCommitSerializer):
+        return Recognition(payloads, reason=f"its subtasks have other types: {serializer.flink_type}")
+    opaque = serializer.opaque_parts()
+    if opaque:
+        reason = f"only the job's own serializer reads {opaque[0].flink_type}: {opaque[0].remedy}"
+        return Recognition(payloads, reason=elide(reason, MAX_REASON))
+    kind = two_phase_commit(serializer, request.decode)
+    return Recognition(payloads, kind, tuple(kind.read_all(payloads)))
 
 
 def _may_be_a_connectors(opened: OpenOperator, state: str) -> bool:

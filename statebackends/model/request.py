@@ -186,8 +186,9 @@ def choose_states(known: Sequence[str], wanted: tuple[str, ...] | None, what: st
     """Return the known names that are wanted; raise StateNotFoundError with the nearest name for an unknown one."""
     if wanted is None:
         return list(known)
+    there, chosen = frozenset(known), frozenset(wanted)
     for name in wanted:
-        if name not in known:
+        if name not in there:
             raise StateNotFoundError(
                 f"the operator has no {what} {name!r}",
                 operator=operator,
@@ -195,7 +196,7 @@ def choose_states(known: Sequence[str], wanted: tuple[str, ...] | None, what: st
                 if known
                 else "load the path without options to see what the snapshot has",
             )
-    return [name for name in known if name in wanted]
+    return [name for name in known if name in chosen]
 
 
 def with_columns(table: C, columns: Sequence[str]) -> C:

@@ -116,20 +116,24 @@ class HeaviestKeys:
             with source.open(request.decode) as stream:
                 header = stream.header
                 wanted = {i for i in wanted_states(stream, request) if is_key_value(header.states[i])}
+                pickled = any(map(is_python, header.states))
                 tops = {state: _Top(request.top) for state in wanted}
                 if wanted:
                     for block in stream.blocks(set(self.split.key_groups), wanted, True, request.block_bytes):
                         for state, top in tops.items():
                             _weigh(block, block.entries_of(state), top)
                 for state, top in tops.items():
-                    yield from self._rows(header, header.states[state], top.finish(), request.decode)
+                    yield from self._rows(header, header.states[state], top.finish(), request.decode, pickled)
 
     def _rows(
-        self, header: KeyedBackendHeader, meta: StateMetaInfoSnapshot, found: list[_Heavy], options: DecodeOptions
+        self,
+        header: KeyedBackendHeader,
+        meta: StateMetaInfoSnapshot,
+        found: list[_Heavy],
+        options: DecodeOptions,
+        pickled: bool,
     ) -> Iterator[Row]:
-        keys = _texts(
-            header.key_serializer, [heavy.key for heavy in found], options, any(map(is_python, header.states))
-        )
+        keys = _texts(header.key_serializer, [heavy.key for heavy in found], options, pickled)
         windows: Sequence[str | None] = [None] * len(found)
         if table_of(meta) == "window_state":
             windows = _texts(meta.namespace_serializer, [heavy.namespace for heavy in found], options)

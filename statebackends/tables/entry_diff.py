@@ -181,11 +181,12 @@ def _fields(tables: tuple[KeyedTable | None, KeyedTable | None], states: Sequenc
     yield pa.field(CHANGE, pa.string())
     yield pa.field(CHANGED_STATES, pa.list_(pa.string()))
     shown = column_names(states, known[-1].spec.namespaced)
+    own = {id(table): column_names(table.spec.states, table.spec.namespaced) for table in known}
     for state in states:
-        having = [table for table in known if state in table.spec.states]
+        having = [table for table in known if state in own[id(table)]]
         for suffix, table in zip(SUFFIXES, tables, strict=True):
-            source = table if table is not None and state in table.spec.states else having[0]
-            field = source.schema.field(column_names(source.spec.states, source.spec.namespaced)[state])
+            source = table if table is not None and state in own[id(table)] else having[0]
+            field = source.schema.field(own[id(source)][state])
             yield pa.field(shown[state] + suffix, field.type, metadata=field.metadata)
 
 

@@ -10,6 +10,7 @@ gets another column name, ``state_key`` for ``key``, and the table has a warning
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -59,10 +60,10 @@ KEY, WINDOW, KEY_GROUP, SUBTASK = "key", "window", "key_group", "subtask"
 
 
 def column_names(states: Sequence[str], namespaced: bool) -> dict[str, str]:
-    """Give every state a distinct column: its own name, or ``state_NAME`` if that is taken.
+    """Give every state a distinct column: its own name, or ``state_NAME`` or ``state_NAME_2`` ... if that is taken.
 
-    >>> column_names(["key", "total", "Total", "window"], namespaced=False)
-    {'total': 'total', 'window': 'window', 'key': 'state_key', 'Total': 'state_Total'}
+    >>> column_names(["key", "total", "Total", "TOTAL", "window"], namespaced=False)
+    {'total': 'total', 'window': 'window', 'key': 'state_key', 'Total': 'state_Total', 'TOTAL': 'state_TOTAL_2'}
     """
     taken = {KEY, KEY_GROUP, SUBTASK, *([WINDOW] if namespaced else [])}
 
@@ -74,11 +75,15 @@ def column_names(states: Sequence[str], namespaced: bool) -> dict[str, str]:
 
     # States that can keep their own name come first; then new names are made for the others.
     names = {state: state for state in states if take(state)}
+    # How many names were tried for states that differ only in case: every name is tried once.
+    tried: Counter[str] = Counter()
     for state in states:
-        if state not in names:
-            names[state] = f"state_{state}"
-            while not take(names[state]):
-                names[state] += "_"
+        while state not in names:
+            tried[state.lower()] += 1
+            number = tried[state.lower()]
+            name = f"state_{state}" if number == 1 else f"state_{state}_{number}"
+            if take(name):
+                names[state] = name
     return names
 
 

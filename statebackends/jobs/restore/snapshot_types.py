@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
@@ -50,11 +50,12 @@ def registered_states(savepoint: Snapshot, operator: OperatorState) -> Registere
 
 
 def _by_name(metas: Iterable[StateMetaInfoSnapshot]) -> StateMetas:
-    found: StateMetas = {}
+    found: dict[str, dict[Hashable, StateMetaInfoSnapshot]] = {}
     for meta in metas:
-        if meta not in found.get(meta.name, ()):
-            found[meta.name] = (*found.get(meta.name, ()), meta)
-    return found
+        # Mappings cannot be hashed, what is in them can.
+        parts = meta.kind, frozenset(meta.options.items()), frozenset(meta.serializers.items())
+        found.setdefault(meta.name, {}).setdefault(parts, meta)
+    return {name: tuple(registered.values()) for name, registered in found.items()}
 
 
 def from_snapshot(savepoint: Snapshot) -> JobDescription:
