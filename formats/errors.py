@@ -138,6 +138,10 @@ class UnsupportedStateError(SavepointError, NotImplementedError):
 class UndecodableStateError(SavepointError, TypeError):
     """State has a serializer of the job's own code, and BINARY was refused or is not possible."""
 
+    #: Numbers of the states of the same file that can be read, because they come before this one; None if others can be
+    #: read, too.
+    readable: frozenset[int] | None = None
+
 
 class ValueRangeError(SavepointError, OverflowError):
     """A value cannot be represented exactly in the column's Spark type."""

@@ -127,7 +127,7 @@ def redacted(kind: type[Any]) -> type[Any]:
 
 
 def printable(text: str, *, line: bool = False) -> str:
-    r"""Escape the characters that are not shown as themselves: every text that leaves this package passes this function.
+    r"""Escape characters that are not shown as themselves: every text that leaves this package passes this function.
 
     Terminals and logs interpret them as commands, change the direction of text because of them, or show nothing; lone
     surrogates cannot be encoded.
@@ -141,6 +141,7 @@ def printable(text: str, *, line: bool = False) -> str:
 
     >>> printable("a\x1b[2Jb\u200e\ud800\n"), printable("a\nb", line=True)
     ('a\\x1b[2Jb\\u200e\\ud800\n', 'a\\nb')
+
     """
     return (UNPRINTABLE_IN_LINE if line else UNPRINTABLE).sub(lambda match: ascii(match[0])[1:-1], text)
 

@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.keyed.composite_key import constant_width, is_map, split_composite_keys
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent, read_extent, whole_content
-from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows, runs_of
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, MANY_STATES, KeyedBlock, SortedRows, runs_of
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.keyed.partitioned_rows import PartitionedStates
 from pyspark_savepoint.formats.keyed.sorted_merge import merge_sorted
@@ -109,6 +109,7 @@ class CanonicalKeyedStream:
     def _read(
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int, join: bool
     ) -> Iterator[KeyedBlock | SortedRows]:
+        join = join and len(selected) <= MANY_STATES
         rows = join and self._tail(selected) >= 0
         # Compressed data usually expands fourfold; the window bounds the memory, not the bytes read.
         limit = block_bytes // 4 if self.header.compressed else block_bytes

@@ -29,6 +29,8 @@ from pyspark_savepoint.formats.serializers.layout import locate, locate_some
 
 #: Number of entries of a window to locate at a time.
 MAX_ENTRIES = 1 << 16
+#: Number of states that an error names.
+MAX_NAMED = 10
 
 
 @dataclass(slots=True)
@@ -144,7 +146,7 @@ class HeapKeyedStream:
             except UndecodableStateError as error:
                 if selected <= seen:
                     return  # the end of the key group is not verified, because no requested state follows
-                raise self._hidden(state, error, selected) from None
+                raise self._hidden(state, error, selected, seen) from None
             seen.add(state)
         reader.expect_end()
 
@@ -153,7 +155,6 @@ class HeapKeyedStream:
         seen = np.zeros((len(at), len(self.header.states)), np.bool_)
         tables: list[_Table] = []
         for _ in self.header.states:
-            passed = set(np.flatnonzero(seen.all(axis=0)).tolist())
             ids = self._next_states(at, seen)
             for state in np.unique(ids).tolist():
                 rows = np.flatnonzero(ids == state)
@@ -162,9 +163,11 @@ class HeapKeyedStream:
                 try:
                     table = self._table(here, state, rows)
                 except UndecodableStateError as error:
+                    seen[np.arange(len(at)), ids] = False
+                    passed = set(np.flatnonzero(seen.all(axis=0)).tolist())
                     if selected <= passed:
                         return tables  # the end of the key group is not verified, because no requested state follows
-                    raise self._hidden(state, error, selected) from None
+                    raise self._hidden(state, error, selected, passed) from None
                 at.update(rows, here)
                 if state in selected:
                     tables.append(table)
@@ -211,11 +214,16 @@ class HeapKeyedStream:
             raise UndecodableStateError("", found=opaque[0].flink_type, **facts)
         return parts
 
-    def _hidden(self, state: int, error: UndecodableStateError, selected: set[int]) -> UndecodableStateError:
+    def _hidden(
+        self, state: int, error: UndecodableStateError, selected: set[int], passed: set[int]
+    ) -> UndecodableStateError:
+        """Return the error for a state that hides those of the ``selected`` ones that have not ``passed``."""
         name = self.header.states[state].name
-        wanted = ", ".join(self.header.states[other].name for other in sorted(selected))
+        hidden = sorted(selected - passed)
+        wanted = ", ".join(self.header.states[other].name for other in hidden[:MAX_NAMED])
+        wanted += f" and {len(hidden) - MAX_NAMED} more" if len(hidden) > MAX_NAMED else ""
         facts = {key: error.facts.get(key) for key in ("path", "offset", "operator", "found")}
-        return UndecodableStateError(
+        hiding = UndecodableStateError(
             f"state {name!r} has values that only the job's own serializer can delimit; in this format the "
             f"states that follow cannot be read either, here {wanted}",
             state=name,
@@ -224,6 +232,8 @@ class HeapKeyedStream:
             "(option 'state'), or plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
             **facts,
         )
+        hiding.readable = frozenset(passed)
+        return hiding
 
     def _assemble(
         self, buffer: Bytes, origin: Origin, extents: Sequence[Extent], tables: list[_Table], namespaced: bool

@@ -10,7 +10,7 @@ four parts are binary columns (``SCHEMA``). Such entries can be converted back t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -33,8 +33,11 @@ from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 
 CANONICAL, HEAP = "canonical", "heap"
-#: Blocks of more states are indexed, so that going over all states looks at each entry once.
+#: In blocks of more states, the entries of a state are looked up: else each state would look at all entries.
 FEW_STATES = 8
+#: Merging so many runs, or as many columns in all rows, takes too long where most keys are in few states.
+MANY_STATES = 64
+NO_ENTRIES: Longs = np.empty(0, np.int64)
 
 
 @dataclass(slots=True)
@@ -66,8 +69,8 @@ class KeyedBlock:
     complete: bool = True
     namespaced: bool = False
     ascending: bool = False
-    #: Indices of all entries by state, and where the entries of each state begin in them, once they were asked for.
-    _by_state: tuple[Longs, Longs] | None = field(default=None, init=False, repr=False, compare=False)
+    #: The entries of each state, once they were asked for.
+    _entries: dict[int, Longs] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.state)
@@ -76,11 +79,22 @@ class KeyedBlock:
         """Return the indices of the entries of a state, ascending."""
         if len(self.states) <= FEW_STATES:
             return np.flatnonzero(self.state == state)
-        if self._by_state is None:
+        return self._by_state().get(state, NO_ENTRIES)
+
+    def entries_by_state(self, wanted: Collection[int]) -> Iterator[tuple[int, Longs]]:
+        """Yield the wanted states that have entries, ascending, with their entries."""
+        for state, entries in self._by_state().items():
+            if state in wanted:
+                yield state, entries
+
+    def _by_state(self) -> dict[int, Longs]:
+        """Return the entries of all states that have any: one sort, however many states there are."""
+        if self._entries is None:
             order = np.argsort(self.state, kind="stable")
-            self._by_state = order, np.searchsorted(self.state[order], np.arange(len(self.states) + 1))
-        order, bounds = self._by_state
-        return order[bounds[state] : bounds[state + 1]]
+            ordered = self.state[order]
+            cuts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
+            self._entries = {int(ordered[low]): order[low:high] for low, high in pairwise(cuts) if high > low}
+        return self._entries
 
 
 @dataclass(slots=True)

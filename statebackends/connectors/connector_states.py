@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.connectors.sinks.two_phase_commit import two_phas
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.redaction import elide
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TwoPhaseCommitSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -60,7 +61,8 @@ def connector_states(
         if recognition.kind is None and state in ANYONES:
             if request.connector is not None:
                 continue
-            recognition = _of_own_sink(opened, state, recognition.payloads, request)
+            meta = next(meta for meta in opened.operator_states if meta.name == state)
+            recognition = transactions_of(meta.value_serializer, recognition.payloads, request)
         yield ConnectorState(operator, state, tuple(subtask for subtask, _ in elements), recognition)
 
 
@@ -84,11 +86,8 @@ def _beside_coordinator(found: Recognition, operator: OperatorState) -> Recognit
     return Recognition(found.payloads, reason=elide(reason, MAX_REASON))
 
 
-def _of_own_sink(
-    opened: OpenOperator, state: str, payloads: tuple[Payload, ...], request: TableRequest
-) -> Recognition:
-    """Return the transactions of a sink of the job's own, which the serializer of its state reads."""
-    serializer = next(meta.value_serializer for meta in opened.operator_states if meta.name == state)
+def transactions_of(serializer: TypeSerializer, payloads: tuple[Payload, ...], request: TableRequest) -> Recognition:
+    """Return the transactions of a two-phase sink of the job's own, which the serializer of its state reads."""
     if not isinstance(serializer, TwoPhaseCommitSerializer):
         return Recognition(payloads, reason=f"its subtasks have other types: {serializer.flink_type}")
     opaque = serializer.opaque_parts()

@@ -1,11 +1,13 @@
 """Rows built from entries: every key (or key and window) once, whatever states it has.
 
 Within a key group, runs of entries (one per state) are joined by the bytes of their keys: side by side if all have the
-same keys in the same order, by merging if all are sorted (RocksDB), else with a hash table (hashmap).
+same keys in the same order, by merging if all are sorted (RocksDB) and there are not very many, else with a hash
+table (hashmap).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -13,7 +15,7 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Flags, Ints, Longs
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
-from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, SortedRows
+from pyspark_savepoint.formats.keyed.keyed_block import MANY_STATES, KeyedBlock, SortedRows
 
 
 class RowsOfBlock(Protocol):
@@ -61,7 +63,7 @@ class MergedRows:
         return self.block.key_group[low:high]
 
     def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
-        column = self.block.columns.index(state)
+        column = bisect_left(self.block.columns, state)
         return self.block.value_start[column, low:high], self.block.value_end[column, low:high]
 
     def select(self, wanted: Flags) -> MergedRows:
@@ -81,12 +83,15 @@ class MergedRows:
 
 @dataclass(slots=True)
 class Rows:
-    """Rows joined from entries: ``row_of`` is the row of every entry (-1: none), ``first`` one entry of every row."""
+    """Rows joined from entries: ``row_of`` is the row of every entry (-1: none), ``first`` one entry of every row.
+
+    ``places`` are the entries of a state and their rows: what is kept is as large as the entries, not as rows x states.
+    """
 
     block: KeyedBlock
     row_of: Ints
     first: Longs
-    places: dict[int, Longs] = field(default_factory=dict)
+    places: dict[int, tuple[Longs, Ints]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -105,12 +110,17 @@ class Rows:
     def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
         if state not in self.places:
             self.places[state] = self.one_each(state)
-        entries = self.places[state][low:high]
-        there = entries >= 0
-        if there.all():
-            return self.block.value_start[entries], self.block.value_end[entries]
-        start = np.where(there, self.block.value_start[entries], -1)
-        return start, np.where(there, self.block.value_end[entries], -1)
+        entries, rows = self.places[state]
+        if len(entries) != len(self):
+            first, last = np.searchsorted(rows, (low, high))
+            entries, rows = entries[first:last], rows[first:last]
+            if len(entries) != high - low:
+                start, end = np.full((2, high - low), -1, np.int64)
+                start[rows - low], end[rows - low] = self.block.value_start[entries], self.block.value_end[entries]
+                return start, end
+        else:
+            entries = entries[low:high]
+        return self.block.value_start[entries], self.block.value_end[entries]
 
     def _entries(self, state: int) -> tuple[Longs, Ints]:
         entries = self.block.entries_of(state)
@@ -126,20 +136,22 @@ class Rows:
         row_of = np.where(kept, number[self.row_of], np.int32(-1))
         return Rows(self.block, row_of, self.first[wanted])
 
-    def one_each(self, state: int) -> Longs:
-        """Return the entry of every row in a state with at most one per row; -1 if a row has none."""
+    def one_each(self, state: int) -> tuple[Longs, Ints]:
+        """Return the entries of a state with at most one per row in row order, and their rows."""
         entries, rows = self._entries(state)
-        place = np.full(len(self), -1, np.int64)
-        place[rows] = entries
-        if np.count_nonzero(place >= 0) != len(entries):
-            twice = entries[place[rows] != entries][0]
+        if np.any(rows[1:] <= rows[:-1]):
+            order = np.argsort(rows, kind="stable")
+            entries, rows = entries[order], rows[order]
+        same = np.flatnonzero(rows[1:] == rows[:-1])
+        if len(same):
+            twice = entries[same].min()
             raise CorruptStateError(
                 "a key has two values in a state that holds one value per key",
                 expected="every key once",
                 remedy=UNREADABLE,
                 **self.block.origin.facts(int(self.block.span_start[twice])),
             ).with_facts(state=self.block.states[state].name)
-        return place
+        return entries, rows
 
     def many_each(self, state: int) -> tuple[Longs, Longs]:
         """Return the entries of a state in row order, and the number of entries of every row."""
@@ -177,7 +189,7 @@ def join(block: KeyedBlock) -> Rows:
         joined = -1
         if order == frames.STRICTLY:
             joined = frames.zip_rows(block.buffer, start, end, low, high, row, row_of, first)
-        if joined < 0 and order != frames.NOT:
+        if joined < 0 and order != frames.NOT and len(runs) <= MANY_STATES:
             joined = frames.merge_rows(block.buffer, start, end, low, high, row, row_of, first)
         if joined < 0:
             size = 1 << max(4, int((high - low).sum() * 2 - 1).bit_length())

@@ -216,6 +216,11 @@ class StateColumn:
         values = self.decode_spans(value, block, at.position[there], at.end[there])
         return keys, scatter(values, ~null)
 
+    def has_values(self, rows: RowsOfBlock, state: int, plan: Any, low: int, high: int) -> bool:
+        """Return whether rows [low, high) have any value; ``plan`` is the result of :meth:`plan` for the block."""
+        found = rows.values(state, low, high)[0] >= 0 if plan is None else plan[1][low:high] > 0
+        return bool(found.any())
+
     def decode(self, rows: RowsOfBlock, state: int, plan: Any, low: int, high: int) -> pa.Array:
         """Return the column of rows [low, high); ``plan`` is the result of :meth:`plan` for the block."""
         if plan is None:

@@ -120,8 +120,8 @@ class HeaviestKeys:
                 tops = {state: _Top(request.top) for state in wanted}
                 if wanted:
                     for block in stream.blocks(set(self.split.key_groups), wanted, True, request.block_bytes):
-                        for state, top in tops.items():
-                            _weigh(block, block.entries_of(state), top)
+                        for state, entries in block.entries_by_state(wanted):
+                            _weigh(block, entries, tops[state])
                 for state, top in tops.items():
                     yield from self._rows(header, header.states[state], top.finish(), request.decode, pickled)
 

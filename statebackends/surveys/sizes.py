@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.headers import read_header
-from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_block import HEAP, MANY_STATES, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
@@ -88,7 +88,8 @@ def entry_counts(block: KeyedBlock, entries: Longs) -> Longs:
     counts = np.ones(len(entries), np.int64)
     if block.form != HEAP:
         return counts
-    maps = [i for i, meta in enumerate(block.states) if is_key_value(meta) and meta.state_type == "MAP"]
+    there = ((i, block.states[i]) for i in np.unique(block.state[entries]).tolist())
+    maps = [i for i, meta in there if is_key_value(meta) and meta.state_type == "MAP"]
     room = block.value_end[entries] - block.value_start[entries] >= 4
     rows = np.flatnonzero(np.isin(block.state[entries], maps) & room)
     start = block.value_start[entries[rows]]
@@ -111,39 +112,34 @@ def entry_bytes(block: KeyedBlock, entries: Longs) -> Longs:
 
 
 class _Sums:
-    """Entries, bytes and the largest entry of every state in every key group."""
+    """Entries, bytes and the largest entry of every state in the key groups where it has entries."""
 
-    def __init__(self, key_groups: Sequence[int]) -> None:
-        self.first = min(key_groups)
-        self.width = max(key_groups) - self.first + 1
-        self.found: dict[tuple[str, str, str], Longs] = {}
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str, str], dict[int, tuple[int, int, int]]] = {}
 
     def add(self, what: tuple[str, str, str], key_group: Longs, counts: Longs, sizes: Longs) -> None:
         """Add some entries of a state, given as (table, state, kind)."""
-        sums = self.found.setdefault(what, np.zeros((3, self.width), np.int64))
-        at = key_group - self.first
-        sums[0] += np.bincount(at, counts, self.width).astype(np.int64)
-        sums[1] += np.bincount(at, sizes, self.width).astype(np.int64)
-        np.maximum.at(sums[2], at, sizes)
+        groups, at = np.unique(key_group, return_inverse=True)
+        largest = np.zeros(len(groups), np.int64)
+        np.maximum.at(largest, at, sizes)
+        sums = [np.bincount(at, each, len(groups)).astype(np.int64).tolist() for each in (counts, sizes)]
+        for group, added in zip(groups.tolist(), zip(*sums, largest.tolist(), strict=True), strict=True):
+            self.add_sums(what, group, added)
 
     def add_sums(self, what: tuple[str, str, str], key_group: int, added: Sequence[int]) -> None:
         """Add entries, bytes and the largest entry of a state in one key group."""
-        sums = self.found.get(what)
-        if sums is None:
-            sums = self.found[what] = np.zeros((3, self.width), np.int64)
-        at = key_group - self.first
-        sums[0, at] += added[0]
-        sums[1, at] += added[1]
-        sums[2, at] = max(sums[2, at], added[2])
+        groups = self.found.setdefault(what, {})
+        entries, size, largest = groups.get(key_group, (0, 0, 0))
+        groups[key_group] = entries + added[0], size + added[1], max(largest, added[2])
 
     def rows(self, operator: Surveyed) -> Iterator[Row]:
         """Yield one row per state and key group that has entries."""
-        for (table, state, kind), (counts, sizes, largest) in self.found.items():
-            for at in np.flatnonzero(counts).tolist():
-                group = self.first + at
-                numbers = {"entries": int(counts[at]), "bytes": int(sizes[at]), "largest": int(largest[at])}
-                place = {"key_group": group, "subtask": operator.subtask(group)}
-                yield operator.row(table=table, state=state, kind=kind, **place, **numbers)
+        for (table, state, kind), groups in self.found.items():
+            for group, (entries, size, largest) in sorted(groups.items()):
+                if entries:
+                    numbers = {"entries": entries, "bytes": size, "largest": largest}
+                    place = {"key_group": group, "subtask": operator.subtask(group)}
+                    yield operator.row(table=table, state=state, kind=kind, **place, **numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +152,7 @@ class KeyedSizes:
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield one row per state and key group."""
-        sums, key_groups, options = _Sums(self.split.key_groups), set(self.split.key_groups), request.decode.undecoded()
+        sums, key_groups, options = _Sums(), set(self.split.key_groups), request.decode.undecoded()
         header, wanted, described = None, set[int](), list[tuple[str, str, str]]()
         for source in self.split.sources:
             with source.open(options) as stream:
@@ -182,7 +178,7 @@ def _add_stream(
     sums: _Sums,
     request: TableRequest,
 ) -> None:
-    if isinstance(stream, CanonicalKeyedStream):
+    if isinstance(stream, CanonicalKeyedStream) and len(described) <= MANY_STATES:
         for key_group, found in stream.sizes(key_groups, request.block_bytes):
             for state, added in enumerate(found.tolist()):
                 if added[0] and state in wanted:
@@ -191,11 +187,9 @@ def _add_stream(
     if isinstance(stream, RocksDBKeyedStream):
         stream.split_keys = False
     for block in stream.blocks(key_groups, wanted, False, request.block_bytes):
-        for state in sorted(wanted):
-            entries = block.entries_of(state)
-            if len(entries):
-                counts, sizes = entry_counts(block, entries), entry_bytes(block, entries)
-                sums.add(describe(block.states[state]), block.key_group[entries].astype(np.int64), counts, sizes)
+        for state, entries in block.entries_by_state(wanted):
+            counts, sizes = entry_counts(block, entries), entry_bytes(block, entries)
+            sums.add(described[state], block.key_group[entries].astype(np.int64), counts, sizes)
 
 
 def describe(meta: StateMetaInfoSnapshot) -> tuple[str, str, str]:

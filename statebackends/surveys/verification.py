@@ -212,13 +212,11 @@ class _Walk:
         here: Found = {}
         try:
             for block in self.stream.blocks(set(key_groups), states, False, self.block_bytes):
-                for state in sorted(states):
-                    entries = block.entries_of(state)
-                    if len(entries):
-                        tally = here.setdefault(state, Tally())
-                        self.checks.check(block, state, entries, tally)
-                        tally.entries += int(entry_counts(block, entries).sum())
-                        tally.bytes += int(entry_bytes(block, entries).sum())
+                for state, entries in block.entries_by_state(states):
+                    tally = here.setdefault(state, Tally())
+                    self.checks.check(block, state, entries, tally)
+                    tally.entries += int(entry_counts(block, entries).sum())
+                    tally.bytes += int(entry_bytes(block, entries).sum())
         except UndecodableStateError as error:
             self._hidden(key_groups, states, found, error)
             return
@@ -236,13 +234,18 @@ class _Walk:
     def _hidden(
         self, key_groups: tuple[int, ...], states: set[int], found: Found, error: UndecodableStateError
     ) -> None:
-        """Check the states one by one if only user code can find where the values of a state end."""
-        if len(states) > 1:
-            for state in sorted(states):
-                self.walk(key_groups, {state}, found)
+        """Check the states that can be read although one cannot; note the others."""
+        if error.readable is not None or len(states) == 1:
+            readable = states & (error.readable or frozenset())
+            for state in states - readable:
+                found[state].warnings[f"not checked at all: {error.message}"] = None
+            if readable:
+                self.walk(key_groups, readable, found)
             return
-        (state,) = states
-        found[state].warnings[f"not checked at all: {error.message}"] = None
+        # Few states are the reason: halves find them sooner than single states.
+        ordered = sorted(states)
+        for half in (ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]):
+            self.walk(key_groups, set(half), found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,14 +56,16 @@ from pyspark_savepoint.statebackends.tables.session_windows import (
 )
 from pyspark_savepoint.statebackends.tables.spill import SpillJoin
 
+#: Cells of a batch: tables of very many columns have fewer rows in a batch.
+MAX_CELLS = 1 << 24
 KEY, WINDOW, KEY_GROUP, SUBTASK = "key", "window", "key_group", "subtask"
 
 
 def column_names(states: Sequence[str], namespaced: bool) -> dict[str, str]:
-    """Give every state a distinct column: its own name, or ``state_NAME`` or ``state_NAME_2`` ... if that is taken.
+    """Give every state a distinct column: its own name, else ``state_NAME``, ``state_NAME_``, ``state_NAME_3`` ...
 
     >>> column_names(["key", "total", "Total", "TOTAL", "window"], namespaced=False)
-    {'total': 'total', 'window': 'window', 'key': 'state_key', 'Total': 'state_Total', 'TOTAL': 'state_TOTAL_2'}
+    {'total': 'total', 'window': 'window', 'key': 'state_key', 'Total': 'state_Total', 'TOTAL': 'state_TOTAL_'}
     """
     taken = {KEY, KEY_GROUP, SUBTASK, *([WINDOW] if namespaced else [])}
 
@@ -81,7 +83,7 @@ def column_names(states: Sequence[str], namespaced: bool) -> dict[str, str]:
         while state not in names:
             tried[state.lower()] += 1
             number = tried[state.lower()]
-            name = f"state_{state}" if number == 1 else f"state_{state}_{number}"
+            name = f"state_{state}" + ("", "", "_")[number] if number < 3 else f"state_{state}_{number}"
             if take(name):
                 names[state] = name
     return names
@@ -292,8 +294,9 @@ class KeyedPartition:
         if self.lookup is not None:
             rows = rows.select(self.lookup.matches(rows.block.buffer, *rows.keys(0, len(rows))))
         builder = _BatchBuilder(self, rows, header, sessions)
-        # Batches of equal size, instead of full ones and a small last one.
-        count = -(-len(rows) // self.spec.batch_rows)
+        # Batches of equal size, instead of full ones and a small last one. Most cells of very wide tables are NULL.
+        most = max(1, min(self.spec.batch_rows, MAX_CELLS // max(1, len(self.schema))))
+        count = -(-len(rows) // most)
         bounds = [len(rows) * i // count for i in range(count + 1)] if count else []
         for low, high in pairwise(bounds):
             yield builder.build(low, high)
@@ -341,6 +344,8 @@ class _BatchBuilder:
                 at = key_cursors(self.rows.block, keys, spec)
                 check_key_groups(at, self.header.key_serializer, *place, arrays[KEY])
         for name, (column, plan, state) in self.columns.items():
+            if not column.has_values(self.rows, state, plan, low, high):
+                continue
             array = column.decode(self.rows, state, plan, low, high)
             if shows_ttl(column):
                 arrays[name], arrays[name + LAST_ACCESS] = split_ttl(array)
@@ -349,10 +354,11 @@ class _BatchBuilder:
         if KEY_GROUP in names or SUBTASK in names:
             arrays |= place_columns(self.rows.key_groups(low, high), self.partition)
         origin = self.rows.block.origin
+        # One array of NULLs for all columns of a type: where most of many states have no values, only they count.
+        missing = {field.type for field in schema if field.name not in arrays}
+        nulls = {kind: pa.nulls(high - low, kind) for kind in missing}
         finished = [
-            conform(arrays[field.name], field.type, origin)
-            if field.name in arrays
-            else pa.nulls(high - low, field.type)
+            conform(arrays[field.name], field.type, origin) if field.name in arrays else nulls[field.type]
             for field in schema
         ]
         return pa.RecordBatch.from_arrays(finished, schema=schema)

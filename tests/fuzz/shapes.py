@@ -58,6 +58,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHan
 from pyspark_savepoint.formats.operator.operator_writer import OperatorStreamWriter
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.tables.key_lookup import encode
@@ -100,6 +101,8 @@ def sample(kind: pa.DataType) -> Any:
 def bytes_of(serializer: TypeSerializer, value: Any = ...) -> bytes:
     """The bytes of a value, of some value if none is given."""
     kind = serializer.arrow_type(DecodeOptions())
+    if isinstance(serializer, OpaqueSerializer):
+        return b"value"
     if getattr(serializer, "subclasses", ()):
         return b"\1"  # null: a value would be of one of the classes
     data: bytes = encode(serializer, pa.array([sample(kind) if value is ... else value], kind))[0].as_py()
@@ -112,8 +115,9 @@ def keyed_subtask(
     max_parallelism: int = 128,
     owned: KeyGroupRange | None = None,
     key: TypeSerializer = LONG,
+    own: bool = False,
 ) -> OperatorSubtaskState:
-    """A subtask with keyed state, canonical: every key has the same value in every state."""
+    """A subtask with keyed state, canonical: every key has the same value in every state; ``own``: key i in state i."""
     header = DataOutputView()
     KeyedBackendHeader(False, key, tuple(states)).write(header)
     data = bytearray(header.getvalue())
@@ -129,8 +133,11 @@ def keyed_subtask(
         members = groups.get(group)
         offsets.append(len(data) if members else 0)
         for number, value in enumerate(values) if members else ():
+            here = [each for each in members or () if not own or each == number]
+            if not here:
+                continue
             data += number.to_bytes(2, "big")
-            entries = [group.to_bytes(prefix, "big") + bytes_of(key, each) + b"\0" for each in members or ()]
+            entries = [group.to_bytes(prefix, "big") + bytes_of(key, each) + b"\0" for each in here]
             for at, entry in enumerate(entries):
                 flag = 128 if at == len(entries) - 1 else 0
                 data += len(entry).to_bytes(4, "big") + bytes([entry[0] | flag]) + entry[1:]
@@ -197,9 +204,7 @@ def operator(
 ) -> OperatorState:
     """An operator."""
     subtasks = {0: subtasks} if isinstance(subtasks, OperatorSubtaskState) else subtasks
-    return OperatorState(
-        OperatorID.from_uid(uid), len(subtasks), max_parallelism, name or uid, uid, subtasks=subtasks
-    )
+    return OperatorState(OperatorID.from_uid(uid), len(subtasks), max_parallelism, name or uid, uid, subtasks=subtasks)
 
 
 def snapshot(*operators: OperatorState, masters: Sequence[MasterState] = ()) -> CheckpointMetadata:
@@ -236,6 +241,17 @@ def _channels(count: int) -> CheckpointMetadata:
     data = ByteStreamStateHandle("channels", b"\0\0\0\4\0\0\0\0" * 2)
     handles = tuple(ChannelStateHandle(0, (0, i), (0,), 8, data) for i in range(count))
     return snapshot(operator(replace(keyed_subtask([state("s", "VALUE", "LONG")]), input_channel_state=handles)))
+
+
+def _sparse(count: int) -> CheckpointMetadata:
+    """Every state has one key that no other has."""
+    return _one([state(f"s{i}", "VALUE", "LONG") for i in range(count)], keys=range(count), own=True)
+
+
+def _declared(count: int) -> CheckpointMetadata:
+    """One handle of all key groups, of an operator that says to have had a subtask for each."""
+    whole = operator(keyed_subtask([state(f"s{i}", "VALUE", "LONG") for i in range(20)], (1,), count), UID, count)
+    return snapshot(replace(whole, parallelism=count))
 
 
 def _path(count: int) -> CheckpointMetadata:
@@ -277,9 +293,20 @@ class Shape:
 SHAPES: Mapping[str, Shape] = {
     "states": Shape(lambda n: _one([state(f"state-{i}", "VALUE", "LONG") for i in range(n)]), 1000),
     "case": Shape(lambda n: _one([state(name, "VALUE", "LONG") for name in cased(n)]), 1000),
-    "state of a column": Shape(
-        lambda n: _one([state(name, "VALUE", "LONG") for name in ("key", *("state_" * i + "key" for i in range(1, n)))]),
+    "states named as columns": Shape(
+        lambda n: _one(
+            [state(name, "VALUE", "LONG") for name in ["key", *("state_" * i + "key" for i in range(1, n))]]
+        ),
         60,
+    ),
+    "states and keys of their own": Shape(_sparse, 300),
+    "states and key groups": Shape(
+        lambda n: _one([state(f"s{i}", "VALUE", "LONG") for i in range(n)], keys=range(n), max_parallelism=n, own=True),
+        500,
+    ),
+    "declared parallelism": Shape(_declared, 500),
+    "unknown serializers": Shape(
+        lambda n: _one([state(f"s{i}", "VALUE", OpaqueSerializer("com.shop.Own", 1, b"x" * 9)) for i in range(n)]), 20
     ),
     "map states": Shape(lambda n: _one([state(f"s{i}", "MAP", "MAP<STRING, LONG>") for i in range(n)]), 1000),
     "list states": Shape(lambda n: _one([state(f"s{i}", "LIST", "LIST<LONG>") for i in range(n)]), 1000),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ import pytest
 from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, write_element
 from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
-from pyspark_savepoint.statebackends.connectors.connector_states import list_states, state_elements
+from pyspark_savepoint.statebackends.connectors.connector_states import connector_states, list_states, state_elements
+from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.data import every_metadata
+from tests.formats.connectors.test_sinks import i32, i64, utf
 
 KAFKA = ("1.20.5-kafka-v3.4.0", "2.2.1-kafka-v4.0.1", "2.3.0-kafka-v5.0.0")
 
@@ -143,3 +147,25 @@ def test_a_connector_that_is_named_is_the_only_one_tried(corpus: Path) -> None:
 def test_a_coordinator_is_not_guessed_where_its_splits_are_of_no_known_kind(corpus: Path) -> None:
     path, _ = case(corpus, "2.3.0-txnsink")
     assert rows(path, "source_coordinator")[0]["reason"].startswith("no known connector")
+
+
+def test_splits_that_look_like_kafkas_are_bytes_where_the_coordinator_is_not_kafkas(corpus: Path) -> None:
+    """A source of the job's own may write a text, an int and two longs, too."""
+    path, _ = case(corpus, "2.3.0-kafka-v5.0.0")
+    savepoint = Snapshot.open(path)
+    (source,) = [OpenOperator(savepoint, each) for each in savepoint.operators if each.coordinator_state is not None]
+    split = write_element(Payload(0, utf("pages") + i32(3) + i64(40) + i64(90)))
+    operator = with_elements(source, "SourceReaderState", {0: [split]})
+    assert operator.coordinator_state is not None
+
+    def shown(coordinator: bytes, **options: Any) -> tuple[str | None, str | None]:
+        frame = ByteStreamStateHandle("coordinator", CoordinatorFrame(Payload(0, coordinator)).bytes())
+        request = TableRequest(path, **options)
+        (found,) = connector_states(savepoint, replace(operator, coordinator_state=frame), "splits", request)
+        return found.recognition.kind and found.recognition.kind.name, found.recognition.reason
+
+    kind, reason = shown(utf("next page") + i64(91))
+    assert kind is None
+    assert str(reason).startswith("its splits fit kafka, but not the state of the source's coordinator (not kafka: ")
+    assert shown(utf("next page") + i64(91), connector="kafka")[0] == "kafka"
+    assert shown(i32(0))[0] == "kafka"  # no partition is assigned, in Kafka's form

@@ -16,8 +16,15 @@ from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES
 from pyspark_savepoint.formats.connectors.registry import KINDS, recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
+from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
+from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TwoPhaseCommitSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.connectors.connector_states import connector_states, state_elements
+from pyspark_savepoint.statebackends.connectors.connector_states import (
+    connector_states,
+    list_states,
+    state_elements,
+    transactions_of,
+)
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -139,13 +146,45 @@ def test_a_state_named_as_any_may_be_is_read_only_with_the_serializer_of_a_sink(
         return [state.recognition.kind and state.recognition.kind.name for state in found]
 
     # Transactions of a sink of the user's own; then those of FlinkKafkaProducer.
-    assert shown(sink.operator) == []
+    assert shown(sink.operator) == ["two_phase_commit"]
     pending = b"\0" + i32(1) + b"\1" + utf("p-1") + i64(11) + b"\0\3" + i64(1700) + b"\0"
     assert shown(with_elements(sink, "state", {0: [pending]})) == ["kafka_producer"]
     # The same bytes in a list that is of another type.
     subtasks = dict.fromkeys(sink.operator.subtasks, OperatorSubtaskState())
     empty = OpenOperator(savepoint, replace(sink.operator, subtasks=subtasks))
     assert shown(with_elements(empty, "state", {0: [pending]})) == []
+
+
+def test_transactions_of_a_two_phase_sink_of_the_users_own(corpus: Path) -> None:
+    path = str(corpus / "migration" / "flows" / "two-phase-sink" / "1.20.5-hashmap")
+    (sink,) = [each for each in Snapshot.open(path).operators if "state" in list_states(each)]
+    uid_hash = sink.operator_id.hex
+    states = rows(path, "operator_state", uid_hash=uid_hash, state="state")
+    wanted = [
+        (role, each["handle"], each["transaction_start_time"])
+        for value in (row["value"] for row in states)
+        for role, each in (
+            *(("OPEN", each) for each in [value["pending_transaction"]] if each),
+            *(("PENDING", each) for each in value["pending_commit_transactions"]),
+        )
+    ]
+    assert {role for role, *_ in wanted} == {"OPEN", "PENDING"}
+    found = rows(path, COMMITTABLES, uid_hash=uid_hash)
+    assert sorted((row["role"], row["transaction"], row["started"]) for row in found) == sorted(wanted)
+    assert {(row["connector"], row["state"]) for row in found} == {("two_phase_commit", "state")}
+
+
+def test_transactions_that_only_the_job_reads_are_bytes_with_the_reason(corpus: Path) -> None:
+    path = str(corpus / "migration" / "flows" / "two-phase-sink" / "1.20.5-hashmap")
+    savepoint = Snapshot.open(path)
+    (sink,) = [OpenOperator(savepoint, each) for each in savepoint.operators if "state" in list_states(each)]
+    (serializer,) = {meta.value_serializer for meta in sink.operator_states if meta.name == "state"}
+    assert isinstance(serializer, TwoPhaseCommitSerializer)
+    unknown = OpaqueSerializer("com.shop.TransactionSnapshot", 1, b"")
+    own = replace(serializer, nested=(unknown, serializer.nested[1]))
+    found = transactions_of(own, (Payload(None, b"anything"),), TableRequest(path))
+    assert found.kind is None
+    assert str(found.reason).startswith("only the job's own serializer reads ")
 
 
 def test_a_long_is_a_counter_of_files_only_beside_buckets() -> None:

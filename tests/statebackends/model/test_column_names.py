@@ -21,6 +21,8 @@ from tests.fuzz.seeds import SHOP, seeds_of
         (["key", "state_key"], ["state_key_", "state_key"]),
         (["a__last_access", "a"], ["a__last_access", "state_a"]),
         (["a", "a__last_access"], ["a", "state_a__last_access"]),
+        (["a", "A", "aa", "AA", "Aa", "aA"], ["a", "state_A", "aa", "state_AA", "state_Aa_", "state_aA_3"]),
+        (["aa", "AA", "aA", "Aa", "STATE_AA_"], ["aa", "state_AA", "state_aA_3", "state_Aa_4", "STATE_AA_"]),
         (["key_group", "subtask", "SubTask"], ["state_key_group", "state_subtask", "state_SubTask_"]),
     ],
 )
