@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pyspark_savepoint.formats.redaction import printable
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -162,6 +164,7 @@ class _Line:
 
     def show(self, text: str) -> None:
         """Replace the line."""
+        text = printable(text, line=True)
         if self.handle is not None:
             self.handle.update(_Plain(text))
         else:
@@ -171,6 +174,7 @@ class _Line:
 
     def end(self, text: str) -> None:
         """Replace the line for the last time, or print it where lines cannot be replaced."""
+        text = printable(text, line=True)
         if self.handle is not None:
             self.handle.update(_Plain(text))
         elif self.moves:

@@ -383,9 +383,9 @@ def _refusable(work: Callable[[], object]) -> None:
         work()
 
 
-def _write(path: str, uid: str, state: str, **how: Any) -> None:
+def _write(path: str, uid: str, column: str, **how: Any) -> None:
     """A row of an operator, written into the snapshot."""
-    rows = pa.table({"key": pa.array([5], pa.int64()), state: pa.array([5], pa.int64())})
+    rows = pa.table({"key": pa.array([5], pa.int64()), column: pa.array([5], pa.int64())})
     _refusable(lambda: write(path, [rows], uid=uid, key=("key",), **how))
 
 
