@@ -9,7 +9,8 @@ returned, without copying.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -68,7 +69,7 @@ def relabel(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def choose_columns(table: pa.Schema, wanted: StructType) -> list[str]:
     """Return the names of the table's columns that a user's schema selects, in its order; types must match."""
-    columns = [_column(table, field.name) for field in wanted]
+    columns = _columns(table, wanted.names)
     known = {field.name: field.dataType for field in spark_schema(table)}
     problems = []
     for column, field in zip(columns, wanted, strict=True):
@@ -77,7 +78,7 @@ def choose_columns(table: pa.Schema, wanted: StructType) -> list[str]:
         else:
             problems += differences(field.name, known[column], field.dataType)
     names = [column for column in columns if column is not None]
-    problems += [f"column {name!r} is there twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+    problems += [f"column {name!r} is there twice" for name, count in Counter(names).items() if count > 1]
     if problems:
         raise OptionError(
             "\n".join(["the given schema does not match the table:", *(f"  {p}" for p in problems)]),
@@ -86,12 +87,20 @@ def choose_columns(table: pa.Schema, wanted: StructType) -> list[str]:
     return names
 
 
-def _column(table: pa.Schema, name: str) -> str | None:
-    """Return the column with a name: exactly, or in any case as Spark compares names."""
-    if name in table.names:
-        return name
-    folded = [known for known in table.names if known.casefold() == name.casefold()]
-    return folded[0] if len(folded) == 1 else None
+def _columns(table: pa.Schema, names: Sequence[str]) -> list[str | None]:
+    """Return the columns with some names: exactly, or in any case as Spark compares names."""
+    folded: dict[str, list[str]] = {}
+    for known in table.names:
+        folded.setdefault(known.casefold(), []).append(known)
+    exact = frozenset(table.names)
+
+    def column(name: str) -> str | None:
+        if name in exact:
+            return name
+        found = folded.get(name.casefold(), [])
+        return found[0] if len(found) == 1 else None
+
+    return [column(name) for name in names]
 
 
 def differences(path: str, table: DataType, wanted: DataType) -> Iterator[str]:
@@ -110,18 +119,17 @@ def differences(path: str, table: DataType, wanted: DataType) -> Iterator[str]:
 
 
 def _field_differences(path: str, table: StructType, wanted: StructType) -> Iterator[str]:
-    missing = [name for name in table.names if name not in wanted.names]
-    unknown = [name for name in wanted.names if name not in table.names]
+    known, given = {field.name: field.dataType for field in table}, frozenset(wanted.names)
+    missing = [name for name in table.names if name not in given]
+    unknown = [name for name in wanted.names if name not in known]
     yield from (f"{path}: no field {name!r} in the table: {did_you_mean(name, table.names)}" for name in unknown)
-    yield from (
-        f"{path}: field {name!r} ({table[name].dataType.simpleString()}) is not in the schema" for name in missing
-    )
+    yield from (f"{path}: field {name!r} ({known[name].simpleString()}) is not in the schema" for name in missing)
     if not missing and not unknown and table.names != wanted.names:
         yield f"{path}: the fields are {', '.join(table.names)}, in this order"
     for field in wanted:
-        if field.name in table.names:
+        if field.name in known:
             yield from _not_null(path, f"field {field.name!r}", field.nullable)
-            yield from differences(f"{path}.{field.name}", table[field.name].dataType, field.dataType)
+            yield from differences(f"{path}.{field.name}", known[field.name], field.dataType)
 
 
 def _not_null(path: str, what: str, nullable: bool) -> Iterator[str]:

@@ -13,6 +13,8 @@ this role.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
@@ -157,7 +159,8 @@ class _Keyed:
 
     def states(self, used: set[str | None], namespace: TypeSerializer) -> tuple[StateDescriptor, ...]:
         names = [name for name in self.schema.names if name not in used]
-        values = [name for name in names if not self.is_access(name, names)]
+        known = frozenset(names)
+        values = [name for name in names if not self.is_access(name, known)]
         if not values:
             raise OptionError(
                 "the DataFrame has no column for a state",
@@ -165,13 +168,13 @@ class _Keyed:
                 remedy="every column other than the key becomes a state",
             )
         states = tuple(self.state(name, namespace) for name in values)
-        repeated = [state.name for state in states if [other.name for other in states].count(state.name) > 1]
+        repeated = [name for name, count in Counter(state.name for state in states).items() if count > 1]
         if repeated:
             raise OptionError(f"two columns are state {repeated[0]!r}", remedy="rename one of them")
         return states
 
     @staticmethod
-    def is_access(name: str, names: list[str]) -> bool:
+    def is_access(name: str, names: frozenset[str]) -> bool:
         """Return whether a column has the times of last access of another one."""
         return name.endswith(LAST_ACCESS) and name.removesuffix(LAST_ACCESS) in names
 

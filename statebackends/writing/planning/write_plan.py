@@ -6,6 +6,7 @@ the change, types that Flink does not accept. The plan pickles; tasks and commit
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -261,12 +262,16 @@ class _Existing:
     @property
     def kept(self) -> tuple[tuple[str, bool], ...]:
         """Return the keyed states that are kept in addition to the written ones."""
-        return tuple(state for state in self.keyed if state not in self.written)
+        written = frozenset(self.written)
+        return tuple(state for state in self.keyed if state not in written)
 
     @property
     def kept_metas(self) -> tuple[StateMetaInfoSnapshot, ...]:
         """Return the registrations of the kept states."""
-        return tuple(self.headers.metas()[state][0] for state in self.kept) if self.headers is not None else ()
+        if self.headers is None:
+            return ()
+        metas = self.headers.metas()
+        return tuple(metas[state][0] for state in self.kept)
 
     @property
     def replaces_raw_timers(self) -> bool:
@@ -410,7 +415,7 @@ class _Existing:
         keys = self.headers.key_serializers
         _same_key(header.key_serializer, united(keys) or keys[0], label)
         names = [(meta.name, not is_key_value(meta)) for meta in header.states]
-        twice = sorted({name for name, timer in names if names.count((name, timer)) > 1})
+        twice = sorted(name for (name, _), count in Counter(names).items() if count > 1)
         if twice:
             raise StateExistsError(
                 "the operator has a state with this name in another table",
