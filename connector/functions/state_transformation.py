@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -97,21 +98,33 @@ class StateTransformation(ABC):
     def enable_object_reuse(self) -> Self:
         """Share objects instead of copying them: mode DEFAULT, as it is without this call.
 
-        Flink: ``ExecutionConfig#enableObjectReuse`` of the DataStream API.
+        Deprecated by FLIP-21, with a DeprecationWarning: use :meth:`set_object_reuse_mode`. Flink:
+        ``ExecutionConfig#enableObjectReuse`` of the DataStream API.
 
         Returns:
             The transformation with mode DEFAULT.
 
         """
+        _deprecated("enable_object_reuse", ObjectReuseMode.DEFAULT)
         return self.set_object_reuse_mode(ObjectReuseMode.DEFAULT)
 
     def disable_object_reuse(self) -> Self:
         """Copy values when they are stored in state and when they are read: mode COPY_PER_OPERATOR.
 
-        Flink: ``ExecutionConfig#disableObjectReuse`` of the DataStream API.
+        Deprecated by FLIP-21, with a DeprecationWarning: use :meth:`set_object_reuse_mode`. Flink:
+        ``ExecutionConfig#disableObjectReuse`` of the DataStream API.
 
         Returns:
             The transformation with mode COPY_PER_OPERATOR.
 
         """
+        _deprecated("disable_object_reuse", ObjectReuseMode.COPY_PER_OPERATOR)
         return self.set_object_reuse_mode(ObjectReuseMode.COPY_PER_OPERATOR)
+
+
+def _deprecated(method: str, mode: ObjectReuseMode) -> None:
+    warnings.warn(
+        f"{method}() is deprecated by FLIP-21: use set_object_reuse_mode(ObjectReuseMode.{mode.name})",
+        DeprecationWarning,
+        stacklevel=3,
+    )

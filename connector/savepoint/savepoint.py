@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.paths import located, path_text, reached, snapshot_path
+from pyspark_savepoint.options.schema import expect_types
 from pyspark_savepoint.options.worker_python import check_worker_python, expect_session, explaining_worker_python
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
     from pyspark_savepoint.formats.snapshot.vacuum import Leftover
     from pyspark_savepoint.options.keywords import (
         KeyedStateOptions,
@@ -351,12 +353,16 @@ class Savepoint:
         """
         return self._table("timers", uid, options)
 
-    def list_state(self, uid: OperatorRef, name: str, **options: Unpack[TableOptions]) -> DataFrame:
+    def list_state(
+        self, uid: OperatorRef, name: str, type: str | TypeSerializer | None = None, **options: Unpack[TableOptions]
+    ) -> DataFrame:
         """Return the elements of a list state of an operator, which a job splits over its subtasks.
 
         Args:
             uid: The operator.
             name: The name of the state.
+            type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it: it is
+                compared with that in the savepoint. Not needed.
             **options: Options of a read.
 
         Returns:
@@ -364,6 +370,7 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
+            OptionError: If the state has another type than ``type``.
             PySparkException: If the operator has no such state.
 
         Example::
@@ -371,17 +378,22 @@ class Savepoint:
             sp.list_state("warehouse-export", "pending_orders").show()
 
         """
-        return self._table("operator_state", uid, options, state=name)
+        found = self._table("operator_state", uid, options, state=name)
+        return expect_types(found, name, {"value": type})
 
     #: The name in Flink: ``SavepointReader#readListState``.
     read_list_state = list_state
 
-    def union_state(self, uid: OperatorRef, name: str, **options: Unpack[TableOptions]) -> DataFrame:
+    def union_state(
+        self, uid: OperatorRef, name: str, type: str | TypeSerializer | None = None, **options: Unpack[TableOptions]
+    ) -> DataFrame:
         """Return the elements of a union list state of an operator, which a job gives to every subtask.
 
         Args:
             uid: The operator.
             name: The name of the state.
+            type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it: it is
+                compared with that in the savepoint. Not needed.
             **options: Options of a read.
 
         Returns:
@@ -389,6 +401,7 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
+            OptionError: If the state has another type than ``type``.
             PySparkException: If the operator has no such state.
 
         Example::
@@ -396,17 +409,28 @@ class Savepoint:
             sp.union_state("orders-source", "topic-partition-offset-states").show()
 
         """
-        return self._table("operator_state", uid, options, state=name)
+        found = self._table("operator_state", uid, options, state=name)
+        return expect_types(found, name, {"value": type})
 
     #: The name in Flink: ``SavepointReader#readUnionState``.
     read_union_state = union_state
 
-    def broadcast_state(self, uid: OperatorRef, name: str, **options: Unpack[TableOptions]) -> DataFrame:
+    def broadcast_state(
+        self,
+        uid: OperatorRef,
+        name: str,
+        key_type: str | TypeSerializer | None = None,
+        value_type: str | TypeSerializer | None = None,
+        **options: Unpack[TableOptions],
+    ) -> DataFrame:
         """Return the entries of a broadcast state of an operator.
 
         Args:
             uid: The operator.
             name: The name of the state.
+            key_type: The type of its keys, in Flink's notation or as a serializer, as Flink's method takes it: it is
+                compared with that in the savepoint. Not needed.
+            value_type: The same of its values.
             **options: Options of a read.
 
         Returns:
@@ -414,6 +438,7 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
+            OptionError: If the state has other types than ``key_type`` and ``value_type``.
             PySparkException: If the operator has no such state.
 
         Example::
@@ -421,7 +446,8 @@ class Savepoint:
             sp.broadcast_state("currency-converter", "rates")
 
         """
-        return self._table("operator_state", uid, options, state=name)
+        found = self._table("operator_state", uid, options, state=name)
+        return expect_types(found, name, {"key": key_type, "value": value_type})
 
     #: The name in Flink: ``SavepointReader#readBroadcastState``.
     read_broadcast_state = broadcast_state

@@ -52,6 +52,8 @@ class StreamGraph:
             ``pipeline.operator-chaining.chain-operators-with-different-max-parallelism``.
         hasher: Setting ``execution.stream-graph-hasher.version``: how operators without uid get their ids, ``v2``, or
             the proposed ``v3``.
+        auto_generate_uids: Setting ``pipeline.auto-generate-uids``: without it, every operator needs a uid or a uid
+            hash, and one that has none raises OptionError.
 
     Example::
 
@@ -69,8 +71,10 @@ class StreamGraph:
         chaining: bool = True,
         chain_different_max_parallelism: bool = True,
         hasher: str = "v2",
+        auto_generate_uids: bool = True,
     ) -> None:
         self.parallelism = parallelism
+        self.auto_generate_uids = auto_generate_uids
         self.max_parallelism = max_parallelism
         self.chaining = chaining
         self.chain_different_max_parallelism = chain_different_max_parallelism
@@ -308,6 +312,13 @@ class StreamGraph:
     def _new_node(
         self, name: str, uid: str | None, uid_hash: str | None, parallelism: int | None, max_parallelism: int | None
     ) -> StreamNode:
+        if not self.auto_generate_uids and uid is None and uid_hash is None:
+            raise OptionError(
+                "uids are not generated (pipeline.auto-generate-uids is false), and an operator has neither a uid nor a "
+                "uid hash",
+                operator=name,
+                remedy="give it a uid, or leave auto_generate_uids out",
+            )
         node = StreamNode(
             id=len(self.nodes) + 1,
             name=name,

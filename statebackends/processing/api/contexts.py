@@ -319,6 +319,25 @@ class FunctionInitializationContext(Protocol):
         """Return the store in which the function registers its states."""
 
 
+class FunctionSnapshotContext(Protocol):
+    """Argument of :meth:`StateBootstrapFunction.snapshot_state`.
+
+    Flink: ``FunctionSnapshotContext``.
+
+    Example::
+
+        def snapshot_state(self, ctx):
+            self.written_at.update([ctx.get_checkpoint_timestamp()])
+
+    """
+
+    def get_checkpoint_id(self) -> int:
+        """Return the id of the checkpoint: 0, as in Flink's State Processor API."""
+
+    def get_checkpoint_timestamp(self) -> int:
+        """Return the wall-clock time in milliseconds since 1970."""
+
+
 class ElementContext(Protocol):
     """Argument of ``process_element`` of functions without key.
 

@@ -18,6 +18,7 @@ from pyspark_savepoint.statebackends.processing.api.contexts import (
     BroadcastContext,
     ElementContext,
     FunctionInitializationContext,
+    FunctionSnapshotContext,
     KeyedBroadcastContext,
     KeyedBroadcastOnTimerContext,
     KeyedContext,
@@ -55,6 +56,9 @@ class RichFunction:
 
     def open(self, ctx: RuntimeContext) -> None:
         """Register states, and create objects that cannot be pickled, such as connections.
+
+        Called in every task, and before it once on the driver, with a copy of the function that is closed at once: the
+        states that it registers there are those of the operator.
 
         Args:
             ctx: Access to keyed state, and the position of the task.
@@ -433,8 +437,13 @@ class StateBootstrapFunction(RichFunction, ABC):
 
         """
 
-    def snapshot_state(self) -> None:
-        """Fill the states from other fields of the function; called once, after the last record."""
+    def snapshot_state(self, ctx: FunctionSnapshotContext | None = None) -> None:
+        """Fill the states from other fields of the function; called once, after the last record.
+
+        Args:
+            ctx: Id and time of the checkpoint; a function that does not need it may leave the argument out.
+
+        """
         return
 
 

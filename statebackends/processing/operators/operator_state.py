@@ -7,9 +7,10 @@ one state after the other, as rows of table ``elements``. Flink: ``StateBootstra
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import (
     exhaust,
     name_of,
     open_function,
+    takes,
     yields_nothing,
 )
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python
@@ -109,6 +111,19 @@ class OperatorStatePlan:
         return OperatorBackendHeader(VERSION, False, lists, tuple(meta for meta in metas if meta not in lists))
 
 
+@dataclass(frozen=True, slots=True)
+class SnapshotContext:
+    """Id and time of the checkpoint that a bootstrap writes."""
+
+    timestamp: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+
+    def get_checkpoint_id(self) -> int:
+        return 0
+
+    def get_checkpoint_timestamp(self) -> int:
+        return self.timestamp
+
+
 class OperatorStateTask:
     """One task of a plan."""
 
@@ -160,7 +175,10 @@ class OperatorStateTask:
                 self.backend.set_current_key(None, b"")
             if isinstance(function, StateBootstrapFunction):
                 with UserCode(function, "snapshot_state"):
-                    function.snapshot_state()
+                    if takes(function.snapshot_state, "ctx"):
+                        function.snapshot_state(SnapshotContext())
+                    else:
+                        function.snapshot_state()
             for number, descriptor in enumerate(self.store.descriptors.values()):
                 yield from _elements(number, descriptor, self.store.states[descriptor.name])
 

@@ -229,11 +229,11 @@ class ReaderStore(HasTaskInfo):
                 state=name,
                 remedy=self.elsewhere.get(name) or did_you_mean(name, self.metas),
             )
-        if self.closed and name not in self.asked:
+        if self.closed:
             raise OptionError(
-                "a reader function must register its states before the first key",
+                "a reader function registers its states before the first key, as Flink requires",
                 state=name,
-                remedy="register it in open",
+                remedy="keep what open registered: self.total = ctx.get_state('total') there, self.total in read_key",
             )
         meta = self.metas[name]
         there = StateKind(meta.state_type)

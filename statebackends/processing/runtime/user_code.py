@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import GeneratorType, TracebackType
 from typing import Any, Protocol
@@ -130,11 +131,12 @@ def expect_arguments(function: object, kind: type) -> None:
     for name, declared in methods.items():
         if name.startswith("_") or not inspect.isfunction(declared):
             continue
-        wanted = list(inspect.signature(declared).parameters)
-        given = inspect.signature(getattr(function, name))
-        try:
-            given.bind(*wanted[1:])
-        except TypeError:
+        parameters = inspect.signature(declared).parameters
+        wanted = list(parameters)
+        needed = [each for each, parameter in parameters.items() if parameter.default is parameter.empty]
+        method = getattr(function, name)
+        given = inspect.signature(method)
+        if not takes(method, *wanted[1:]) and not takes(method, *needed[1:]):
             raise OptionError(
                 f"{name} does not accept the arguments that it is called with",
                 function=name_of(function),
@@ -142,7 +144,16 @@ def expect_arguments(function: object, kind: type) -> None:
                 found=f"{name}({', '.join(['self', *given.parameters])})",
                 remedy="take these arguments"
                 + ("; there is no Collector: yield rows" if "out" in given.parameters else ""),
-            ) from None
+            )
+
+
+def takes(method: Callable[..., Any], *arguments: object) -> bool:
+    """Return whether a method can be called with some arguments."""
+    try:
+        inspect.signature(method).bind(*arguments)
+    except TypeError:
+        return False
+    return True
 
 
 def name_of(function: object) -> str:

@@ -339,8 +339,10 @@ def test_object_reuse_shares_what_it_says(spark: SparkSession, tmp_path: Path) -
     # ``ExecutionConfig``: FLIP-21's enumeration, and the methods that it deprecates.
     plain = OperatorTransformation.bootstrap_with(data)
     assert plain.set_object_reuse_mode(ObjectReuseMode.FULL_REUSE).texts == {"objectReuse": "FULL_REUSE"}
-    assert plain.enable_object_reuse().texts == plain.set_object_reuse_mode(ObjectReuseMode.DEFAULT).texts
-    assert plain.disable_object_reuse().texts == {"objectReuse": "COPY_PER_OPERATOR"}
+    with pytest.deprecated_call(match=r"set_object_reuse_mode\(ObjectReuseMode.DEFAULT\)"):
+        assert plain.enable_object_reuse().texts == plain.set_object_reuse_mode(ObjectReuseMode.DEFAULT).texts
+    with pytest.deprecated_call(match=r"set_object_reuse_mode\(ObjectReuseMode.COPY_PER_OPERATOR\)"):
+        assert plain.disable_object_reuse().texts == {"objectReuse": "COPY_PER_OPERATOR"}
     written = savepoint.write(f"{tmp_path}/sp")
     found = {}
     for mode in modes:

@@ -320,6 +320,20 @@ def test_hostile_names_are_escaped_and_bounded(spark: Any, savepoint: Savepoint)
     assert f"{7 * 20 - MAX_OPERATORS} more operators" in "".join(parsed(html_tree(many, None, {})).text)
 
 
+def test_types_given_as_in_flink_are_compared(spark: Any, savepoint: Savepoint) -> None:
+    union, rates = ("warehouse-export", "exported_until"), ("currency-converter", "rates")
+    kind = "TUPLE<STRING, LONG>"
+    assert savepoint.read_union_state(*union, kind).collect() == savepoint.read_union_state(*union).collect()
+    assert (
+        savepoint.read_broadcast_state(*rates, "STRING", "DOUBLE").count() == savepoint.broadcast_state(*rates).count()
+    )
+    with pytest.raises(OptionError, match="another type than is given for its value") as caught:
+        savepoint.read_list_state(*union, "TUPLE<STRING, INT>")
+    assert caught.value.facts["found"] == kind
+    with pytest.raises(OptionError, match="another type than is given for its key"):
+        savepoint.read_broadcast_state(*rates, "LONG")
+
+
 def test_public_names_are_functions_not_modules() -> None:
     assert callable(diff)
     assert callable(history)

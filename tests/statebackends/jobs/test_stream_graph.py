@@ -127,3 +127,16 @@ def test_what_flink_refuses_is_refused() -> None:
         graph.add(graph.nodes[1])
     # Refused calls leave the graph unchanged.
     assert list(graph.nodes) == [1]
+
+
+def test_without_generated_uids_every_operator_needs_one() -> None:
+    graph = StreamGraph(auto_generate_uids=False)
+    source = graph.source("source", uid="source")
+    graph.operator("map", source, uid_hash="5af9c1d8a9b8e2f06e0f0a3c1d2e4b77")
+    with pytest.raises(OptionError, match="uids are not generated") as caught:
+        graph.operator("filter", source)
+    assert caught.value.facts["operator"] == "filter"
+    graph.sink("sink", source, uid="sink")
+    assert [node.uid for node in graph.nodes.values()] == ["source", None, "sink", "Sink Committer: sink"][
+        : len(graph.nodes)
+    ]

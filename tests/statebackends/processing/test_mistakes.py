@@ -356,15 +356,27 @@ class Snapshots(StateBootstrapFunction):
         """As in Java."""
 
 
+class SnapshotsOfNothing(Snapshots):
+    def snapshot_state(self) -> None:  # type: ignore[override]
+        """Without the argument that it does not need."""
+
+
+class SnapshotsOfMuch(Snapshots):
+    def snapshot_state(self, context: Any, out: Any) -> None:  # type: ignore[override]
+        """With an argument that nobody has."""
+
+
 def test_methods_take_the_arguments_that_they_are_given() -> None:
     with pytest.raises(OptionError, match="read_key does not accept the arguments that it is called with") as caught:
         expect_function(Collects(), KeyedStateReaderFunction)
     assert "expected: read_key(self, key, ctx)" in str(caught.value)
     assert "found: read_key(self, key, ctx, out)" in str(caught.value)
     assert "there is no Collector: yield rows" in str(caught.value)
+    expect_function(Snapshots(), StateBootstrapFunction)
+    expect_function(SnapshotsOfNothing(), StateBootstrapFunction)
     with pytest.raises(OptionError, match="snapshot_state") as caught:
-        expect_function(Snapshots(), StateBootstrapFunction)
-    assert "Collector" not in str(caught.value)
+        expect_function(SnapshotsOfMuch(), StateBootstrapFunction)
+    assert "expected: snapshot_state(self, ctx)" in str(caught.value)
 
 
 @pytest.mark.parametrize(
