@@ -354,14 +354,18 @@ class Savepoint:
         return self._table("timers", uid, options)
 
     def list_state(
-        self, uid: OperatorRef, name: str, type: str | TypeSerializer | None = None, **options: Unpack[TableOptions]
+        self,
+        uid: OperatorRef,
+        name: str,
+        value_type: str | TypeSerializer | None = None,
+        **options: Unpack[TableOptions],
     ) -> DataFrame:
         """Return the elements of a list state of an operator, which a job splits over its subtasks.
 
         Args:
             uid: The operator.
             name: The name of the state.
-            type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it: it is
+            value_type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it: it is
                 compared with that in the savepoint. Not needed.
             **options: Options of a read.
 
@@ -370,7 +374,7 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            OptionError: If the state has another type than ``type``.
+            OptionError: If the state has another type than ``value_type``.
             PySparkException: If the operator has no such state.
 
         Example::
@@ -379,20 +383,24 @@ class Savepoint:
 
         """
         found = self._table("operator_state", uid, options, state=name)
-        return expect_types(found, name, {"value": type})
+        return expect_types(found, name, {"value": value_type})
 
     #: The name in Flink: ``SavepointReader#readListState``.
     read_list_state = list_state
 
     def union_state(
-        self, uid: OperatorRef, name: str, type: str | TypeSerializer | None = None, **options: Unpack[TableOptions]
+        self,
+        uid: OperatorRef,
+        name: str,
+        value_type: str | TypeSerializer | None = None,
+        **options: Unpack[TableOptions],
     ) -> DataFrame:
         """Return the elements of a union list state of an operator, which a job gives to every subtask.
 
         Args:
             uid: The operator.
             name: The name of the state.
-            type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it: it is
+            value_type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it: it is
                 compared with that in the savepoint. Not needed.
             **options: Options of a read.
 
@@ -401,7 +409,7 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            OptionError: If the state has another type than ``type``.
+            OptionError: If the state has another type than ``value_type``.
             PySparkException: If the operator has no such state.
 
         Example::
@@ -410,7 +418,7 @@ class Savepoint:
 
         """
         found = self._table("operator_state", uid, options, state=name)
-        return expect_types(found, name, {"value": type})
+        return expect_types(found, name, {"value": value_type})
 
     #: The name in Flink: ``SavepointReader#readUnionState``.
     read_union_state = union_state

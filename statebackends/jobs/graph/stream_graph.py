@@ -314,8 +314,7 @@ class StreamGraph:
     ) -> StreamNode:
         if not self.auto_generate_uids and uid is None and uid_hash is None:
             raise OptionError(
-                "uids are not generated (pipeline.auto-generate-uids is false), and an operator has neither a uid nor a "
-                "uid hash",
+                "uids are not generated (pipeline.auto-generate-uids is false): an operator needs a uid or a uid hash",
                 operator=name,
                 remedy="give it a uid, or leave auto_generate_uids out",
             )
