@@ -365,8 +365,8 @@ class Savepoint:
         Args:
             uid: The operator.
             name: The name of the state.
-            value_type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it: it is
-                compared with that in the savepoint. Not needed.
+            value_type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it; it
+                is compared with that in the savepoint. Not needed.
             **options: Options of a read.
 
         Returns:
@@ -400,8 +400,8 @@ class Savepoint:
         Args:
             uid: The operator.
             name: The name of the state.
-            value_type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it: it is
-                compared with that in the savepoint. Not needed.
+            value_type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it; it
+                is compared with that in the savepoint. Not needed.
             **options: Options of a read.
 
         Returns:

@@ -137,6 +137,4 @@ def test_without_generated_uids_every_operator_needs_one() -> None:
         graph.operator("filter", source)
     assert caught.value.facts["operator"] == "filter"
     graph.sink("sink", source, uid="sink")
-    assert [node.uid for node in graph.nodes.values()] == ["source", None, "sink", "Sink Committer: sink"][
-        : len(graph.nodes)
-    ]
+    assert [node.uid for node in graph.nodes.values()] == ["source", None, "sink", "Sink Committer: sink"]
