@@ -254,11 +254,18 @@ def _declared(count: int) -> CheckpointMetadata:
     return snapshot(replace(whole, parallelism=count))
 
 
-def _path(count: int) -> CheckpointMetadata:
-    handle = KeyGroupsSavepointStateHandle(
-        KeyGroupRangeOffsets(KeyGroupRange(0, 0), (0,)), FileStateHandle("file:/" + "a/" * count + "x", 1)
-    )
-    return snapshot(operator(OperatorSubtaskState(managed_keyed_state=handle), max_parallelism=1))
+def _paths(count: int) -> CheckpointMetadata:
+    """Handles whose paths have as many parts as a text can hold."""
+    owned = [range_for_operator_index(count, count, index) for index in range(count)]
+    subtasks = {
+        index: OperatorSubtaskState(
+            managed_keyed_state=KeyGroupsSavepointStateHandle(
+                KeyGroupRangeOffsets(groups, (0,)), FileStateHandle("file:/" + "a/" * 32_000 + f"{index}", 1)
+            )
+        )
+        for index, groups in enumerate(owned)
+    }
+    return snapshot(operator(subtasks, max_parallelism=count))
 
 
 def _timers(count: int) -> CheckpointMetadata:
@@ -349,7 +356,7 @@ SHAPES: Mapping[str, Shape] = {
     ),
     "timers": Shape(_timers, 400),
     "channels": Shape(_channels, 3000),
-    "path": Shape(_path, 100_000),
+    "paths": Shape(_paths, 20),
     "masters": Shape(
         lambda n: snapshot(
             operator(keyed_subtask([state("s", "VALUE", "LONG")])),
