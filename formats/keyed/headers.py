@@ -24,6 +24,8 @@ MAX_HEADER = 1 << 26
 MAX_PAYLOAD = 1 << 12
 #: Number of parsed headers to keep, of at most FIRST_READ bytes each: subtasks of an operator mostly have equal ones.
 KEPT_HEADERS = 32
+#: Number of larger ones, and their bytes.
+KEPT_LARGE_HEADERS, MAX_KEPT = 4, 1 << 24
 
 H = TypeVar("H", KeyedBackendHeader, OperatorBackendHeader)
 
@@ -38,11 +40,23 @@ def read_header(kind: type[H], source: ByteSource, end: int) -> H:
             return _parsed(kind, data, source.classes)  # type: ignore
         except SavepointError:
             pass  # parsed once more below, for an error with the path of this stream
+    elif most <= MAX_KEPT:
+        # Tables of operator state read the header again for each of its states, which may be many.
+        data = source.read(0, most)
+        try:
+            return _parsed_large(kind, data, source.classes)  # type: ignore
+        except SavepointError:
+            pass
     return _read_in_steps(kind, source, data, most)
 
 
 @lru_cache(maxsize=KEPT_HEADERS)
 def _parsed(kind: type[Any], data: bytes, classes: Any) -> Any:
+    return _read_in_steps(kind, InlineByteSource("", data, classes), data, len(data))
+
+
+@lru_cache(maxsize=KEPT_LARGE_HEADERS)
+def _parsed_large(kind: type[Any], data: bytes, classes: Any) -> Any:
     return _read_in_steps(kind, InlineByteSource("", data, classes), data, len(data))
 
 

@@ -17,6 +17,7 @@ Parts are key groups of one handle; they hold one block of bytes in memory, what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -304,26 +305,40 @@ class OperatorStateVerification:
         """Yield one row per state."""
         request = replace(request, decode=exact_options(request.decode))
         place = {"table": "operator_state", "subtask": self.source.subtask}
-        for state in self.source.states:
-            if request.states is not None and state.name not in request.states:
-                continue
-            kind = state.mode.state_type
-            try:
-                tally = self._state(state.name, state.offsets, request)
-            except SavepointError as error:
-                yield self.operator.row(state=state.name, kind=kind, status=ERROR, note=str(error), **place)
-            else:
-                yield self.operator.row(state=state.name, kind=kind, **tallied(tally), **place)
-
-    def _state(self, name: str, offsets: tuple[int, ...], request: TableRequest) -> Tally:
-        tally = Tally()
+        wanted = [state for state in self.source.states if request.states is None or state.name in request.states]
         boundaries = [offset for state in self.source.states for offset in state.offsets]
-        with self.source.location.open() as opened:
-            header = read_header(OperatorBackendHeader, opened, min(boundaries, default=opened.size))
-            tally.bytes = sum(OperatorStream(opened, header, boundaries).sizes(offsets))
+        with ExitStack() as stack:
+            try:
+                opened = stack.enter_context(self.source.location.open())
+                header = read_header(OperatorBackendHeader, opened, min(boundaries, default=opened.size))
+                stream = OperatorStream(opened, header, boundaries)
+            except SavepointError as error:
+                for state in wanted:
+                    kind = state.mode.state_type
+                    yield self.operator.row(state=state.name, kind=kind, status=ERROR, note=str(error), **place)
+                return
+            metas = {meta.name: meta for meta in reversed(header.states)}
+            for state in wanted:
+                kind = state.mode.state_type
+                try:
+                    tally = self._state(stream, metas.get(state.name), state.name, state.offsets, request)
+                except SavepointError as error:
+                    yield self.operator.row(state=state.name, kind=kind, status=ERROR, note=str(error), **place)
+                else:
+                    yield self.operator.row(state=state.name, kind=kind, **tallied(tally), **place)
+
+    def _state(
+        self,
+        stream: OperatorStream,
+        meta: StateMetaInfoSnapshot | None,
+        name: str,
+        offsets: tuple[int, ...],
+        request: TableRequest,
+    ) -> Tally:
+        tally = Tally()
+        tally.bytes = sum(stream.sizes(offsets))
         if not offsets:
             return tally
-        meta = next((meta for meta in header.states if meta.name == name), None)
         opaque = [
             part for serializer in (meta.serializers.values() if meta else ()) for part in serializer.opaque_parts()
         ]

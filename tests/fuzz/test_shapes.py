@@ -17,6 +17,7 @@ PAIRS = (
     ("states and keys of their own", "keyed_state"),
     ("operators of one name", "statements"),
     ("paths", "ls"),
+    ("operator states", "verify"),
 )
 
 
