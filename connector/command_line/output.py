@@ -62,7 +62,7 @@ class Column:
 
     @property
     def title(self) -> str:
-        return self.name.replace("_", " ")
+        return printable(self.name.replace("_", " "), line=True)
 
     def padded(self, text: str) -> str:
         blank = " " * (self.width - width_of(text))
