@@ -7,6 +7,9 @@ an interpreted kernel is the Python function that numba would compile, with its 
 A process interprets until it has spent :data:`PROCESS_SECONDS` on it. A call is interpreted only if its arrays are
 small, and it is given up when its loops have too many rounds, since the work of a damaged or malicious snapshot may
 exceed its size: the arrays are restored, and the call is repeated with the compiled kernel.
+
+Before numpy 2 every call is compiled: there ``np.uint64(1) + 1`` is a float, so that Python functions would compute
+other values than compiled ones do (NEP 50).
 """
 
 from __future__ import annotations
@@ -24,9 +27,12 @@ from typing import Any
 import numpy as np
 
 #: Where this variable is ``compiled``, every call compiles its kernel, as calls of large inputs do; where it is
-#: ``interpreted``, no call does, however long it takes. For tests and for debugging.
+#: ``interpreted``, no call does, however long it takes. For tests and for debugging. Ignored before numpy 2.
 VARIABLE = "PYSPARK_SAVEPOINT_KERNELS"
 COMPILED, INTERPRETED = "compiled", "interpreted"
+
+#: Whether numpy's numbers keep their type when they meet Python's, as they do in compiled kernels (NEP 50).
+KEEPS_TYPES = isinstance(np.uint64(1) + 1, np.uint64)
 
 #: The most elements of all arrays of a call that is interpreted, and the most rounds of its loops.
 MOST_ELEMENTS, MOST_ROUNDS = 1 << 20, 1 << 19
@@ -62,7 +68,7 @@ class Spending:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.form = os.environ.get(VARIABLE, "")
+        self.form = os.environ.get(VARIABLE, "") if KEEPS_TYPES else COMPILED
 
 
 choice = Choice()
@@ -105,7 +111,7 @@ class Kernel:
         choice.left = sys.maxsize if spending.form == INTERPRETED else MOST_ROUNDS
         start = time.thread_time()
         try:
-            with np.errstate(over="ignore"):  # numbers wrap around, as compiled ones do
+            with np.errstate(all="ignore"):  # numbers wrap around in silence, as compiled ones do
                 return as_compiled(python_form(self.function)(*arguments))
         except TooLongError:
             for array, content in zip(arrays, before, strict=True):

@@ -58,6 +58,7 @@ def start(cache: Path, script: str, *arguments: str, form: str = "") -> subproce
     )
 
 
+@pytest.mark.skipif(not interpretation.KEEPS_TYPES, reason="before numpy 2 every kernel is compiled")
 def test_a_small_savepoint_is_read_without_compiling(tmp_path: Path) -> None:
     out, err = start(tmp_path, READ, str(SHOP)).communicate(timeout=120)
     assert (out, err) == ("200\n", "")
@@ -120,6 +121,27 @@ def test_a_process_interprets_until_compiling_is_cheaper(monkeypatch: pytest.Mon
     assert form() == "compiled"
     spending.form = interpretation.INTERPRETED
     assert form(interpretation.MOST_ELEMENTS + 1) == "interpreted"
+
+
+def test_kernels_are_interpreted_only_where_numbers_keep_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before numpy 2, 8 bytes plus a Python number are a float, with 53 bits."""
+    assert interpretation.KEEPS_TYPES == (int(np.__version__.split(".")[0]) >= 2)
+    monkeypatch.setenv(interpretation.VARIABLE, interpretation.INTERPRETED)
+    monkeypatch.setattr(interpretation, "KEEPS_TYPES", True)
+    assert interpretation.Spending().form == interpretation.INTERPRETED
+    monkeypatch.setattr(interpretation, "KEEPS_TYPES", False)
+    assert interpretation.Spending().form == interpretation.COMPILED
+    monkeypatch.delenv(interpretation.VARIABLE)
+    assert interpretation.Spending().form == interpretation.COMPILED
+
+
+@pytest.mark.filterwarnings("error")
+def test_interpreted_kernels_wrap_and_convert_without_warnings() -> None:
+    def overflow(number: np.int32, nothing: np.float64) -> tuple[np.int32, int]:
+        return number + np.int32(1), np.float64(nothing).astype(np.int64) * 0
+
+    kernel = Kernel(overflow, lambda *_: None, lambda: False)
+    assert kernel._interpreted(np.int32(2**31 - 1), np.float64("nan")) == (-(2**31), 0)
 
 
 def test_interpreted_kernels_call_python_functions_and_return_pythons_numbers() -> None:
