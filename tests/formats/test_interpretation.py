@@ -125,7 +125,7 @@ def test_a_process_interprets_until_compiling_is_cheaper(monkeypatch: pytest.Mon
 
 def test_kernels_are_interpreted_only_where_numbers_keep_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before numpy 2, 8 bytes plus a Python number are a float, with 53 bits."""
-    assert interpretation.KEEPS_TYPES == (int(np.__version__.split(".")[0]) >= 2)
+    assert (int(np.__version__.split(".")[0]) >= 2) == interpretation.KEEPS_TYPES
     monkeypatch.setenv(interpretation.VARIABLE, interpretation.INTERPRETED)
     monkeypatch.setattr(interpretation, "KEEPS_TYPES", True)
     assert interpretation.Spending().form == interpretation.INTERPRETED
