@@ -27,6 +27,7 @@ from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
 
 if TYPE_CHECKING:
+    from pyspark_savepoint.local.local_table import ArrowBatch
     from pyspark_savepoint.options.keywords import SnapshotOptions
 
 CHECKPOINT_ID, SNAPSHOT = "checkpoint_id", "snapshot"
@@ -91,7 +92,7 @@ class LocalHistory(RowsInArrow):
         """Warnings about the tables, each once."""
         return tuple(dict.fromkeys(warning for part in self.parts for warning in part.table.warnings))
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Iterator[ArrowBatch]:
         """Yield the rows in batches, snapshot by snapshot.
 
         Yields:

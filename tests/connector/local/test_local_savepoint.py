@@ -240,3 +240,12 @@ def test_arguments_in_another_order_say_which_comes_first() -> None:
         savepoint.table("heaviest_keys", 5)  # type: ignore[arg-type]
     with pytest.raises(StateNotFoundError, match="load the path without options"):
         savepoint.operator_state("accounts", 5)  # type: ignore[arg-type]
+
+
+def test_tables_are_shown_in_one_line() -> None:
+    """What the table is, its operator and columns, and where it is: no internal options."""
+    savepoint = pyspark_savepoint.open(SHOP)
+    assert repr(savepoint.keyed_state("accounts", state="total")) == (
+        f"<LocalTable keyed_state of 'accounts' state 'total': 2 columns (key, total) in {SHOP}>"
+    )
+    assert repr(savepoint.states()).startswith("<LocalTable states: 16 columns (operator_uid, operator_uid_hash, ")
