@@ -232,19 +232,22 @@ def _put(
 ) -> OperatorPlan:
     types = None
     base = plan.base
+    classes = spec.job_classes
+    if base is not None and spec.flink_version is None:
+        # Keys and values are written as the base has them, whatever the oldest release that the options would name.
+        classes = replace(classes, kryo=first_with_metadata(base.snapshot.metadata.version).kryo)
     if replaced is not None and replaced.put < 0 and base is not None and spec.types_from is None:
         # Serializers come from the base: here from its headers, and by the same name where the rows are written.
-        written = first_with_metadata(base.snapshot.metadata.version).kryo
         source = f"{base.path}#{base.operator.operator_id}"
         spec = replace(spec, types_from=StoragePath.of(source, base.options.get(OPTION)))
         found = OperatorTypes.of_operator(base.opened) if spec.serializers is None else OperatorTypes.named_by(spec)
         assert found is not None
-        types = found.described(replace(spec.job_classes, kryo=written))
+        types = found.described(classes)
     schema = arrow_schema(frame.schema)
     if spec.table == OPERATOR_STATE:
         described = describe_operator_state(schema, spec, types)
         return plan.with_put(StateInput(frame, spec, described), planned(described), replaced is not None)
-    keyed = describe_keyed(schema, spec, _headers(plan), types)
+    keyed = describe_keyed(schema, spec, _headers(plan), types, classes)
     states = planned(keyed)
     if replaced is not None and exact:
         # Exactly the registration of the base, including what values do not show.

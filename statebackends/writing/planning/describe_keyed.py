@@ -14,6 +14,7 @@ this role.
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -59,27 +60,40 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     WriteSpec,
 )
 
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+
 TIMESTAMP, DOMAIN, SERVICE = "timestamp", "domain", "service"
 
 
 def describe_keyed(
-    schema: pa.Schema, request: WriteSpec, base: OperatorHeaders | None, types: OperatorTypes | None = None
+    schema: pa.Schema,
+    request: WriteSpec,
+    base: OperatorHeaders | None,
+    types: OperatorTypes | None = None,
+    classes: JobClasses | None = None,
 ) -> KeyedDescriptor:
     """Describe keyed state, windows or timers.
 
     ``base`` has the headers of the existing operator at the path; ``types`` are those to keep, else those of option
-    ``typesFrom``.
+    ``typesFrom``. ``classes`` describe Kryo's values and keys, in the version of Kryo that writes them; None for that
+    of the release in the request.
     """
-    return _Keyed(schema, request, base, types or OperatorTypes.named_by(request)).describe()
+    known = types or OperatorTypes.named_by(request)
+    return _Keyed(schema, request, base, known, classes or request.job_classes).describe()
 
 
 class _Keyed:
     def __init__(
-        self, schema: pa.Schema, request: WriteSpec, base: OperatorHeaders | None, types: OperatorTypes | None
+        self,
+        schema: pa.Schema,
+        request: WriteSpec,
+        base: OperatorHeaders | None,
+        types: OperatorTypes | None,
+        classes: JobClasses,
     ) -> None:
         self.schema = schema
         self.request = request
-        classes = request.job_classes
         self.types = types.described(classes) if types is not None else None
         self.inference = inference_of(request)
         self.base = OperatorTypes.of(base).described(classes) if base is not None else None
