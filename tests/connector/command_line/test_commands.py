@@ -343,7 +343,7 @@ def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, mo
         (["verify", "SHOP", "accounts", "total"], "to do: pyspark-savepoint verify --help"),
         (["--json", "ls", "SHOP"], "--json must come after the command"),
         (["schema", "SHOP", "--to", "avro", "--check", "x"], "--check cannot be combined with --to avro"),
-        (["schema", "SHOP", "--check", "SHOP"], "found: Is a directory"),
+        (["schema", "SHOP", "--check", "SHOP"], "found: not a regular file"),
         (["schema", "SHOP", "--check", ""], "--check must not be empty"),
         (["export", "SHOP", "accounts", "--file", "-"], "show --json --limit 0"),
         (["export", "SHOP", "accounts", "--file", "/proc/x.parquet"], "file: /proc/x.parquet\n  found: No such file"),

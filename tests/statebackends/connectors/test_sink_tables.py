@@ -120,7 +120,7 @@ def test_nothing_else_is_taken_for_a_connector(corpus: Path) -> None:
         for kind in KINDS:
             for state in kind.states:
                 found_kind = recognise_elements(kind.table, state, data, None, beside).kind
-                assert found_kind is None or name in kind.states, (path, name, state)
+                assert found_kind is None or name in found_kind.states, (path, name, state)
         assert all(recognise_coordinator(element).kind is None for element in data), (path, name)
 
 
