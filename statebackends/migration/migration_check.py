@@ -71,9 +71,14 @@ def _verdicts(ref: StateRef, roles: Iterable[tuple[str, Target]], found: StateFi
 
 
 def _of_parts(ref: StateRef, roles: list[tuple[str, Target]], found: StateFindings) -> Iterator[PartVerdict]:
-    if not any(target.parts for _, target in roles):
-        types = [target.serializer.flink_type for role, target in roles if role != NAMESPACE]
-        yield PartVerdict(ref, "", MigrationVerdict.AS_IS, Outcome.RESTORES, ", ".join(types))
+    types = ", ".join(target.serializer.flink_type for role, target in roles if role != NAMESPACE)
+    hidden = found.parts.get(("", "")) if not any(p.has_values for _, target in roles for p in target.parts) else None
+    if hidden is not None and hidden.hindrances:
+        reasons = "; ".join(list(hidden.hindrances)[:MAX_REASONS])
+        remedy = next(iter(hidden.hindrances.values())).remedy
+        yield PartVerdict(ref, "", MigrationVerdict.NEEDS, Outcome.UNKNOWN, types, None, reasons, remedy)
+    elif not any(target.parts for _, target in roles):
+        yield PartVerdict(ref, "", MigrationVerdict.AS_IS, Outcome.RESTORES, types)
     for role, target in roles:
         for part in target.parts:
             yield _verdict(ref, role, part, found)

@@ -162,6 +162,11 @@ class StatePlan:
         """Return whether values must be looked at: Kryo or the Scala API wrote a part of them."""
         return any(part.has_values for _, target in self.parts for part in target.parts)
 
+    @property
+    def may_hide_parts(self) -> bool:
+        """Return whether only a subclass of a POJO that the snapshot does not list may have parts to change."""
+        return not self.has_values and any(target.has_pojos for target in self.roles.values())
+
 
 @dataclass
 class OperatorMigration:

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
@@ -44,6 +45,7 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.writing.planning.edited_header import StateId
 
 T = TypeVar("T")
+P = TypeVar("P", EntryProgram, ElementProgram)
 #: Values of a state that are read as the new release reads them.
 SAMPLE = 20_000
 MIN_SAMPLE = 1000
@@ -53,6 +55,10 @@ PIECE = 32 << 20
 TOGETHER = 4 << 20
 UNREGISTER = "register none in the new job, or leave the state out (drop), or as it is (as_is)"
 LEAVE_OUT = "leave the state out (drop), or as it is (as_is)"
+REGISTER = (
+    "register the subclass in the old job (registerPojoType) and take the savepoint again, or leave the state out "
+    "(drop), or as it is (as_is)"
+)
 CLASS_FILES = "name the job's jar or class files (classes), or leave the state out (drop)"
 FLINK_CLASS_FILES = (
     "name flink-dist.jar of the release that wrote it, which has the class (classes), or leave the state out (drop)"
@@ -97,7 +103,7 @@ class Scan:
                 bounds = [limit * part // count for part in range(count + 1)]
                 sample = max(MIN_SAMPLE, SAMPLE // count)
                 found += [ScanUnit(number, True, bounds[part], bounds[part + 1] - 1, sample) for part in range(count)]
-            if any(map(_is_scanned, plan.operator_plans)):
+            if any(_is_scanned(plan, each) for each in plan.operator_plans):
                 found += [ScanUnit(number, False, place, place) for place in range(len(plan.opened.streams))]
         return found
 
@@ -129,8 +135,13 @@ def operator_state_name(place: int) -> str:
 KEY_NAME = "key"
 
 
-def _is_scanned(plan: StatePlan) -> bool:
-    return plan.has_values and not plan.is_hindered
+def _hides_parts(operator: OperatorMigration, plan: StatePlan) -> bool:
+    """Return whether values are looked at only for subclasses of POJOs that snapshots do not list."""
+    return operator.change is not None and plan.may_hide_parts
+
+
+def _is_scanned(operator: OperatorMigration, plan: StatePlan) -> bool:
+    return (plan.has_values or _hides_parts(operator, plan)) and not plan.is_hindered
 
 
 def scanned_states(operator: OperatorMigration) -> dict[StateId, StatePlan]:
@@ -142,7 +153,7 @@ def scanned_states(operator: OperatorMigration) -> dict[StateId, StatePlan]:
     return {
         state: plan
         for state, plan in operator.keyed_plans.items()
-        if (plan.has_values or by_key) and not plan.is_hindered
+        if _is_scanned(operator, plan) or (by_key and not plan.is_hindered)
     }
 
 
@@ -173,13 +184,18 @@ def _entries(chunk: EntryChunk) -> Iterator[tuple[bytes, bytes]]:
 
 def _scan_keyed(operator: OperatorMigration, piece: ScanUnit, limit: int | None) -> Findings:
     states = scanned_states(operator)
+    by_key = operator.key is not None and any(part.has_values for part in operator.key.parts)
     findings: Findings = {KEY_NAME: StateFindings()}
     scans: list[_KeyedScan | None] = []
     for state, plan in states.items():
         found = findings[state_name(state)] = StateFindings()
         values = _Values(found, piece.sample, limit)
+        hidden = _hidden_parts(operator, plan, found, operator.entry_program)
+        if not (plan.has_values or by_key):
+            scans.append(_KeyedScan(values, hidden, findings[KEY_NAME]))
+            continue
         made = values.made(lambda: [operator.entry_program(plan, misread=each) for each in _readings(plan)])  # noqa: B023
-        scans.append(_KeyedScan(values, findings[KEY_NAME], *made) if made is not None else None)
+        scans.append(_KeyedScan(values, hidden, findings[KEY_NAME], *made) if made is not None else None)
     described = _input(operator)
     moved = operator.moved_key_groups(list(states)) if operator.moves_keys else None
     of_keys = _Values(findings[KEY_NAME], piece.sample, limit)
@@ -204,9 +220,17 @@ def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: in
     findings: Findings = {}
     source, header = operator.opened.streams[piece.first], operator.opened.stream_headers[piece.first]
     for place, plan in enumerate(operator.operator_plans):
-        if not _is_scanned(plan) or plan.meta not in header.states:
+        if not _is_scanned(operator, plan) or plan.meta not in header.states:
             continue
         found = findings[operator_state_name(place)] = StateFindings()
+        hidden = _hidden_parts(operator, plan, found, operator.element_program)
+        if hidden is not None:
+            for data, count in elements_in(source, header, plan.meta.name):
+                if len(_subclass_flags(np.frombuffer(data, np.uint8))):
+                    hidden.look(partial(_joined, hidden.program, data, count))
+            continue
+        if not plan.has_values:
+            continue
         values = _Values(found, piece.sample, limit)
         made = values.made(lambda: [operator.element_program(plan, misread=each) for each in _readings(plan)])  # noqa: B023
         if made is None:
@@ -224,6 +248,58 @@ def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: in
             )
         values.finish()
     return findings
+
+
+def _subclass_flags(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Return where the flag of a POJO's unlisted subclass may be: the flag, a length that is not 0, a first letter."""
+    from pyspark_savepoint.formats.kernels.values import skip
+
+    at = np.flatnonzero(data[:-3] == skip.SUBCLASS)
+    first, length = data[at + 3], data[at + 1].astype(np.int64) << 8 | data[at + 2]
+    letters = ((first | 0x20) >= ord("a")) & ((first | 0x20) <= ord("z"))
+    return at[(length > 0) & (letters | np.isin(first, (ord("_"), ord("$"))) | (first >= 0x80))]
+
+
+@dataclass
+class _HiddenParts(Generic[P]):
+    """Search for values of unlisted subclasses of POJOs, in a state of which no other part changes."""
+
+    program: P
+    found: StateFindings
+
+    def look(self, walk: Callable[[], object]) -> None:
+        """Walk through one value; an unlisted subclass that is not known, or has parts to change, is a hindrance."""
+        try:
+            walk()
+        except UnknownSubclassError as error:
+            self.found.whole.hinder(_unknown_subclass(error))
+        except (PartError, SavepointError):
+            pass  # the walk shows no subclass; Flink's result is the same with and without a migration
+        for role in self.program.roles.values():
+            for name, subclass in role.subclasses.items():
+                if subclass.target.parts:
+                    reason = f"values are of {name}, a subclass that the snapshot does not list, with parts of Kryo's"
+                    self.found.whole.hinder(Hindrance(MigrationVerdict.NEEDS, reason, REGISTER))
+
+
+def _hidden_parts(
+    operator: OperatorMigration, plan: StatePlan, found: StateFindings, make: Callable[[StatePlan], P]
+) -> _HiddenParts[P] | None:
+    """Return the search for unlisted subclasses; None if there are none, or values are opaque."""
+    if not _hides_parts(operator, plan):
+        return None
+    try:
+        return _HiddenParts(make(plan), found)
+    except SavepointError:
+        return None
+
+
+def _unknown_subclass(error: UnknownSubclassError) -> Hindrance:
+    return _failure(
+        UnsupportedStateError(
+            "values are of a subclass of a POJO that the snapshot does not describe", found=str(error)
+        )
+    )
 
 
 def _joined(program: ElementProgram, data: bytes, count: int) -> bytes:
@@ -266,13 +342,7 @@ class _Values:
             found, *place = places[0] if places else (self.found, "", "")
             found.part(*place).hinder(_hindrance(error))
         except UnknownSubclassError as error:
-            self.found.whole.hinder(
-                _failure(
-                    UnsupportedStateError(
-                        "values are of a subclass of a POJO that the snapshot does not describe", found=str(error)
-                    )
-                )
-            )
+            self.found.whole.hinder(_unknown_subclass(error))
         except SavepointError as error:
             self.found.whole.hinder(_failure(error))
         return None
@@ -310,15 +380,28 @@ class _Values:
 class _KeyedScan:
     """Scan of one keyed state, or queue of timers."""
 
-    def __init__(self, values: _Values, key: StateFindings, program: EntryProgram, *misread: EntryProgram) -> None:
-        self.values, self.key = values, key
+    def __init__(
+        self,
+        values: _Values,
+        hidden: _HiddenParts[EntryProgram] | None,
+        key: StateFindings,
+        program: EntryProgram | None = None,
+        *misread: EntryProgram,
+    ) -> None:
+        self.values, self.hidden, self.key = values, hidden, key
         self.program, self.misread = program, misread
         self.looked_at: Counter[str] = Counter()
-        values.collect(program.roles, values.found)
-        values.collect({KEY: program.key_role}, key)
+        if program is not None:
+            values.collect(program.roles, values.found)
+            values.collect({KEY: program.key_role}, key)
 
     def entries(self, chunk: EntryChunk) -> None:
         """Look at some entries: at those of the sample, and of programs that are not compiled, one by one."""
+        if self.hidden is not None:
+            self._look_for_subclasses(self.hidden, chunk)
+        if self.program is None:
+            self.values.count += len(chunk)
+            return
         values, compiled = self.values, self.program.compiled
         if compiled is None or self.program.changes_keys:
             self._one_by_one(chunk)
@@ -328,6 +411,13 @@ class _KeyedScan:
         if first < len(chunk) and not values.is_done:
             self._compiled(compiled, chunk.take(np.arange(first, len(chunk))))
 
+    @staticmethod
+    def _look_for_subclasses(hidden: _HiddenParts[EntryProgram], chunk: EntryChunk) -> None:
+        flags = _subclass_flags(chunk.values)
+        rows = np.searchsorted(flags, chunk.value_start) < np.searchsorted(flags, chunk.value_end)
+        for _, value in _entries(chunk.take(np.flatnonzero(rows))) if rows.any() else ():
+            hidden.look(partial(hidden.program.walked, value))
+
     def _one_by_one(self, chunk: EntryChunk) -> None:
         for key, value in _entries(chunk):
             if self.values.is_done:
@@ -335,15 +425,19 @@ class _KeyedScan:
             self._one(key, value)
 
     def _one(self, key: bytes, value: bytes) -> None:
+        program = self.program
+        assert program is not None
         new = self.values.one(
             (key, value),
-            lambda: self.program.entry(key, value),
+            lambda: program.entry(key, value),
             [partial(each.entry, key, value) for each in self.misread],
         )
         if isinstance(new, tuple) and new[0] != key:
             self.key.saw(self.values.found.outcome)
 
     def _compiled(self, compiled: CompiledProgram, chunk: EntryChunk) -> None:
+        program = self.program
+        assert program is not None
         try:
             compiled.run(chunk.values, chunk.value_start, chunk.value_end)
         except (PartError, UnknownSubclassError, SavepointError):
@@ -357,7 +451,7 @@ class _KeyedScan:
                 for row in np.flatnonzero((chunk.value_start <= at) & (at < chunk.value_end))[:1]:
                     self.looked_at[name] += 1
                     value = data[chunk.value_start[row] : chunk.value_end[row]]
-                    self.values.made(lambda: self.program.new_value(value))  # noqa: B023
+                    self.values.made(lambda: program.new_value(value))  # noqa: B023
                 at = data.find(written, at + 1)
 
     def _has_lost(self, name: str) -> bool:

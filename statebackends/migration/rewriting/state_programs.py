@@ -201,8 +201,10 @@ class EntryProgram:
 
     def new_value(self, data: bytes) -> bytes:
         """Return the value."""
-        if self.value.changes_nothing or self.timer:
-            return data
+        return data if self.value.changes_nothing or self.timer else self.walked(data)
+
+    def walked(self, data: bytes) -> bytes:
+        """Return the value after a walk through all of it, even if nothing changes."""
         if self.kind == MAP:
             return data if data[:1] != b"\0" else b"\0" + self.value.whole(data[1:])
         if self.kind == LIST:

@@ -127,6 +127,11 @@ class Target:
     serializer: TypeSerializer
     parts: tuple[ChangedPart, ...]
 
+    @property
+    def has_pojos(self) -> bool:
+        """Whether values may be of subclasses of POJOs that the snapshot does not list."""
+        return any(isinstance(part, PojoSerializer) for part in by_path(self.serializer).values())
+
 
 class TargetTypes:
     """Types that a release infers, from class files."""
