@@ -262,14 +262,14 @@ class SavepointWarning(UserWarning):
 
 
 def type_name(value: object) -> str:
-    """Return the type of a user's value, with the library that it is from: several have a DataFrame.
+    """Return the type of a user's value, with the library if it is another one: several have a DataFrame.
 
     >>> type_name(1), type_name(difflib.SequenceMatcher())
     ('int', 'difflib.SequenceMatcher')
     """
     kind = type(value)
     library = kind.__module__.partition(".")[0]
-    return kind.__qualname__ if library == "builtins" else f"{library}.{kind.__qualname__}"
+    return kind.__qualname__ if library in ("builtins", "pyspark_savepoint") else f"{library}.{kind.__qualname__}"
 
 
 def nearest(wanted: str, known: Iterable[str]) -> list[str]:

@@ -285,8 +285,13 @@ def _take_paths(given: dict[str, str]) -> Iterator[str]:
 
 
 def _unknown(key: str, options: type) -> str:
-    """Return a sentence that suggests names in the caller's spelling: of Spark's options, or of keyword arguments."""
-    known = [found.name if "_" in key else name for name, found in named(options) if found.metadata["doc"]]
+    """Return a sentence that suggests names in the caller's spelling: of Spark's options, or of keyword arguments.
+
+    A keyword argument whose name is right never comes here, so a right name in snake case is one of Spark's options.
+    """
+    documented = [(name, found.name) for name, found in named(options) if found.metadata["doc"]]
+    keyword = "_" in key.strip("_") and key not in {snake for _, snake in documented}
+    known = [snake if keyword else name for name, snake in documented]
     close = [name for name in nearest(key, known) if len(name) > 3 or len(key) <= 5]
     if not close:
         return f"there is no option '{key}'; options are {', '.join(known)}"

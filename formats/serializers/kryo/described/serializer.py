@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -45,8 +45,6 @@ from pyspark_savepoint.formats.serializers.kryo.kryo_walker import (
     KryoClasses,
     KryoWalker,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.conversion import is_read, object_format, read_object
-from pyspark_savepoint.formats.serializers.kryo.objects.object_values import ObjectValues
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.variant import (
     MAX_DIGITS,
@@ -57,6 +55,9 @@ from pyspark_savepoint.formats.variant import (
     VariantError,
     encode_variant,
 )
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.kryo.objects.object_values import ObjectValues
 
 RUNTIME_KRYO = "org.apache.flink.api.java.typeutils.runtime.kryo."
 KRYO = RUNTIME_KRYO + "KryoSerializerSnapshot"
@@ -378,6 +379,8 @@ class _Rows:
 
     def _by_objects(self, row: int, start: int, end: int, foreign: ForeignError) -> Any:
         """Read a value as objects; if it has an object of an unknown class, return its bytes if their end is known."""
+        from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_object
+
         try:
             found, position = read_object(self.data[:end], self.objects.form, start, self.budget)
             value = self.objects.variant(found)
@@ -397,6 +400,9 @@ class _Rows:
     @cached_property
     def objects(self) -> ObjectValues:
         """The reader of all classes that are known without class files."""
+        from pyspark_savepoint.formats.serializers.kryo.objects.conversion import object_format
+        from pyspark_savepoint.formats.serializers.kryo.objects.object_values import ObjectValues
+
         form = object_format(2 if self.at.options.kryo == 2 else 5, self.serializer.classes)
         return ObjectValues(form, self.at.options, self.left)
 
@@ -486,7 +492,11 @@ def _is_readable(name: str) -> bool:
     inner = WRAPPERS.get(inner, inner)
     if inner in KRYO_2 or inner in KRYO_5 or inner in GENERAL or inner in PRIMITIVES:
         return True
-    return inner.startswith(OF_OTHERS) and any(is_read(inner, version) for version in (2, 5))
+    if not inner.startswith(OF_OTHERS):
+        return False
+    from pyspark_savepoint.formats.serializers.kryo.objects.conversion import is_read
+
+    return any(is_read(inner, version) for version in (2, 5))
 
 
 def _read_frames(view: DataInputView) -> tuple[Frame, ...]:
