@@ -23,7 +23,7 @@ def test_a_savepoint_is_checked_and_migrated(spark: SparkSession, tmp_path: Path
     old = Savepoint.load(spark, CASE / "1.20.5-rocksdb")
     classes = [MIGRATION / "classes"]
     (worst,) = old.check_migration("2.3", classes=classes).limit(1).collect()
-    assert (worst.state, worst.part, worst.rocksdb) == ("v", "v", "fails at first access")
+    assert (worst.state, worst.part, worst.rocksdb) == ("v", "v", "fails when the state is registered")
     with pytest.raises(UnsupportedStateError, match="nothing was written"):
         old.migrate("2.3").write(tmp_path / "new")
     new = old.migrate("2.3", classes=classes).write(tmp_path / "new")
