@@ -111,7 +111,7 @@ def redacted(kind: type[Any]) -> type[Any]:
     A path is shown with its scheme and bucket if the object has its file system: a secret with a slash in it is
     recognised only as a whole.
     """
-    plain: Callable[[object], str] = vars(kind)["__repr__"]
+    plain: Callable[[object], str] = kind.__dict__["__repr__"]
 
     def show(self: object) -> str:
         text = plain(self)

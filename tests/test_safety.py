@@ -33,6 +33,8 @@ FORBIDDEN_ATTRIBUTES = {
     "execv", "execve", "fork", "popen", "posix_spawn", "startfile", "system",
     "__globals__", "__builtins__", "__subclasses__", "load_module", "exec_module", "find_class",
 }  # fmt: skip
+#: Where a kernel's own function is run by Python: with the names of its module, from which it is made.
+INTERPRETS_KERNELS = "formats/kernels/interpretation.py"
 #: Where a module is imported by a name that is not written in the import: the names are constants of the module.
 IMPORTS_BY_NAME = {"connector/__init__.py": 1, "formats/serializers/families.py": 1}
 #: Where an attribute's name is a variable: each takes it from literals of its own callers.
@@ -41,12 +43,14 @@ ATTRIBUTES_BY_NAME = {
     "connector/__init__.py": 1,  # the lazy public names
     "formats/keyed/keyed_block.py": 2,  # the parts of an entry
     "formats/keyed/heap_stream.py": 1,  # starts or stops
+    "formats/redaction.py": 1,  # the fields of a data class that hold paths
     "formats/rocksdb/entries.py": 1,  # the parts of an entry
     "formats/rocksdb/keyed_stream.py": 1,  # the parts of an entry
     "formats/serializers/plug_ins.py": 3,  # the methods of a serializer
     "formats/serializers/sql/logical_streams.py": 1,  # fields of a logical type
     "formats/serializers/basic/primitives.py": 1,  # the kernel of a width
     "statebackends/model/serializer_parts.py": 1,  # the fields of a serializer's dataclass
+    "statebackends/model/unify_serializers.py": 5,  # the same
     "statebackends/processing/runtime/user_code.py": 1,  # methods of a user's function that its base declares
 }
 #: Where plug-ins are loaded: entry points of installed packages, by the names that those packages registered.
@@ -118,7 +122,8 @@ def test_nothing_is_run_or_unpickled(module: str) -> None:
             # Also where it is only handed on: eval = a name for it.
             assert node.id not in FORBIDDEN_CALLS, f"{module}:{node.lineno}"
         if isinstance(node, ast.Attribute):
-            assert node.attr not in FORBIDDEN_ATTRIBUTES, f"{module}:{node.lineno}"
+            allowed = node.attr == "__globals__" and module == INTERPRETS_KERNELS
+            assert node.attr not in FORBIDDEN_ATTRIBUTES or allowed, f"{module}:{node.lineno}"
 
 
 @pytest.mark.parametrize("module", modules())

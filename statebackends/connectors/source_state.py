@@ -156,7 +156,7 @@ class SourceState:
 def _unknown(operator: OperatorState, what: str, found: Recognition, named: str | None) -> UnsupportedStateError:
     """Return the error for bytes of no known connector; with one that was named, why they are not of that one."""
     return UnsupportedStateError(
-        f"the {what} of the source have an unknown format, so they cannot be changed",
+        f"the {what} of the source: the format is unknown, so it cannot be changed",
         operator=operator.label,
         found="bytes that none of the known connectors writes" if named is None else found.reason,
         remedy="name the connector, if it is a known one: connector='kafka'; else the splits stay as they are",

@@ -51,10 +51,10 @@ ESCAPED = re.compile(f"{ESCAPE}(d[89a-f][0-9a-f]{{2}}|{ESCAPE})")
 
 
 def column_text(text: str, form: str = "escape") -> str:
-    """Return a string with its lone surrogates, which Python's strings may hold, as option ``text`` says.
+    r"""Return a string with its lone surrogates, which Python's strings may hold, as option ``text`` says.
 
     >>> column_text("a\ud83d"), column_text("a\ud83d", "replace")
-    ('a\U0010ffffd83d', 'a\ufffd')
+    ('a\U0010ffffd83d', 'a�')
     """
     return LONE.sub(lambda match: "\ufffd" if form == "replace" else f"{ESCAPE}{ord(match[0]):04x}", text)
 

@@ -344,7 +344,7 @@ def test_what_would_have_no_effect_is_refused(corpus: Path) -> None:
 
 
 def test_sources_that_are_not_known_are_not_changed(corpus: Path) -> None:
-    with pytest.raises(UnsupportedStateError, match="an unknown format"):
+    with pytest.raises(UnsupportedStateError, match="the format is unknown"):
         source_of(corpus, "2.3.0-txnsink")
     there = opened(corpus, V3)
     with pytest.raises(UnsupportedStateError, match="would assign all splits again"):
@@ -353,7 +353,7 @@ def test_sources_that_are_not_known_are_not_changed(corpus: Path) -> None:
         SourceState.read(OpenOperator(there.savepoint, replace(there.operator, coordinator_state=None, subtasks={})))
     none = CoordinatorFrame(Payload(1, bytes(4))).bytes()
     bare = replace(there.operator, coordinator_state=ByteStreamStateHandle("c", none), subtasks={})
-    with pytest.raises(UnsupportedStateError, match=r"name one in option 'connector'"):
+    with pytest.raises(UnsupportedStateError, match=r"name the connector, if it is a known one: connector='"):
         SourceState.read(OpenOperator(there.savepoint, bare))
     named = SourceState.read(OpenOperator(there.savepoint, bare), "number_sequence")
     added = add_splits(named, [{"split_id": "1", "next": 0, "to": 9}]).source.written()

@@ -136,5 +136,5 @@ def test_without_generated_uids_every_operator_needs_one() -> None:
     with pytest.raises(OptionError, match="uids are not generated") as caught:
         graph.operator("filter", source)
     assert caught.value.facts["operator"] == "filter"
-    graph.sink("sink", source, uid="sink")
+    graph.sink("sink", source, uid="sink", committer=True)
     assert [node.uid for node in graph.nodes.values()] == ["source", None, "sink", "Sink Committer: sink"]

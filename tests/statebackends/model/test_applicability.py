@@ -21,7 +21,7 @@ from pyspark_savepoint.statebackends.catalog.table import SCHEMAS
 from pyspark_savepoint.statebackends.model.applicability import APPLIES_TO, CATALOG, SURVEYED, TABLES, applies
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.surveys.registry import SURVEYS
-from tests.data import located
+from tests.data import located, unpacked
 
 SHOP = str(Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint")
 LAB, SQL, PYTHON = (
@@ -83,7 +83,7 @@ VALUES = {
     "raw": "total",
     "kryo": "2",
     "pickle": "true",
-    "classes": "/no/such.jar",
+    "classes": str(unpacked() / "migration" / "classes"),
     "kryoTypes": "rd.KryoJob$Money(cents LONG, cur STRING)",
     "serializers": serializers_text({f"{BASE}DoubleSerializer$DoubleSerializerSnapshot": Degrees}),
     "connector": "kafka",
@@ -169,7 +169,7 @@ SHOWN: dict[tuple[str, str], Case] = {
     ("states", "serializers"): (SHOP, {}),
     ("keyed_state", "kryoTypes"): (MONEY, {"uid": "kryo", "state": "money"}),
     ("states", "kryoTypes"): (MONEY, {"uid": "kryo"}),
-    ("keyed_state", "classes"): (MONEY, {"uid": "kryo", "state": "money"}),
+    ("keyed_state", "classes"): (MONEY, {"uid": "kryo", "state": "money"}, "/no/such.jar"),
     ("operator_state", "pickle"): (PYTHON, BLOBS),
     ("states", "pickle"): (PYTHON, BLOBS),
     ("keyed_state", "pyTypes"): (PYTHON, PYFLINK),

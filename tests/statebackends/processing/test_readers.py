@@ -206,7 +206,7 @@ def test_readers_change_nothing(name: str, write: Any) -> None:
 
 def test_states_are_registered_in_open() -> None:
     function = Does(lambda ctx: ctx.get_state("total"), lambda self: self.ctx.get_state("coupon"))
-    with pytest.raises(OptionError, match="register it in open"):
+    with pytest.raises(OptionError, match="before the first key, as Flink requires"):
         keyed(function, SCHEMA)
 
 
