@@ -307,6 +307,7 @@ BACKGROUND = Chapter(
         Page("tests", "How it is tested", (Section("tests/README.md"),)),
         Page("benchmarks", None, (Section("tests/benchmarks/README.md"),)),
         Page("oracle", None, (Section("tests/oracle/README.md"),)),
+        Page("test-data", None, (Section("tests/data/README.md"),)),
         Page("fuzzing", None, (Section("tests/fuzz/README.md"),)),
     ),
 )

@@ -86,7 +86,8 @@ def test_every_readme_is_on_a_page() -> None:
 
 def test_every_public_name_is_on_one_page() -> None:
     aliases = {"__version__", "DefaultSource"}
-    assert sorted(names(PACKAGE)) == sorted(set(pyspark_savepoint.__all__) - aliases)
+    not_by_star = {"open"}  # would replace Python's
+    assert sorted(names(PACKAGE)) == sorted(set(pyspark_savepoint.__all__) - aliases | not_by_star)
     elsewhere = set(pyspark_savepoint.__all__)
     assert sorted(names("pyspark_savepoint.errors")) == sorted(set(errors.__all__) - elsewhere)
     assert sorted(names("pyspark_savepoint.testing")) == sorted(testing.__all__)

@@ -480,7 +480,7 @@ def test_steps_of_a_transformation_say_what_they_take(spark: SparkSession, recor
     for unfinished in (source, keyed, windowed, Keeper()):
         with pytest.raises(OptionError, match="windows end with reduce") as caught:
             Savepoint.create(spark).with_operator("uid", unfinished)  # type: ignore[arg-type]
-        assert caught.value.facts["found"] == type(unfinished).__name__
+        assert str(caught.value.facts["found"]).rpartition(".")[2] == type(unfinished).__name__
 
 
 def test_big_decimals_are_decimals_to_functions(spark: SparkSession, tmp_path: Path) -> None:
