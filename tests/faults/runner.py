@@ -73,7 +73,8 @@ class Driver:
     def __post_init__(self) -> None:
         command = [sys.executable, "-m", "tests.faults.session", self.master]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen(command, cwd=ROOT, text=True, start_new_session=True, **pipes)
+        env = {**os.environ, "PYSPARK_PYTHON": sys.executable}  # else the workers of a cluster take that of PATH
+        self.process = subprocess.Popen(command, cwd=ROOT, env=env, text=True, start_new_session=True, **pipes)
         threading.Thread(target=self._listen, daemon=True).start()
         self.wait_for("ready")
 

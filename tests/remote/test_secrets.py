@@ -126,3 +126,23 @@ def test_no_secret_is_told(repeater: Repeater, tmp_path: Path, azure: dict[str, 
         assert f"{store} denied open raised" in output
     told = [line[:600] for line in output.splitlines() if "mArKeR" in line or "bUFyS2VS" in line]
     assert not told, "\n".join(told)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("regex", [None, "(?i)url|storageOptions|path"])
+def test_spark_tells_no_secret_but_options_of_views(tmp_path: Path, regex: str | None) -> None:
+    """Spark itself shows the options of ``CREATE VIEW``, unless its own setting redacts them, as the page says."""
+    shop = HOME / "tests" / "oracle" / "savepoints" / "shop" / "savepoint"
+    command = [sys.executable, "-m", "tests.remote.secrets_in_spark", str(tmp_path), str(shop), *filter(None, [regex])]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+        environment.pop(name, None)
+    done = subprocess.run(command, cwd=HOME, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = done.stdout.splitlines()
+    assert sum(line.startswith("error") for line in lines) == 5
+    assert any(line.startswith("plan") for line in lines)
+    assert any("SparkListenerSQLExecutionStart" in line for line in lines)
+    told = [line for line in lines if "mArKeR" in line]
+    assert all("CreateTempViewUsing" in line for line in told), "\n".join(line[:600] for line in told)
+    assert bool(told) == (regex is None)
