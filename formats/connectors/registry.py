@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, read_element
 from pyspark_savepoint.formats.connectors.payloads.kind import (
+    COMMITTABLES,
     FRAMED_STATES,
     SOURCE_COORDINATOR,
     STATES_OF_TABLES,
@@ -29,6 +30,7 @@ from pyspark_savepoint.formats.connectors.sinks.iceberg import ICEBERG_COMMITTAB
 from pyspark_savepoint.formats.connectors.sinks.jdbc import JDBC_COMMITTABLES, JDBC_WRITERS, JDBC_XA
 from pyspark_savepoint.formats.connectors.sinks.kafka_producer import KAFKA_PRODUCER, KAFKA_PRODUCER_HINT
 from pyspark_savepoint.formats.connectors.sinks.kafka_sink import KAFKA_COMMITTABLES, KAFKA_WRITERS
+from pyspark_savepoint.formats.connectors.sinks.two_phase_commit import TWO_PHASE_COMMIT
 from pyspark_savepoint.formats.connectors.sources.cdc import CDC, CDC_ENUMERATOR, MYSQL_CDC, MYSQL_CDC_ENUMERATOR
 from pyspark_savepoint.formats.connectors.sources.dynamic_kafka import DYNAMIC_KAFKA_ENUMERATOR, DYNAMIC_KAFKA_SPLITS
 from pyspark_savepoint.formats.connectors.sources.files import FILE_ENUMERATOR, FILE_SPLITS
@@ -113,17 +115,20 @@ def known_kinds() -> tuple[ConnectorKind[Any], ...]:
 
 
 def kinds_of(table: str, named: str | None = None) -> list[ConnectorKind[Any]]:
-    """Return the kinds of a table, or those of a name; raise OptionError if there is none of this name."""
+    """Return the kinds of a table, or those of a name; raise OptionError if there is none of this name.
+
+    There are none for ``two_phase_commit``: the serializer of each state makes its kind.
+    """
     known = [kind for kind in known_kinds() if kind.table == table]
     if named is None:
         return known
-    found = [kind for kind in known if kind.name == named.strip().casefold()]
-    if not found:
+    names = [kind.name for kind in known] + [TWO_PHASE_COMMIT] * (table == COMMITTABLES)
+    name = named.strip().casefold()
+    if name not in names:
         raise OptionError(
-            f"there is no connector {named!r} that table {table!r} shows",
-            remedy=did_you_mean(named, [kind.name for kind in known]),
+            f"there is no connector {named!r} that table {table!r} shows", remedy=did_you_mean(named, names)
         )
-    return found
+    return [kind for kind in known if kind.name == name]
 
 
 def states_of(table: str, beside: Collection[str]) -> list[str]:

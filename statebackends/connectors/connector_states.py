@@ -59,7 +59,7 @@ def connector_states(
         if table == SPLITS and request.connector is None:
             recognition = _beside_coordinator(recognition, operator)
         if recognition.kind is None and state in ANYONES:
-            if request.connector is not None:
+            if request.connector is not None and kinds_of(table, request.connector):
                 continue
             meta = next(meta for meta in opened.operator_states if meta.name == state)
             recognition = transactions_of(meta.value_serializer, recognition.payloads, request)

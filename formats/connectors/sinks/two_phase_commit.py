@@ -17,6 +17,8 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TwoPhaseCommitSerializer
 
 STATE = "state"
+#: The connector. Its kind is made of the serializer of each state, so that no list of kinds has it.
+TWO_PHASE_COMMIT = "two_phase_commit"
 #: The bytes of an element, as they were read: nothing writes other transactions.
 _DATA = "data"
 
@@ -35,7 +37,7 @@ def two_phase_commit(serializer: TwoPhaseCommitSerializer, options: DecodeOption
         out.write(value[_DATA])
 
     return ConnectorKind[Row](
-        "two_phase_commit",
+        TWO_PHASE_COMMIT,
         COMMITTABLES,
         columns(role=pa.string(), transaction=serializer.nested[0].arrow_type(options), started=pa.int64()),
         decode,

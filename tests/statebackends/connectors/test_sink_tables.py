@@ -14,7 +14,7 @@ import pytest
 from pyspark_savepoint.formats.connectors.payloads.frames import Payload, write_element
 from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES
 from pyspark_savepoint.formats.connectors.registry import KINDS, recognise_coordinator, recognise_elements
-from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TwoPhaseCommitSerializer
@@ -172,6 +172,9 @@ def test_transactions_of_a_two_phase_sink_of_the_users_own(corpus: Path) -> None
     found = rows(path, COMMITTABLES, uid_hash=uid_hash)
     assert sorted((row["role"], row["transaction"], row["started"]) for row in found) == sorted(wanted)
     assert {(row["connector"], row["state"]) for row in found} == {("two_phase_commit", "state")}
+    assert rows(path, COMMITTABLES, uid_hash=uid_hash, connector="Two_Phase_Commit") == found
+    with pytest.raises(OptionError, match=r"there is no connector 'two_phase_commits'(.|\n)*two_phase_commit(?!s)"):
+        rows(path, COMMITTABLES, uid_hash=uid_hash, connector="two_phase_commits")
 
 
 def test_transactions_that_only_the_job_reads_are_bytes_with_the_reason(corpus: Path) -> None:
