@@ -30,7 +30,7 @@ MAX_OFFSET = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
-    """Options for values that can be represented in Spark in more than one way. Every field is a reader's option.
+    """Options for values that can be represented in Spark in more than one way. All but ``ends`` are reader's options.
 
     ``timestamps``: ``micros`` (an error where a value is finer or out of range), ``truncate`` (finer digits are cut),
     or ``raw`` (Flink's own representation: longs and structs). ``decimals``: ``auto`` (BigInteger as DECIMAL(38,0),
@@ -39,7 +39,8 @@ class DecodeOptions:
     ``row_kind``: rows get a field ``__row_kind``. ``kryo``: 2 or 5. ``pickle``: PyFlink's plain pickled values are
     decoded. ``ttl``: a TTL value is a struct of value and last access. ``times``: a LOCAL_TIME is Arrow's time of day
     rather than a long of nanoseconds. ``internal``: a stream element has all its fields; otherwise it is a record's
-    value and timestamp. ``text``: ``escape``, ``replace`` or ``error`` for half of a surrogate pair.
+    value and timestamp. ``text``: ``escape``, ``replace`` or ``error`` for half of a surrogate pair. ``ends``: only the
+    ends of values are needed, so that a value that no column can hold may be NULL.
     """
 
     timestamps: str = "micros"
@@ -51,12 +52,11 @@ class DecodeOptions:
     times: bool = False
     internal: bool = True
     text: str = "escape"
+    ends: bool = False
 
     def undecoded(self) -> DecodeOptions:
         """Return options for locating the ends of values, which also accept values that no column can hold."""
-        if self.timestamps == "raw" and self.decimals == "string" and self.text == "escape":
-            return self
-        return replace(self, timestamps="raw", decimals="string", text="escape")
+        return self if self.ends else replace(self, timestamps="raw", decimals="string", text="escape", ends=True)
 
 
 @redacted

@@ -273,7 +273,8 @@ class SavepointReadOptions:
     classes: tuple[str, ...] = option(
         class_paths,
         "jars and folders of the job's class files, separated by commas or as a JSON list: values of their classes "
-        "that Kryo wrote become columns; every task reads the files",
+        "that Kryo wrote become columns, and the hashmap backend's values of POJO subclasses that are not registered "
+        "are read; every task reads the files",
         (),
         "none",
     )
@@ -395,8 +396,10 @@ class SavepointReadOptions:
         if not (self.classes or self.kryo_types or self.serializers or plugged_in(KRYO_CLASSES)):
             return None
         from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+        from pyspark_savepoint.statebackends.model.pojo_subclasses import ClassFileSubclasses
 
-        return JobClasses.of(self.classes, self.kryo_types, self.serializers)
+        subclasses = ClassFileSubclasses(self.classes) if self.classes else None
+        return JobClasses.of(self.classes, self.kryo_types, self.serializers, subclasses)
 
     def _comparison(self, wanted: Mapping[str, Any]) -> ComparisonRequest:
         """Return the request for a comparison; its sides are options of reads, with this one's storage options."""

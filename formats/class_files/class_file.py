@@ -189,6 +189,13 @@ def parse_class(data: bytes, path: str | None = None) -> JavaClass:
     return _ClassFile(DataInputView(data, path)).parse()
 
 
+def superclass_of(data: bytes, path: str | None = None) -> tuple[str, str | None]:
+    """Return the names of a class and of its superclass, without the parse of anything behind them."""
+    found = _ClassFile(DataInputView(data, path))
+    found.head()
+    return found.names_of_class()
+
+
 class _ClassFile:
     """Parser of one class file."""
 
@@ -200,7 +207,8 @@ class _ClassFile:
         self.names: dict[int, str] = {}
         self.parsed: dict[tuple[str, int], object] = {}
 
-    def parse(self) -> JavaClass:
+    def head(self) -> int:
+        """Read all in front of the names of the class; return its flags."""
         view = self.view
         if view.end > MAX_CLASS_BYTES:
             view.fail(f"a class of at most {MAX_CLASS_BYTES} bytes", view.end)
@@ -209,10 +217,18 @@ class _ClassFile:
             view.fail("a class file, which begins with CAFEBABE")
         view.read(4, "the version of a class file")
         self.read_constants()
-        flags = view.read_u16("the flags of a class")
-        name = self.class_name(view.read_u16("the class"))
-        above = view.read_u16("the superclass")
-        superclass = self.class_name(above) if above else None
+        return view.read_u16("the flags of a class")
+
+    def names_of_class(self) -> tuple[str, str | None]:
+        """Read the names of the class and of its superclass."""
+        name = self.class_name(self.view.read_u16("the class"))
+        above = self.view.read_u16("the superclass")
+        return name, self.class_name(above) if above else None
+
+    def parse(self) -> JavaClass:
+        view = self.view
+        flags = self.head()
+        name, superclass = self.names_of_class()
         interfaces = [self.class_name(view.read_u16("an interface")) for _ in range(self.count("interfaces", 2))]
         fields = tuple(self.field() for _ in range(self.count("fields", 8)))
         methods = tuple(self.method() for _ in range(self.count("methods", 8)))

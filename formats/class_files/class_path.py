@@ -9,10 +9,12 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from pyspark_savepoint.formats.class_files.class_file import MAX_CLASS_BYTES, JavaClass, parse_class
+from pyspark_savepoint.formats.class_files.class_file import MAX_CLASS_BYTES, JavaClass, parse_class, superclass_of
+from pyspark_savepoint.formats.class_files.java_types import OBJECT
 from pyspark_savepoint.formats.errors import CorruptStateError, SnapshotNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.io.snapshot_files import FileInfo, InputFile, SnapshotFileSystem
@@ -30,6 +32,11 @@ def expect_paths(paths: Iterable[str]) -> None:
         _existing(path)
 
 
+def is_class_file(name: str) -> bool:
+    """Return whether a file is that of a class: not the description of a package or module."""
+    return name.endswith(".class") and not name.endswith(("package-info.class", "module-info.class"))
+
+
 class ClassPath:
     """Jars and folders, and the classes found in them so far."""
 
@@ -43,6 +50,29 @@ class ClassPath:
         if name not in self._found:
             self._found[name] = self._read(name)
         return self._found[name]
+
+    def subclasses(self, name: str) -> list[str]:
+        """Return the names of all classes below a class, also of those below others, in the order of their names."""
+        found: set[str] = set()
+        waiting = [name]
+        while waiting:
+            new = set(self._below.get(waiting.pop(), ())) - found
+            found |= new
+            waiting += new
+        return sorted(found)
+
+    @cached_property
+    def _below(self) -> dict[str, list[str]]:
+        """The classes directly below each class: one pass over all class files."""
+        below: dict[str, list[str]] = {}
+        for entry in self._entries:
+            for file in entry.files():
+                data = entry.read(file)
+                if data is not None:
+                    name, above = superclass_of(data, f"{entry.path}: {file}")
+                    if above is not None and above != OBJECT.name:
+                        below.setdefault(above, []).append(name)
+        return below
 
     def _read(self, name: str) -> JavaClass | None:
         if not CLASS_NAME.fullmatch(name):
@@ -67,6 +97,17 @@ class _Folder:
     path: str
     filesystem: SnapshotFileSystem
     root: str
+
+    def files(self) -> Iterator[str]:
+        """Yield the paths of all class files below the folder, in the form that :meth:`read` takes."""
+        waiting = [""]
+        while waiting:
+            folder = waiting.pop()
+            for info in self.filesystem.list(f"{self.root.rstrip('/')}/{folder}".rstrip("/")):
+                if info.is_directory:
+                    waiting.append(f"{folder}{info.name}/")
+                elif is_class_file(info.name):
+                    yield folder + info.name
 
     def read(self, file: str) -> bytes | None:
         path = f"{self.root.rstrip('/')}/{file}"
@@ -95,6 +136,10 @@ class _Jar:
             self.archive = zipfile.ZipFile(_Seekable(self.filesystem, self.info))
         except ZIP_ERRORS as error:
             raise _no_jar(self.path, error) from None
+
+    def files(self) -> Iterator[str]:
+        """Yield the names of all class files, without those for newer releases of Java."""
+        return (name for name in self.archive.namelist() if is_class_file(name) and not name.startswith("META-INF/"))
 
     def read(self, file: str) -> bytes | None:
         try:

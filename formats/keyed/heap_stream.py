@@ -228,7 +228,8 @@ class HeapKeyedStream:
             f"states that follow cannot be read either, here {wanted}",
             state=name,
             expected="values whose serializer delimits them",
-            remedy="take a canonical savepoint (it records lengths), read only states that precede this one "
+            remedy="name the job's jar in option 'classes', which describes subclasses of POJOs and the classes of "
+            "Kryo; take a canonical savepoint (it records lengths), read only states that precede this one "
             "(option 'state'), or plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
             **facts,
         )

@@ -288,6 +288,9 @@ class ClassDescriptions(Protocol):
     def serializer_of(self, snapshot_class: str) -> type[TypeSerializer] | None:
         """Return the serializer class that the user gave for a snapshot class, or None."""
 
+    def of_snapshot(self, metadata_version: int, complete: bool) -> ClassDescriptions:
+        """Return the descriptions for a snapshot; ``complete``: its serializers describe all subclasses of POJOs."""
+
 
 @dataclass
 class UnknownPayloads:

@@ -39,7 +39,11 @@ from pyspark_savepoint.formats.metadata import (
     snapshot_kind,
 )
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import (
+    ChangelogStateBackendHandle,
+    IncrementalRemoteKeyedStateHandle,
+    KeyGroupsSavepointStateHandle,
+)
 from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions
@@ -90,6 +94,8 @@ class Snapshot:
         metadata, digest = _load(filesystem, metadata_path)
         directory = _directory(filesystem, metadata_path)
         options = StoragePath.options_of(path)
+        if classes is not None:
+            classes = classes.of_snapshot(metadata.version, _describes_all_subclasses(metadata))
         location = SnapshotLocation(filesystem, directory, allow_outside, None, checksums == REQUIRE, options, classes)
         opened = cls(location, metadata_path, metadata, digest)
         return opened if checksums == IGNORE else opened.verified()
@@ -253,6 +259,20 @@ def kind_of(metadata: CheckpointMetadata, directory_name: str = "") -> SnapshotK
     if is_checkpoint_directory(directory_name):
         return SnapshotKind.CHECKPOINT
     return SnapshotKind.SAVEPOINT if directory_name.startswith("savepoint-") else SnapshotKind.UNKNOWN
+
+
+def _describes_all_subclasses(metadata: CheckpointMetadata) -> bool:
+    """Return whether the serializers in a snapshot describe every subclass of POJOs that has values.
+
+    RocksDB and ForSt write with the serializers that they record. The hashmap backend, also behind a canonical
+    savepoint, writes with copies of them.
+    """
+    subtasks = (subtask for operator in metadata.operators for subtask in operator.subtasks.values())
+    for handle in (subtask.managed_keyed_state for subtask in subtasks):
+        parts = handle.materialized if isinstance(handle, ChangelogStateBackendHandle) else (handle,)
+        if any(isinstance(part, IncrementalRemoteKeyedStateHandle) for part in parts):
+            return True
+    return False
 
 
 def _resolve_pointer(filesystem: SnapshotFileSystem, path: str) -> str:

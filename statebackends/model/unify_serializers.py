@@ -95,10 +95,13 @@ def _united_pojo(one: PojoSerializer, other: PojoSerializer) -> PojoSerializer |
     count = min(len(one.registered), len(other.registered))
     registered = _united(one.registered[:count], other.registered[:count])
     others = _united_subclasses(one.others, other.others)
-    if own is None or registered is None or others is None:
+    inferred = _united_subclasses(one.inferred, other.inferred)
+    if own is None or registered is None or others is None or inferred is None:
         return None
     more = one.registered[count:] + other.registered[count:]
-    return replace(one, fields=own, registered=registered + more, others=others)
+    described = {member.name for member in (*registered, *more, *others)}
+    inferred = tuple(member for member in inferred if member.name not in described)
+    return replace(one, fields=own, registered=registered + more, others=others, inferred=inferred)
 
 
 def _united_subclasses(one: tuple[Member, ...], other: tuple[Member, ...]) -> tuple[Member, ...] | None:
@@ -163,7 +166,8 @@ def _with_fields(pojo: PojoSerializer, same: dict[tuple[str, bytes | None], Memb
         return member if inner is member.serializer else replace(member, serializer=inner)
 
     own = tuple(same.get((member.name, member.key), member) for member in pojo.fields)
-    registered, others = tuple(map(subclass, pojo.registered)), tuple(map(subclass, pojo.others))
-    if (own, registered, others) == (pojo.fields, pojo.registered, pojo.others):
+    parts = (pojo.registered, pojo.others, pojo.inferred)
+    registered, others, inferred = (tuple(map(subclass, members)) for members in parts)
+    if (own, registered, others, inferred) == (pojo.fields, *parts):
         return pojo
-    return replace(pojo, fields=own, registered=registered, others=others)
+    return replace(pojo, fields=own, registered=registered, others=others, inferred=inferred)

@@ -11,7 +11,8 @@
 Most subclasses are POJOs too, so their values begin with flags of their own. A POJO with subclasses becomes a struct
 of the fields of all classes, with ``__class`` last: see ``pojo_columns.py``. The snapshot contains a subclass that is
 not registered only if the serializer wrote a value of it before the snapshot was taken. The hashmap backend writes
-with copies of its serializers, so its snapshots lack such subclasses, and their values cannot be read.
+with copies of its serializers, so its snapshots lack such subclasses: their values are read if class files describe
+them (``inferred``), which no snapshot gets.
 Flink: ``PojoSerializer``, ``PojoSerializerSnapshot``.
 """
 
@@ -55,6 +56,8 @@ class PojoSerializer(TypeSerializer):
     fields: tuple[Member, ...]
     registered: tuple[Member, ...] = ()
     others: tuple[Member, ...] = ()
+    #: Subclasses that the snapshot lacks, as class files describe them; they are not written into snapshots.
+    inferred: tuple[Member, ...] = ()
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
@@ -71,7 +74,12 @@ class PojoSerializer(TypeSerializer):
     @property
     def subclasses(self) -> tuple[Member, ...]:
         """The registered subclasses by tag, then the others."""
-        return self.registered + self.others
+        return self.registered + self.named
+
+    @property
+    def named(self) -> tuple[Member, ...]:
+        """The subclasses that values name: they have no tags."""
+        return self.others + self.inferred
 
     @property
     def children(self) -> tuple[TypeSerializer, ...]:
@@ -138,7 +146,7 @@ class PojoSerializer(TypeSerializer):
         from pyspark_savepoint.formats.kernels.values import skip
 
         parts = [member.serializer.layout(layout) for member in self.fields + self.registered]
-        for member in self.others:
+        for member in self.named:
             parts += [layout.add(skip.NAME, *layout.name(member.name)), member.serializer.layout(layout)]
         return layout.add(skip.POJO, len(self.fields), len(self.registered), parts)
 
@@ -185,7 +193,7 @@ class PojoSerializer(TypeSerializer):
     def _read_names(self, at: Cursors) -> Longs:
         from pyspark_savepoint.formats.kernels.values import names
 
-        known = [encode_modified_utf8(member.name) for member in self.others]
+        known = [encode_modified_utf8(member.name) for member in self.named]
         offsets = np.concatenate(([0], np.cumsum([len(name) for name in known]))).astype(np.int64)
         before = at.position.copy()
         found = np.empty(len(at), np.int64)
@@ -207,7 +215,7 @@ class PojoSerializer(TypeSerializer):
             f"a value of {self.class_name} is of a subclass that the serializer snapshot does not describe",
             found=found,
             expected=", ".join(branch.class_name for branch in self.plan.branches),
-            remedy='read the state as bytes: option("raw", "<state>")',
+            remedy='name the job\'s jar in option \'classes\', or read the state as bytes: option("raw", "<state>")',
         ).with_facts(**at.origin.facts(int(at.position[row])))
 
     def _read_branch(self, number: int, at: Cursors) -> list[pa.Array]:
@@ -217,7 +225,7 @@ class PojoSerializer(TypeSerializer):
         member = self.subclasses[number - 1]
         with at.inside(simple_name(member.name)):
             column = member.serializer.decode(at)
-            if column.null_count:
+            if column.null_count and not at.options.ends:
                 at.fail(int(np.flatnonzero(~valid_rows(column))[0]), "a value of the subclass", "a null")
         if not _is_pojo(member):
             return [column]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,12 @@ from pyspark.sql import SparkSession
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
 from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import SavepointWarning, UndecodableStateError, ValueRangeError
+from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
+from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.model.pojo_subclasses import ClassFileSubclasses
 from pyspark_savepoint.statebackends.model.unify_serializers import united, united_meta
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
@@ -150,3 +155,52 @@ def test_edits_keep_such_texts_and_all_subclasses(spark: SparkSession, rescaled:
         assert found[0].sort_by("key") == found[1].sort_by("key"), state
     kept = [one.keyed_state("vehicles").to_arrow().sort_by("before") for one in (before, after)]
     assert kept[1].to_pylist() == [row for row in kept[0].to_pylist() if row["key"] != 3]
+
+
+@pytest.mark.parametrize("uid", VEHICLES)
+def test_class_files_describe_the_subclasses_that_a_snapshot_lacks(native: Path, uid: str) -> None:
+    opened = pyspark_savepoint.open(native / "savepoint", classes=str(native / "classes"))
+    rows = list(opened.keyed_state(uid, text="replace").rows())
+    assert sorted(row["before"] - 1 for row in rows) == list(range(40))
+    assert len({row["vehicle"]["__class"] for row in rows}) == 3
+    for row in rows:
+        number, vehicle = row["before"] - 1, row["vehicle"]
+        assert row["later"] == number + 2
+        assert expected_class(number, vehicle), row
+        assert vehicle == row["fleet"][0] == row["depot"]["first"] == row["depot"]["all"][0] == row["plates"][0][1]
+        load = vehicle["load"]
+        assert (load is None) == (number % 5 == 0)
+        assert load is None or load["weight"] == number * 10
+        assert load is None or load["crates"] == number or load["liters"] == number / 2
+    timers = opened.timers(uid, text="replace").to_arrow()
+    assert sorted(timers["timestamp"].cast(pa.int64()).to_pylist()) == [(1_000_000 + each) * 1000 for each in range(40)]
+
+
+def snapshot_bytes(serializer: TypeSerializer) -> bytes:
+    view = DataOutputView()
+    write_enveloped(serializer, view)
+    return view.getvalue()
+
+
+def test_inferred_subclasses_enter_no_snapshot(native: Path, rescaled: Path) -> None:
+    classes = JobClasses.of((str(native / "classes"),), subclasses=ClassFileSubclasses((str(native / "classes"),)))
+    for savepoint, inferred in ((native / "savepoint", True), (rescaled, False)):
+        plain, described = (Snapshot.open(str(savepoint), classes=each) for each in (None, classes))
+        for uid in VEHICLES:
+            before, after = (
+                OpenOperator(each, each.operator(uid=uid)).keyed.metas()["vehicle", False][0].value_serializer
+                for each in (plain, described)
+            )
+            assert bool(after.inferred) is inferred
+            assert snapshot_bytes(after) == snapshot_bytes(before)
+            assert after.flink_type == before.flink_type
+
+
+def test_a_jar_without_the_subclass_leaves_the_message(native: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "oracle"
+    folder.mkdir()
+    shutil.copy(native / "classes" / "oracle" / "Fleet$Vehicle.class", folder)
+    with pytest.raises(UndecodableStateError, match="the states that follow cannot be read") as caught:
+        pyspark_savepoint.open(native / "savepoint", classes=str(tmp_path)).keyed_state("vehicles").to_arrow()
+    assert caught.value.facts["found"].startswith("oracle.Fleet$")
+    assert "option 'classes'" in caught.value.facts["remedy"]

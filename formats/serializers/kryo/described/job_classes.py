@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +50,16 @@ from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import p
 from pyspark_savepoint.formats.variant import VARIANT
 
 
+class Subclasses(Protocol):
+    """Subclasses of POJOs that the job's class files have; it pickles and can be hashed."""
+
+    def of_version(self, metadata_version: int) -> Subclasses:
+        """Return the same for a version of a snapshot's metadata, which tells the release of Flink."""
+
+    def below(self, pojo: PojoSerializer, job: JobClasses) -> tuple[Member, ...]:
+        """Return the subclasses of a POJO that its serializer does not describe, each with its serializer."""
+
+
 @redacted
 @dataclass(frozen=True)
 class JobClasses:
@@ -60,14 +70,26 @@ class JobClasses:
     #: The version of Kryo in which values are written; None where they are only read.
     kryo: int | None = None
     serializers: GivenSerializers | None = None
+    #: What finds subclasses of POJOs that snapshots lack; None where values are not read.
+    subclasses: Subclasses | None = None
 
     @classmethod
     def of(
-        cls, paths: tuple[str, ...] = (), words: str = "", serializers: GivenSerializers | None = None
+        cls,
+        paths: tuple[str, ...] = (),
+        words: str = "",
+        serializers: GivenSerializers | None = None,
+        subclasses: Subclasses | None = None,
     ) -> JobClasses | None:
         """Return the classes that options or plug-ins describe, None if there are none; a missing jar is an error."""
         expect_paths(paths)
-        return cls(paths, words, None, serializers) if paths or words or serializers or plugged_classes() else None
+        described = paths or words or serializers or plugged_classes()
+        return cls(paths, words, None, serializers, subclasses) if described else None
+
+    def of_snapshot(self, metadata_version: int, complete: bool) -> JobClasses:
+        """Return the classes for a snapshot; subclasses are found only where its serializers may lack some."""
+        found = None if complete or self.subclasses is None else self.subclasses.of_version(metadata_version)
+        return replace(self, subclasses=found)
 
     def serializer_of(self, snapshot_class: str) -> type[TypeSerializer] | None:
         """Return the serializer class that the user gave for a snapshot class, or None."""
@@ -78,7 +100,8 @@ class JobClasses:
         if not (self.paths or self.words or self.kryo or plugged_classes()):
             return serializer
         if isinstance(serializer, PojoSerializer):
-            return replace(serializer, fields=tuple(map(self._declared, serializer.fields)))
+            found = replace(serializer, fields=tuple(map(self._declared, serializer.fields)))
+            return found if self.subclasses is None else replace(found, inferred=self.subclasses.below(found, self))
         if not isinstance(serializer, KryoSerializer) or isinstance(serializer, DescribedKryoSerializer):
             return serializer
         opaque = isinstance(serializer, OpaqueKryoSerializer)
@@ -253,10 +276,13 @@ class _Rows:
                 other = self.serializer._form(2, synthetic=not self.form.classes.synthetic)
                 found, at.position[row] = self._read(other, start, end, whole)
                 self.form = other
-                return self.column.convert(values, found)
+                return self._value(values, found)
             raise
         at.position[row] = position
-        return self.column.convert(values, found)
+        return self._value(values, found)
+
+    def _value(self, values: ObjectValues, found: KryoObject | None) -> Any:
+        return None if self.at.options.ends else self.column.convert(values, found)
 
     def _read(self, form: ObjectFormat, start: int, end: int, whole: bool) -> tuple[KryoObject | None, int]:
         found, position = read_object(self.data[:end], form, start, self.budget)

@@ -366,6 +366,8 @@ class _Rows:
         except ForeignError as error:
             # The walker reads fewer classes: those of the JDK that most values have.
             value = self._by_objects(row, start, end, error)
+        if self.at.options.ends:
+            return None
         if value is None and self.data[start] == KRYO_NULL:
             return None  # an empty Optional is not null: it becomes the null of VARIANT
         try:
@@ -383,7 +385,7 @@ class _Rows:
 
         try:
             found, position = read_object(self.data[:end], self.objects.form, start, self.budget)
-            value = self.objects.variant(found)
+            value = None if self.at.options.ends else self.objects.variant(found)
             self.at.position[row] = position
             return value
         except BeyondError as error:

@@ -26,6 +26,7 @@ from pyspark_savepoint.formats.serializers.composite.collections import ListSeri
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import Frame, KryoSerializer, OpaqueKryoSerializer
+from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 from pyspark_savepoint.formats.variant import VARIANT
 from tests.formats.serializers.codec_checks import base, read_and_written_again
@@ -289,6 +290,15 @@ def test_parts_of_times_are_shared(version: int) -> None:
     else:
         with pytest.raises(CorruptStateError):
             decode(kryo(LIST), data, kryo=5)
+
+
+@pytest.mark.parametrize("version", [2, 5])
+def test_a_value_that_contains_itself_is_skipped(version: int) -> None:
+    """In the heap format nothing else tells where the next value begins."""
+    inside_itself = {2: bytes([87, 1, 1, 87, 2]), 5: bytes([87, 1, 2, 87, 2])}[version]
+    at = Cursors.over([inside_itself + b"next"], options=DecodeOptions(kryo=version))
+    skip_rows(kryo(LIST), at)
+    assert at.position.tolist() == [len(inside_itself)]
 
 
 def test_hostile_values() -> None:
