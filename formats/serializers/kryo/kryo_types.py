@@ -262,6 +262,13 @@ def _scala_big_decimal(walker: KryoWalker) -> Any:
     return number
 
 
+def _pattern_5(walker: KryoWalker) -> str | None:
+    """Read the text of a regular expression and its flags, which a text does not show."""
+    text = walker.text()
+    walker.varint()
+    return text
+
+
 def _math_context(walker: KryoWalker) -> Any:
     return {"precision": walker.signed(), "roundingMode": walker.object("java.math.RoundingMode", nullable=True)}
 
@@ -305,6 +312,7 @@ COMMON: Mapping[str, Reader] = {
     UTIL + "JumboEnumSet": _enum_set,
     UTIL + "Currency": KryoWalker.text,
     "java.net.URI": KryoWalker.text,
+    "java.io.File": _text_or_null,
     UTIL + "Optional": KryoWalker.value,
     UTIL + "Collections$EmptyList": _nothing(list),
     UTIL + "Collections$EmptySet": _nothing(list),
@@ -324,6 +332,7 @@ COMMON: Mapping[str, Reader] = {
 KRYO_2: Mapping[str, Reader] = {
     **COMMON,
     **TIMES_2,
+    UTIL + "regex.Pattern": KryoWalker.text,
     UTIL + "UUID": lambda walker: _uuid(walker.signed_long(), walker.signed_long()),
     UTIL + "Arrays$ArrayList": _as_list_2,
     "java.math.MathContext": _math_context,
@@ -343,6 +352,7 @@ KRYO_2: Mapping[str, Reader] = {
 KRYO_5: Mapping[str, Reader] = {
     **COMMON,
     **TIMES_5,
+    UTIL + "regex.Pattern": _pattern_5,
     UTIL + "UUID": lambda walker: _uuid(int(walker.fixed("q")), int(walker.fixed("q"))),
     UTIL + "Arrays$ArrayList": _collection_5,
     **{UTIL + name: _collection_5 for name in _PLAIN_COLLECTIONS},
@@ -376,6 +386,7 @@ FINALS = (
     PRIMITIVES
     | {LANG + name for name in ("String", "StringBuilder", "StringBuffer")}
     | {UTIL + name for name in ("UUID", "Optional", "OptionalInt", "OptionalLong", "OptionalDouble", "Currency")}
+    | {UTIL + "regex.Pattern"}
     | {UTIL + "Locale", "java.net.URI", "java.net.URL", "java.math.RoundingMode", "java.time.DayOfWeek"}
     | {"java.time.Month"}
     | TIMES_2.keys()

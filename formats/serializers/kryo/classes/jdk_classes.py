@@ -66,7 +66,7 @@ _FIELDS: Mapping[str, str] = {
 }
 FINAL_CLASSES = (
     FINALS
-    | {LANG + "Class", LANG + "StackTraceElement", UTIL + "regex.Pattern", "java.net.URL", "java.net.Inet4Address"}
+    | {LANG + "Class", LANG + "StackTraceElement", "java.net.URL", "java.net.Inet4Address"}
     | {"java.net.Inet6Address", UTIL + "concurrent.TimeUnit", TIME + "temporal.ChronoUnit"}
     | {TIME + "temporal.ChronoField", "java.math.MathContext", "scala.math.BigDecimal", "scala.math.BigInt"}
 )

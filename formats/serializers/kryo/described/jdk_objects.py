@@ -275,6 +275,7 @@ _TEXTS = (LANG + "StringBuilder", LANG + "StringBuffer", UTIL + "Currency", "jav
 _MAKERS: Mapping[str, Make] = {
     **{name: _named(name) for name in (*_PLAIN, *_TEXTS, "java.sql.Time")},
     "char": _character,
+    "java.io.File": lambda value: KryoObject("java.io.File", {("java.io.File", "path"): KryoObject(STRING, value)}),
     UTIL + "UUID": _uuid,
     "java.math.BigInteger": _big_integer,
     "java.math.BigDecimal": _big_decimal,

@@ -117,6 +117,7 @@ KINDS: Mapping[str, ColumnType] = {
     **dict.fromkeys(
         [
             *("java.lang.String", "java.lang.StringBuilder", "java.lang.StringBuffer", "java.util.UUID"),
+            *("java.util.regex.Pattern", "java.io.File"),
             *("java.util.Currency", "java.net.URI", "java.time.ZonedDateTime", "java.time.OffsetDateTime"),
             *("java.time.OffsetTime", "java.time.Period", "java.time.YearMonth", "java.time.MonthDay"),
             *("java.time.ZoneOffset", "java.time.DayOfWeek", "java.time.Month"),
