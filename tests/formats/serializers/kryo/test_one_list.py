@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.formats.serializers.kryo.kryo_types import DIALECTS
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KINDS, KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.kryo_types import ARRAYS, DIALECTS
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import is_read
 from tests.formats.serializers.codec_checks import decode
 
@@ -27,6 +27,11 @@ WANTED = ("0961 2b", "0201000003097677", "112f646174", "020000", "03020002040c01
 @pytest.mark.parametrize("version", [2, 5])
 def test_the_readers_know_the_same_classes(version: int) -> None:
     assert [name for name in DIALECTS[version].readers if not is_read(name, version)] == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", [2, 5])
+def test_classes_with_columns_are_read_as_columns(version: int) -> None:
+    assert [name for name in KINDS if name not in {**DIALECTS[version].readers, **ARRAYS}] == []
 
 
 @pytest.mark.parametrize("version", [2, 5])
