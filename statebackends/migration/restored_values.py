@@ -22,6 +22,7 @@ OF_OUTCOME = {
     Outcome.RESTORES: Verdict.RESTORES,
     Outcome.UNKNOWN: Verdict.UNKNOWN,
     Outcome.WRONG_VALUES: Verdict.IS_MISREAD,
+    Outcome.WRONG_OR_FAILS: Verdict.IS_MISREAD,
     Outcome.FAILS: Verdict.FAILS,
 }
 

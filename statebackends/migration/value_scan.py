@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
@@ -46,6 +47,8 @@ from pyspark_savepoint.statebackends.writing.planning.edited_header import State
 
 T = TypeVar("T")
 P = TypeVar("P", EntryProgram, ElementProgram)
+#: Reads an entry; returns what it read, and whether it is unknown whether Flink reads it, or fails.
+ReadWithDoubt = Callable[[], tuple[object, bool]]
 #: Values of a state that are read as the new release reads them.
 SAMPLE = 20_000
 MIN_SAMPLE = 1000
@@ -149,7 +152,7 @@ def scanned_states(operator: OperatorMigration) -> dict[StateId, StatePlan]:
     key = operator.key
     if operator.keyed is None or key is None or any(part.obstacle for part in key.parts):
         return {}
-    by_key = any(part.has_values for part in key.parts)
+    by_key = any(part.has_values for part in key.parts) or (operator.change is not None and key.has_pojos)
     return {
         state: plan
         for state, plan in operator.keyed_plans.items()
@@ -190,7 +193,7 @@ def _scan_keyed(operator: OperatorMigration, piece: ScanUnit, limit: int | None)
     for state, plan in states.items():
         found = findings[state_name(state)] = StateFindings()
         values = _Values(found, piece.sample, limit)
-        hidden = _hidden_parts(operator, plan, found, operator.entry_program)
+        hidden = _hidden_in_entries(operator, plan, found, findings[KEY_NAME])
         if not (plan.has_values or by_key):
             scans.append(_KeyedScan(values, hidden, findings[KEY_NAME]))
             continue
@@ -223,11 +226,11 @@ def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: in
         if not _is_scanned(operator, plan) or plan.meta not in header.states:
             continue
         found = findings[operator_state_name(place)] = StateFindings()
-        hidden = _hidden_parts(operator, plan, found, operator.element_program)
+        hidden = _hidden_in_elements(operator, plan, found)
         if hidden is not None:
             for data, count in elements_in(source, header, plan.meta.name):
                 if len(_subclass_flags(np.frombuffer(data, np.uint8))):
-                    hidden.look(partial(_joined, hidden.program, data, count))
+                    hidden.look(partial(_joined, hidden.program, data, count), found)
             continue
         if not plan.has_values:
             continue
@@ -243,7 +246,7 @@ def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: in
             values.one(
                 data,
                 lambda: b"".join(program.elements(data, count)),  # noqa: B023
-                [partial(_joined, each, data, count) for each in misread],
+                [partial(_with_doubt, each, partial(_joined, each, data, count)) for each in misread],
                 count,
             )
         values.finish()
@@ -260,38 +263,70 @@ def _subclass_flags(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     return at[(length > 0) & (letters | np.isin(first, (ord("_"), ord("$"))) | (first >= 0x80))]
 
 
+def _flagged_rows(data: npt.NDArray[np.uint8], start: Longs, end: Longs) -> npt.NDArray[np.int64]:
+    """Return the rows in whose bytes such a flag may be."""
+    flags = _subclass_flags(data)
+    return np.flatnonzero(np.searchsorted(flags, start) < np.searchsorted(flags, end))
+
+
 @dataclass
 class _HiddenParts(Generic[P]):
-    """Search for values of unlisted subclasses of POJOs, in a state of which no other part changes."""
+    """Search for unlisted subclasses of POJOs in keys and values that do not change, which no program walks through."""
 
     program: P
-    found: StateFindings
+    #: The programs of the roles, and where to tell what they find.
+    roles: Sequence[tuple[RoleProgram, StateFindings]]
 
-    def look(self, walk: Callable[[], object]) -> None:
+    def look(self, walk: Callable[[], object], found: StateFindings) -> None:
         """Walk through one value; an unlisted subclass that is not known, or has parts to change, is a hindrance."""
         try:
             walk()
         except UnknownSubclassError as error:
-            self.found.whole.hinder(_unknown_subclass(error))
+            found.whole.hinder(_unknown_subclass(error))
         except (PartError, SavepointError):
             pass  # the walk shows no subclass; Flink's result is the same with and without a migration
-        for role in self.program.roles.values():
-            for name, subclass in role.subclasses.items():
-                if subclass.target.parts:
-                    reason = f"values are of {name}, a subclass that the snapshot does not list, with parts of Kryo's"
-                    self.found.whole.hinder(Hindrance(MigrationVerdict.NEEDS, reason, REGISTER))
+        for role, told in self.roles:
+            for name in _with_parts(role):
+                reason = f"values are of {name}, a subclass that the snapshot does not list, with parts of Kryo's"
+                told.whole.hinder(Hindrance(MigrationVerdict.NEEDS, reason, REGISTER))
 
 
-def _hidden_parts(
-    operator: OperatorMigration, plan: StatePlan, found: StateFindings, make: Callable[[StatePlan], P]
-) -> _HiddenParts[P] | None:
-    """Return the search for unlisted subclasses; None if there are none, or values are opaque."""
+def _with_parts(role: RoleProgram) -> Iterator[str]:
+    """Yield the unlisted subclasses with parts to change that were met so far, also those inside one another."""
+    for name, subclass in role.subclasses.items():
+        if subclass.target.parts:
+            yield name
+        yield from _with_parts(subclass)
+
+
+def _hidden_in_elements(
+    operator: OperatorMigration, plan: StatePlan, found: StateFindings
+) -> _HiddenParts[ElementProgram] | None:
+    """Return the search in operator state; None if there are no such subclasses, or values are opaque."""
     if not _hides_parts(operator, plan):
         return None
     try:
-        return _HiddenParts(make(plan), found)
+        program = operator.element_program(plan)
     except SavepointError:
         return None
+    return _HiddenParts(program, [(role, found) for role in program.roles.values()])
+
+
+def _hidden_in_entries(
+    operator: OperatorMigration, plan: StatePlan, found: StateFindings, key: StateFindings
+) -> _HiddenParts[EntryProgram] | None:
+    """Return the search in keyed state, which tells ``key`` of keys; None if there are no such subclasses."""
+    if operator.change is None:
+        return None
+    try:
+        program = operator.entry_program(plan)
+    except SavepointError:
+        return None
+    if not (program.hides_in_keys or program.hides_in_values):
+        return None
+    # The programs that rewrite tell of their own subclasses.
+    roles = [(role, found) for role in program.roles.values()]
+    return _HiddenParts(program, [*roles, (program.key_role, key)])
 
 
 def _unknown_subclass(error: UnknownSubclassError) -> Hindrance:
@@ -348,7 +383,7 @@ class _Values:
         return None
 
     def one(
-        self, old: object, rewrite: Callable[[], object], misread: Sequence[Callable[[], object]], count: int = 1
+        self, old: object, rewrite: Callable[[], object], misread: Sequence[ReadWithDoubt], count: int = 1
     ) -> object | None:
         """Rewrite one value; return the new bytes, None if it cannot be rewritten.
 
@@ -398,7 +433,10 @@ class _KeyedScan:
     def entries(self, chunk: EntryChunk) -> None:
         """Look at some entries: at those of the sample, and of programs that are not compiled, one by one."""
         if self.hidden is not None:
-            self._look_for_subclasses(self.hidden, chunk)
+            if self.hidden.program.hides_in_values:
+                self._look_into_values(self.hidden, chunk)
+            if self.hidden.program.hides_in_keys:
+                self._look_into_keys(self.hidden, chunk)
         if self.program is None:
             self.values.count += len(chunk)
             return
@@ -411,12 +449,17 @@ class _KeyedScan:
         if first < len(chunk) and not values.is_done:
             self._compiled(compiled, chunk.take(np.arange(first, len(chunk))))
 
-    @staticmethod
-    def _look_for_subclasses(hidden: _HiddenParts[EntryProgram], chunk: EntryChunk) -> None:
-        flags = _subclass_flags(chunk.values)
-        rows = np.searchsorted(flags, chunk.value_start) < np.searchsorted(flags, chunk.value_end)
-        for _, value in _entries(chunk.take(np.flatnonzero(rows))) if rows.any() else ():
-            hidden.look(partial(hidden.program.walked, value))
+    def _look_into_values(self, hidden: _HiddenParts[EntryProgram], chunk: EntryChunk) -> None:
+        rows = _flagged_rows(chunk.values, chunk.value_start, chunk.value_end)
+        for _, value in _entries(chunk.take(rows)):
+            hidden.look(partial(hidden.program.walked, value), self.values.found)
+
+    def _look_into_keys(self, hidden: _HiddenParts[EntryProgram], chunk: EntryChunk) -> None:
+        """Look into keys, namespaces and user keys of maps."""
+        rows = _flagged_rows(chunk.keys, chunk.key_start, chunk.key_end)
+        found = self.key if hidden.program.key_role.target.has_pojos else self.values.found
+        for key, _ in _entries(chunk.take(rows)):
+            hidden.look(partial(hidden.program.walked_key, key), found)
 
     def _one_by_one(self, chunk: EntryChunk) -> None:
         for key, value in _entries(chunk):
@@ -430,7 +473,7 @@ class _KeyedScan:
         new = self.values.one(
             (key, value),
             lambda: program.entry(key, value),
-            [partial(each.entry, key, value) for each in self.misread],
+            [partial(_with_doubt, each, partial(each.entry, key, value)) for each in self.misread],
         )
         if isinstance(new, tuple) and new[0] != key:
             self.key.saw(self.values.found.outcome)
@@ -463,13 +506,21 @@ class _KeyedScan:
         )
 
 
-def _misread(read: Callable[[], object], right: object) -> Outcome:
+def _with_doubt(program: EntryProgram | ElementProgram, read: Callable[[], object]) -> tuple[object, bool]:
+    """Return what is read, and whether it is unknown whether Flink reads it, or fails."""
+    doubts = program.doubts
+    return read(), program.doubts > doubts
+
+
+def _misread(read: ReadWithDoubt, right: object) -> Outcome:
     """Return the outcome of an entry that is not migrated; ``right`` are the correct bytes."""
     try:
-        found = read()
+        found, is_doubtful = read()
     except (PartError, SavepointError, UnknownSubclassError):
         return Outcome.FAILS
-    return Outcome.RESTORES if found == right else Outcome.WRONG_VALUES
+    if found == right:
+        return Outcome.RESTORES
+    return Outcome.WRONG_OR_FAILS if is_doubtful else Outcome.WRONG_VALUES
 
 
 def _failure(error: SavepointError) -> Hindrance:

@@ -160,6 +160,19 @@ class KryoChange:
             return None
         return f"it has no constructor without arguments, so that Kryo 5 makes a {above} whose fields are null"
 
+    def is_primitive(self, class_name: str, field: str) -> bool | None:
+        """Return whether a field of a POJO is primitive, which Java cannot set to null; None if that is unknown."""
+        found = self.classes.find(class_name)
+        above = [found, *map(self.classes.find, self._superclasses(found))]
+        for each in above:
+            if each is None:
+                return None
+            for one in each.fields:
+                if one.name == field and not one.is_static:
+                    # Flink gives the constructor of a record 0 in place of null.
+                    return isinstance(one.erased, PrimitiveType) and not each.is_record
+        return None
+
     def _superclasses(self, found: JavaClass | None) -> Iterator[str]:
         for _ in range(MAX_SUPERCLASSES):
             above = found.superclass_name if found is not None else None

@@ -94,7 +94,8 @@ class RoleProgram:
                 else:
                     rewrites[place] = part.misread() if _is_misread(part, misread) else part.rewrite()
         by_scala = {place: part.rewrite(place, rewrites, subclasses) for place, part in of_scala.items()}
-        return ValueProgram(old, {**rewrites, **by_scala}, misread is not None, subclasses)
+        is_primitive = self.change.is_primitive if misread is not None and self.change is not None else None
+        return ValueProgram(old, {**rewrites, **by_scala}, misread is not None, subclasses, is_primitive)
 
     def compiled(self, program: ValueProgram, inside: str | None = None) -> CompiledProgram | None:
         """Return the compiled form of what :meth:`program` returned, if it has one."""
@@ -149,7 +150,7 @@ class EntryProgram:
             timer = value.program(meta.value_serializer, misread=misread)
             self.key_parts: tuple[ValueProgram, ...] = (timer,)
             self.changes_keys = not timer.changes_nothing
-            self.value = ValueProgram(timer.serializer, {})
+            self.value = timer  # of timers, values are empty
             return
         if self.kind == LIST:
             self.value = value.program(units[0], "element", misread=misread)
@@ -173,14 +174,33 @@ class EntryProgram:
         """Return whether all entries stay as they are."""
         return not self.changes_keys and self.value.changes_nothing
 
+    @property
+    def doubts(self) -> int:
+        """Number of parts of entries of which it is unknown whether Flink reads them as others, or fails."""
+        others = (self.value,) if self.user is None else (self.value, self.user)
+        return sum(program.doubts for program in (*self.key_parts, *others))
+
+    @property
+    def hides_in_keys(self) -> bool:
+        """Return whether composite keys that stay as they are may have subclasses of POJOs that snapshots do not list."""
+        programs = (*self.key_parts, *((self.user,) if self.user is not None else ()))
+        return not self.changes_keys and any(program.has_pojos for program in programs)
+
+    @property
+    def hides_in_values(self) -> bool:
+        """Return whether values that stay as they are may have such subclasses."""
+        return not self.timer and self.value.changes_nothing and self.value.has_pojos
+
     def entry(self, key: bytes, value: bytes) -> tuple[bytes, bytes]:
         """Return the composite key without its key-group prefix, and the value."""
         return self.key(key), self.new_value(value)
 
     def key(self, data: bytes) -> bytes:
         """Return the composite key without its key-group prefix."""
-        if not self.changes_keys:
-            return data
+        return self.walked_key(data) if self.changes_keys else data
+
+    def walked_key(self, data: bytes) -> bytes:
+        """Return the composite key after a walk through all of it, even if nothing changes."""
         out = bytearray()
         at = 0
         for program in self.key_parts:
@@ -237,6 +257,11 @@ class ElementProgram:
         self.broadcast = meta.kind is BackendStateType.BROADCAST
         names = (KEY, VALUE) if self.broadcast else (VALUE,)
         self.programs = [roles[name].program(meta.serializers[name], misread=misread) for name in names]
+
+    @property
+    def doubts(self) -> int:
+        """Number of elements of which it is unknown whether Flink reads them as others, or fails."""
+        return sum(program.doubts for program in self.programs)
 
     @property
     def changes_nothing(self) -> bool:

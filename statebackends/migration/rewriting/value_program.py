@@ -8,7 +8,7 @@ between them. So the bytes of parts that need no change are not decoded.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,16 +18,23 @@ from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.java import decode_modified_utf8
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout
-from pyspark_savepoint.statebackends.model.serializer_parts import Path, with_parts
+from pyspark_savepoint.statebackends.model.serializer_parts import Path, by_path, with_parts
 
 #: Operation of a node whose value is rewritten by function ``a``; ``kernels.skip`` has smaller numbers.
 REWRITTEN = 1000
+#: Operation of a node whose value Java cannot hold as null (``a`` is 1), or perhaps not (0): a field of a POJO.
+PRIMITIVE = 1001
 #: Function that appends the new bytes of the value at a position to the output, and returns the position after it.
 Rewrite = Callable[[bytes, int, bytearray], int]
 SkipNode = Callable[["_Value", int], int]
 #: Returns the program of a POJO's subclass that its snapshot does not list, by the name in a value; None if unknown.
 SubclassOf = Callable[[str], "ValueProgram | None"]
+#: Returns whether a field of a class is primitive, which Java cannot set to null; None if that is unknown.
+IsPrimitive = Callable[[str, str], "bool | None"]
+#: Types of Flink of primitive fields, and of fields of their boxes.
+PRIMITIVES = frozenset({"BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR"})
 PLAIN = DecodeOptions(timestamps="raw", decimals="string")
 
 
@@ -66,6 +73,17 @@ class _Marked(TypeSerializer):
         return layout.add(REWRITTEN, self.number)
 
 
+@dataclass(frozen=True)
+class _Primitive(_Marked):
+    """Stand-in for the serializer of a POJO's field that is primitive; ``number`` is 0 if it may be a box."""
+
+    field: TypeSerializer | None = None
+
+    def layout(self, layout: Layout) -> int:
+        assert self.field is not None
+        return layout.add(PRIMITIVE, self.number, 0, [self.field.layout(layout)])
+
+
 def marked_layout(serializer: TypeSerializer, paths: Sequence[Path]) -> tuple[Layout, int, dict[int, int]]:
     """Return a layout in which the parts at some paths are nodes of their own: node, and place of its path by node."""
 
@@ -84,6 +102,10 @@ class _Value:
     data: bytes
     out: bytearray
     copied: int
+    #: Whether a part was rewritten: if it was misread, all behind it may be.
+    rewritten: bool = False
+    #: Whether a null was read behind such a part in a field that is primitive or a box.
+    doubtful: bool = False
 
 
 @dataclass
@@ -95,6 +117,10 @@ class ValueProgram:
     #: Whether bytes after a value are ignored, as Flink does if values have lengths.
     lenient: bool = False
     subclass_of: SubclassOf | None = None
+    #: Given if values are misread: Flink fails to set a primitive field of a POJO to null.
+    is_primitive: IsPrimitive | None = None
+    #: Number of values of which it is unknown whether Flink reads them as others, or fails.
+    doubts: int = field(default=0, init=False)
     _functions: list[Rewrite] = field(default_factory=list, init=False)
     _skip: SkipNode = field(init=False)
 
@@ -114,13 +140,30 @@ class ValueProgram:
         """Return whether all values are copied."""
         return not self.rewrites
 
+    @property
+    def has_pojos(self) -> bool:
+        """Return whether values may be of subclasses of POJOs that the snapshot does not list."""
+        return any(isinstance(part, PojoSerializer) for part in by_path(self.serializer).values())
+
     def _mark(self, serializer: TypeSerializer, path: Path) -> TypeSerializer:
         if path in self.rewrites:
             return self._marked(self.rewrites[path])
         marked = with_parts(serializer, self._mark, path)
         if not _is_walked(marked) and marked is serializer and not serializer.opaque_parts():
             return self._marked(_copying(serializer))
+        if isinstance(marked, PojoSerializer) and self.is_primitive is not None:
+            return self._with_primitives(marked, self.is_primitive)
         return marked
+
+    @staticmethod
+    def _with_primitives(pojo: PojoSerializer, is_primitive: IsPrimitive) -> PojoSerializer:
+        """Return the serializer of a POJO in which the fields that Java cannot set to null are marked."""
+        fields = []
+        for each in pojo.fields:
+            found = is_primitive(pojo.class_name, each.name) if each.serializer.flink_type in PRIMITIVES else False
+            marked = _Primitive("", 0, int(found is True), each.serializer) if found is not False else each.serializer
+            fields.append(replace(each, serializer=marked))
+        return replace(pojo, fields=tuple(fields))
 
     def _marked(self, function: Rewrite) -> TypeSerializer:
         self._functions.append(function)
@@ -150,6 +193,7 @@ class ValueProgram:
                 found=data[at : at + 40].hex(),
                 remedy="the snapshot is damaged, or the state was written by another version of Kryo",
             )
+        self.doubts += value.doubtful
         out += data[value.copied : end]
         return end
 
@@ -210,6 +254,7 @@ class _Compiler:
         parts = [self.compile(part) for part in self.layout.children[first : first + count]]
         simple: dict[int, Callable[[], SkipNode]] = {
             REWRITTEN: lambda: _rewritten(self.functions[a]),
+            PRIMITIVE: lambda: parts[0],
             skip.FIXED: lambda: lambda _, p: p + a,
             skip.STRING: lambda: lambda value, p: _string(value.data, p, a),
             skip.BLOCK: lambda: lambda value, p: p + 4 + _count(value.data, p) * a + b,
@@ -226,10 +271,18 @@ class _Compiler:
         }
         return simple[op]()
 
+    def _null(self, node: int) -> SkipNode:
+        """Return the function for a null in place of a field of a POJO."""
+        op, known, *_ = self.layout.nodes[node]
+        if op != PRIMITIVE:
+            return _null
+        return _null_in_primitive if known else _null_in_box
+
     def _pojo(self, fields: int, tagged: int, children: list[int]) -> SkipNode:
         from pyspark_savepoint.formats.kernels.values import skip
 
         own = [self.compile(part) for part in children[:fields]]
+        nulls = [self._null(part) for part in children[:fields]]
         registered = [self.compile(part) for part in children[fields : fields + tagged]]
         others = {}
         for name, part in zip(children[fields + tagged :: 2], children[fields + tagged + 1 :: 2], strict=True):
@@ -241,8 +294,8 @@ class _Compiler:
             flags = data[p]
             p += 1
             if flags == skip.NO_SUBCLASS:
-                for part in own:
-                    p = p + 1 if data[p] else part(value, p + 1)
+                for part, null in zip(own, nulls, strict=True):
+                    p = null(value, p) if data[p] else part(value, p + 1)
                 return p
             if flags == skip.NULL:
                 return p
@@ -260,8 +313,22 @@ class _Compiler:
         return pojo
 
 
+def _null(_: _Value, p: int) -> int:
+    return p + 1
+
+
+def _null_in_primitive(_: _Value, p: int) -> int:
+    raise ValueEndsError
+
+
+def _null_in_box(value: _Value, p: int) -> int:
+    value.doubtful = value.doubtful or value.rewritten
+    return p + 1
+
+
 def _rewritten(function: Rewrite) -> SkipNode:
     def rewrite(value: _Value, p: int) -> int:
+        value.rewritten = True
         value.out += value.data[value.copied : p]
         value.copied = end = function(value.data, p, value.out)
         return end

@@ -13,6 +13,7 @@ impossible      no rewriting helps; the reason says why
 ==============  ===============================================================================================
 restores        the values are equal
 wrong values    the restore succeeds without an error, but values are wrong
+... or fails    no class file says whether a field is primitive, which Java cannot set to the null that is read
 fails           an error: see :class:`Stage`
 unknown         it depends on the missing argument
 ==============  ===============================================================================================
@@ -51,6 +52,7 @@ class Outcome(StrEnum):
     RESTORES = "restores"
     UNKNOWN = "unknown"
     WRONG_VALUES = "wrong values"
+    WRONG_OR_FAILS = "wrong values or fails"
     FAILS = "fails"
 
     @property

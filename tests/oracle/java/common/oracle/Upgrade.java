@@ -27,6 +27,7 @@ import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.runtime.jobgraph.JobGraph;
@@ -40,7 +41,10 @@ import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
+import org.apache.flink.streaming.api.operators.InternalTimer;
+import org.apache.flink.streaming.api.operators.InternalTimerService;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.streaming.api.operators.Triggerable;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.types.Either;
 
@@ -53,6 +57,9 @@ public final class Upgrade {
     /** The stage that the operator of a case has reached, and what it found. The cluster runs in this JVM. */
     private static final Map<String, String> STAGES = new ConcurrentHashMap<>();
     private static final Map<String, List<String>> FOUND = new ConcurrentHashMap<>();
+
+    /** A time that no watermark reaches. */
+    private static final long FAR = 1L << 50;
 
     private Upgrade() {}
 
@@ -132,9 +139,15 @@ public final class Upgrade {
                 .uid("source");
         Holder holder = new Holder(name, in != null);
         boolean byIndex = one.kind.equals("value");
-        SingleOutputStreamOperator<Integer> made = isKeyed(one)
-                ? indexes.keyBy(index -> byIndex ? index : 0, Types.INT).transform("state", Types.INT, holder)
-                : indexes.transform("state", Types.INT, holder);
+        SingleOutputStreamOperator<Integer> made;
+        if (isKey(one)) {
+            KeySelector<Integer, Object> byValue = index -> Upgraded.ALL.get(name).values.get(index);
+            made = indexes.keyBy(byValue, one.type).transform("state", Types.INT, holder);
+        } else if (isKeyed(one)) {
+            made = indexes.keyBy(index -> byIndex ? index : 0, Types.INT).transform("state", Types.INT, holder);
+        } else {
+            made = indexes.transform("state", Types.INT, holder);
+        }
         made.uid("state");
         JobGraph graph = env.getStreamGraph(false).getJobGraph();
         if (in != null) {
@@ -152,19 +165,25 @@ public final class Upgrade {
     }
 
     private static boolean isKeyed(Upgraded one) {
-        return List.of("value", "list", "map").contains(one.kind);
+        return List.of("value", "list", "map", "map key").contains(one.kind);
+    }
+
+    /** Whether the values of a case are keys: of a value state, or of timers. */
+    private static boolean isKey(Upgraded one) {
+        return List.of("key", "timer").contains(one.kind);
     }
 
     // -- the operator ----------------------------------------------------------------------------------------------
 
     /** Fills the state of a case, or reads it when it starts. */
     private static final class Holder extends AbstractStreamOperator<Integer>
-            implements OneInputStreamOperator<Integer, Integer> {
+            implements OneInputStreamOperator<Integer, Integer>, Triggerable<Object, VoidNamespace> {
         private static final long serialVersionUID = 1;
         private final String name;
         private final boolean reads;
         private transient ListState<Object> elements;
         private transient BroadcastState<Integer, Object> broadcast;
+        private transient InternalTimerService<VoidNamespace> timers;
 
         Holder(String name, boolean reads) {
             this.name = name;
@@ -194,6 +213,9 @@ public final class Upgrade {
             return switch (one().kind) {
                 case "list" -> new ListStateDescriptor<>("v", type);
                 case "map" -> new MapStateDescriptor<>("v", Compat.serializer(Types.INT, getExecutionConfig()), type);
+                case "map key" ->
+                    new MapStateDescriptor<>("v", type, Compat.serializer(Types.INT, getExecutionConfig()));
+                case "key" -> new ValueStateDescriptor<>("v", Compat.serializer(Types.INT, getExecutionConfig()));
                 default -> new ValueStateDescriptor<>("v", type);
             };
         }
@@ -209,11 +231,32 @@ public final class Upgrade {
         @Override
         public void open() throws Exception {
             super.open();
+            if (one().kind.equals("timer")) {
+                timers = getInternalTimerService("timers", VoidNamespaceSerializer.INSTANCE, this);
+            }
             if (!reads) {
                 return;
             }
             List<Object> found = new ArrayList<>();
-            if (isKeyed(one())) {
+            if (isKey(one())) {
+                Map<Number, Object> sorted = new TreeMap<>();
+                if (timers != null) {
+                    STAGES.put(name, "access");
+                    timers.forEachEventTimeTimer((namespace, time) -> sorted.put(time, getCurrentKey()));
+                } else {
+                    getKeyedStateBackend().getOrCreateKeyedState(VoidNamespaceSerializer.INSTANCE, descriptor());
+                    STAGES.put(name, "access");
+                    List<Object> keys;
+                    try (Stream<Object> all = getKeyedStateBackend().getKeys("v", VoidNamespace.INSTANCE)) {
+                        keys = all.toList();
+                    }
+                    for (Object key : keys) {
+                        setCurrentKey(key);
+                        sorted.put((Integer) ((ValueState<?>) state()).value(), key);
+                    }
+                }
+                found.addAll(sorted.values());
+            } else if (isKeyed(one())) {
                 getKeyedStateBackend().getOrCreateKeyedState(VoidNamespaceSerializer.INSTANCE, descriptor());
                 STAGES.put(name, "access");
                 List<Object> keys;
@@ -236,14 +279,18 @@ public final class Upgrade {
         }
 
         @SuppressWarnings("unchecked")
-        private static void add(List<Object> found, State state) throws Exception {
+        private void add(List<Object> found, State state) throws Exception {
             if (state instanceof ValueState<?> value) {
                 found.add(value.value());
             } else if (state instanceof ListState<?> list) {
                 list.get().forEach(found::add);
             } else {
                 Map<Object, Object> sorted = new TreeMap<>();
-                ((MapState<Object, Object>) state).entries().forEach(e -> sorted.put(e.getKey(), e.getValue()));
+                boolean byValue = one().kind.equals("map key");
+                for (Map.Entry<Object, Object> entry : ((MapState<Object, Object>) state).entries()) {
+                    sorted.put(
+                            byValue ? entry.getValue() : entry.getKey(), byValue ? entry.getKey() : entry.getValue());
+                }
                 found.addAll(sorted.values());
             }
         }
@@ -256,17 +303,27 @@ public final class Upgrade {
                 elements.add(value);
             } else if (broadcast != null) {
                 broadcast.put(record.getValue(), value);
+            } else if (timers != null) {
+                timers.registerEventTimeTimer(VoidNamespace.INSTANCE, FAR + record.getValue());
             } else {
                 State state = state();
                 if (state instanceof ValueState<?>) {
-                    ((ValueState<Object>) state).update(value);
+                    ((ValueState<Object>) state).update(isKey(one()) ? record.getValue() : value);
                 } else if (state instanceof ListState<?>) {
                     ((ListState<Object>) state).add(value);
+                } else if (one().kind.equals("map key")) {
+                    ((MapState<Object, Object>) state).put(value, record.getValue());
                 } else {
                     ((MapState<Object, Object>) state).put(record.getValue(), value);
                 }
             }
         }
+
+        @Override
+        public void onEventTime(InternalTimer<Object, VoidNamespace> timer) {}
+
+        @Override
+        public void onProcessingTime(InternalTimer<Object, VoidNamespace> timer) {}
     }
 
     // -- values as text --------------------------------------------------------------------------------------------

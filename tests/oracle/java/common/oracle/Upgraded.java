@@ -193,9 +193,75 @@ public final class Upgraded {
         }
     }
 
+    /** Has the constructor without arguments, and a field, which Kryo does not write. */
+    public static class Counts extends HashMap<String, Integer> {
+        private static final long serialVersionUID = 1;
+        public int written = 1;
+    }
+
     public static class Holding {
         public Index index;
         public int id;
+    }
+
+    /** A POJO that can be a key, although its subclasses, which no serializer snapshot lists, have lists. */
+    public static class Id {
+        public int id;
+
+        @Override
+        public int hashCode() {
+            return id;
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof Id that && that.id == id && that.getClass() == getClass();
+        }
+    }
+
+    public static class TaggedId extends Id {
+        public List<String> tags;
+    }
+
+    public static class LongId extends Id {
+        public long more;
+    }
+
+    /** A POJO that can be a key, with a field of any POJO. */
+    public static class Compound {
+        public Id part;
+        public Object any;
+
+        @Override
+        public int hashCode() {
+            return part.hashCode();
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof Compound that && that.part.equals(part);
+        }
+    }
+
+    /** Not a POJO: Kryo writes it, as a key too. */
+    public static final class Code {
+        private final String text;
+        private final double number;
+
+        Code(String text, double number) {
+            this.text = text;
+            this.number = number;
+        }
+
+        @Override
+        public int hashCode() {
+            return text.hashCode();
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof Code that && that.text.equals(text) && that.number == number;
+        }
     }
 
     public class Inner {
@@ -271,6 +337,33 @@ public final class Upgraded {
         subclasses();
         forecasts(outer);
         others();
+        keys();
+    }
+
+    private static void keys() {
+        TypeInformation<Id> id = TypeInformation.of(Id.class);
+        Id plain = new Id();
+        plain.id = 1;
+        TaggedId tagged = new TaggedId();
+        tagged.id = 2;
+        tagged.tags = list(List.of("a", "b"));
+        LongId longer = new LongId();
+        longer.id = 3;
+        longer.more = 1L << 40;
+        for (String kind : List.of("key", "timer", "map key")) {
+            String name = kind.replace(' ', '-');
+            add(name + "-subclass-with-list", kind, id, plain, tagged);
+            add(name + "-subclass-plain", kind, id, plain, longer);
+            add(name + "-compound", kind, TypeInformation.of(Compound.class), compound(tagged, "x"));
+            add(name + "-of-kryo", kind, Types.GENERIC(Code.class), new Code("a", 1.5), new Code("b", -2.0));
+        }
+    }
+
+    private static Compound compound(Id part, Object any) {
+        Compound compound = new Compound();
+        compound.part = part;
+        compound.any = any;
+        return compound;
     }
 
     private static void losses(Upgraded outer) {
@@ -326,6 +419,9 @@ public final class Upgraded {
         kryo("subclass-queue", Heap.class, filled(new Heap(), List.of(3, 1, 2)));
         kryo("subclass-list", Words.class, filled(new Words(), List.of("b", "a")));
         kryo("subclass-map", Sized.class, new Sized("k"));
+        Counts counts = new Counts();
+        counts.putAll(Map.of("a", 1, "b", 2));
+        kryo("subclass-map-without-arguments", Counts.class, counts);
         Holding holding = new Holding();
         holding.index = priced(new Index());
         holding.id = 7;
