@@ -120,7 +120,9 @@ class RoleProgram:
                         self.subclasses[name] = role
                     if self.inspects:
                         role.inspect()
-                    made[name] = role.program(found[0], misread=misread)
+                    program = made[name] = role.program(found[0], misread=misread)
+                    # Flink compares no serializers here: it reads the subclass with the one that it infers now.
+                    program.is_refused = misread is not None and any(part.is_refused for part in found[1].parts)
             return made[name]
 
         return subclass_of
@@ -182,7 +184,7 @@ class EntryProgram:
 
     @property
     def hides_in_keys(self) -> bool:
-        """Return whether composite keys that stay as they are may have subclasses of POJOs that snapshots do not list."""
+        """Return whether composite keys that stay as they are may have subclasses of POJOs not in the snapshot."""
         programs = (*self.key_parts, *((self.user,) if self.user is not None else ()))
         return not self.changes_keys and any(program.has_pojos for program in programs)
 

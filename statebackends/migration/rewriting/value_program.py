@@ -38,6 +38,10 @@ PRIMITIVES = frozenset({"BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOU
 PLAIN = DecodeOptions(timestamps="raw", decimals="string")
 
 
+#: Bytes before a value that is misread as one that is not known: no other value is equal to it.
+NOT_THESE = b"\xff" * 16
+
+
 class ValueEndsError(Exception):
     """Error for bytes that are no value of the layout."""
 
@@ -119,6 +123,8 @@ class ValueProgram:
     subclass_of: SubclassOf | None = None
     #: Given if values are misread: Flink fails to set a primitive field of a POJO to null.
     is_primitive: IsPrimitive | None = None
+    #: Whether the release infers another serializer for a part: it does not read what the part was written with.
+    is_refused: bool = False
     #: Number of values of which it is unknown whether Flink reads them as others, or fails.
     doubts: int = field(default=0, init=False)
     _functions: list[Rewrite] = field(default_factory=list, init=False)
@@ -178,7 +184,7 @@ class ValueProgram:
         program = self.subclass_of(text) if self.subclass_of is not None else None
         if program is None:
             raise UnknownSubclassError(text)
-        return program._skip
+        return _misread_subclass(program._skip) if program.is_refused else program._skip
 
     def run(self, data: bytes, at: int, out: bytearray) -> int:
         """Append the rewritten value at a position to the output; return the position after it."""
@@ -313,11 +319,20 @@ class _Compiler:
         return pojo
 
 
+def _misread_subclass(part: SkipNode) -> SkipNode:
+    def misread(value: _Value, p: int) -> int:
+        value.doubtful = True
+        value.out += NOT_THESE
+        return part(value, p)
+
+    return misread
+
+
 def _null(_: _Value, p: int) -> int:
     return p + 1
 
 
-def _null_in_primitive(_: _Value, p: int) -> int:
+def _null_in_primitive(_: _Value, __: int) -> int:
     raise ValueEndsError
 
 

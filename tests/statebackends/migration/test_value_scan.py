@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from pyspark_savepoint.formats.errors import UnsupportedStateError
-from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import Migration, migration_of
 from pyspark_savepoint.statebackends.migration.findings import from_json, to_json
@@ -20,9 +20,13 @@ from pyspark_savepoint.statebackends.migration.rewriting.state_programs import V
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.migration.value_scan import SAMPLE
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
+from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
+from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.planning.edited_header import timer_meta
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 from tests.data import unpacked
@@ -40,19 +44,45 @@ def of_class(name: str) -> bytes:
     return b"\x01\x00" + name[:-1].encode() + bytes([ord(name[-1]) | 0x80, 1])
 
 
-def migration(path: Path, values: list[bytes], value_type: str | None = None, **known: Any) -> Migration:
+def of_type(text: str) -> TypeSerializer:
+    return TypeInference(ExtractionRelease.parse("1.20"), ()).parse(text, container=False, kryo=True)
+
+
+def migration(
+    path: Path,
+    values: list[bytes],
+    value_type: str | None = None,
+    *,
+    keys: tuple[str, list[bytes]] | None = None,
+    is_timer: bool = False,
+    **known: Any,
+) -> Migration:
+    """A migration of a state ``v``; ``keys`` are their type and bytes, if they are not numbers."""
     objects = Snapshot.open(OBJECTS)
     (header,) = OpenOperator(objects, objects.operator(uid_hash=UID_HASH)).keyed.headers[:1]
     if value_type is not None:
-        own = {VALUE: parse_type(value_type)}
+        own = {VALUE: of_type(value_type)}
         states = tuple(
             replace(meta, serializers={**meta.serializers, **own}) if meta.name == "v" else meta
             for meta in header.states
         )
         header = replace(header, states=states)
-    keys = [struct.pack(">q", key) + b"\0" for key in range(len(values))]
+    of_keys = [struct.pack(">q", key) + b"\0" for key in range(len(values))]
+    if keys is not None:
+        header = replace(header, key_serializer=of_type(keys[0]))
+        of_keys = [key + b"\0" for key in keys[1]]
+    if is_timer:
+        namespace = next(meta.namespace_serializer for meta in header.states if meta.name == "v")
+        timers = timer_meta(TimerQueue("event", "late", header.key_serializer, namespace))
+        header = replace(header, states=(timers,))
+        of_keys = [struct.pack(">Q", 1 << 63 | time) + key for time, key in enumerate(of_keys)]
     groups = [key * 128 // len(values) for key in range(len(values))]
-    columns = [pa.array([0] * len(values), pa.int32()), pa.array(groups, pa.int32()), pa.array(keys), pa.array(values)]
+    columns = [
+        pa.array([0] * len(values), pa.int32()),
+        pa.array(groups, pa.int32()),
+        pa.array(of_keys),
+        pa.array(values),
+    ]
     table = pa.table(columns, ENTRIES)
     request = WriteRequest(
         str(path), uid="late", table="entries", header=header, flink_version=(1, 20), max_parallelism=128
@@ -102,6 +132,50 @@ def test_a_subclass_that_the_snapshot_does_not_list_may_have_parts_of_kryo(
     with pytest.raises(UnsupportedStateError, match="nothing was written"):
         hidden.write(str(tmp_path / "hidden-new"))
     assert not (tmp_path / "hidden-new").exists()
+
+
+RAW = "POJO<com.shop.Raw>(all KRYO<java.lang.Object>, id INT)"
+RAW_VALUE = b"\x02\0\x01\0java.util.ArrayLis\xf4\x01\x03\x03\x01\x82a\x03\x01\x82b\x03\x01\x82c\0" + bytes(4)
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        ("", Outcome.WRONG_OR_FAILS),
+        ("com.shop.Raw(all Object, id INT)", Outcome.FAILS),
+    ],
+)
+def test_a_null_in_a_primitive_field_fails(tmp_path: Path, fields: str, outcome: Outcome) -> None:
+    """Kryo 5 leaves bytes of the list, which Flink takes for the flag of a null."""
+    (part,) = [p for p in migration(tmp_path / "old", [RAW_VALUE], RAW, kryo_types=fields).check().parts if p.part]
+    assert (part.verdict, part.outcome) == (MigrationVerdict.REWRITTEN, outcome)
+
+
+@pytest.mark.parametrize("is_timer", [False, True])
+def test_subclasses_of_pojos_are_looked_for_in_keys(tmp_path: Path, is_timer: bool) -> None:
+    values = [b""] * 2 if is_timer else [TEXT] * 2
+    plain = migration(tmp_path / "plain", values, keys=(PAGE, [page(1), page(2)]), is_timer=is_timer)
+    assert all(part.outcome is Outcome.RESTORES for part in plain.check().parts)
+    keys = (PAGE, [page(1), page(2, "com.shop.Archived")])
+    hidden = migration(tmp_path / "hidden", values, keys=keys, is_timer=is_timer)
+    (part,) = [part for part in hidden.check().parts if part.ref.state == "key"]
+    assert (part.verdict, part.outcome) == (MigrationVerdict.NEEDS, Outcome.UNKNOWN)
+    with pytest.raises(UnsupportedStateError, match=r"com\.shop\.Archived"):
+        hidden.write(str(tmp_path / "new"))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_timers_of_keys_that_kryo_wrote_are_rewritten(tmp_path: Path, known: bool) -> None:
+    kryo_types = "com.shop.Code(price DOUBLE)" if known else ""
+    keys = ("KRYO<com.shop.Code>", [b"\x01\0com.shop.Cod\xe5\x01" + struct.pack(">d", 1.5)])
+    made = migration(tmp_path / "old", [b""], keys=keys, is_timer=True, kryo_types=kryo_types)
+    if known:
+        made.write(str(tmp_path / "new"))
+        again = migration_of(Snapshot.open(str(tmp_path / "new")), "2.3").check()
+        assert again.restores
+    else:
+        with pytest.raises(UnsupportedStateError, match=r"com\.shop\.Code"):
+            made.write(str(tmp_path / "new"))
 
 
 def test_pieces_find_together_what_one_scan_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
