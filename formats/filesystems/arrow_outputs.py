@@ -208,6 +208,10 @@ class ArrowOutputs:
         return True
 
     @property
+    def requires_conditions(self) -> bool:
+        return self.conditional_writes == REQUIRE
+
+    @property
     def conditional_writes(self) -> str | None:
         """Return the storage option ``conditionalWrites``."""
         raise NotImplementedError
@@ -229,16 +233,21 @@ class ArrowOutputs:
 
     def _warn_of_last(self, path: str, why: str) -> None:
         self._refuse_if_required(path, why)
+        others = (
+            "if two write at the same time"  # marks of writers are in object stores only
+            if self.renames
+            else "writers of this package wait for each other, but if another tool writes at the same time"
+        )
         warnings.warn(
-            f"{self.uri(path)} is published without a conditional write ({why}): writers of this package wait for each "
-            "other, but if another tool writes at the same time, the last one wins and the data of the other is lost; "
+            f"{self.uri(path)} is published without a conditional write ({why}): {others}, the last one wins and the "
+            "data of the other is lost; "
             f"the storage option 'conditionalWrites' = '{REQUIRE}' refuses such writes",
             SavepointWarning,
             stacklevel=2,
         )
 
     def _refuse_if_required(self, path: str, why: str) -> None:
-        if self.conditional_writes == REQUIRE:
+        if self.requires_conditions:
             raise OutputError(
                 "this would be published without a conditional write, which option 'conditionalWrites' requires",
                 path=self.uri(path),

@@ -180,6 +180,11 @@ class LocalOutputs:
                 _delete(temporary.path)
         _flush_directory(folder)
 
+    @property
+    def requires_conditions(self) -> bool:
+        """Return False: local files are published under a lock."""
+        return False
+
     def lacks_conditions(self, path: str, probe: str, replacing: bool) -> bool:
         """Return False: the lock and exclusive names separate writers."""
         return False

@@ -161,6 +161,11 @@ class SnapshotFileSystem(Protocol):
         """
         ...
 
+    @property
+    def requires_conditions(self) -> bool:
+        """Return whether the user demands that the store compares versions when a file is published."""
+        ...
+
     def lacks_conditions(self, path: str, probe: str, replacing: bool) -> bool:
         """Return, after a warning, whether :meth:`publish` cannot see other writers; an error if the user demands it.
 

@@ -217,6 +217,7 @@ def expect_folder(staging: Staging) -> tuple[bool, bytes | None]:
     Raises:
         OptionError: If there is a file at the path.
         StateExistsError: If the folder has files, and they are not of a snapshot.
+        OutputError: If the user requires conditional writes, and the store has none or ignores their conditions.
 
     """
     at = staging.filesystem.info(staging.directory)
@@ -229,7 +230,22 @@ def expect_folder(staging: Staging) -> tuple[bool, bytes | None]:
     published = None if at is None else read_published(staging.filesystem, staging.directory)
     if at is not None and published is None:
         _refuse_others(staging.filesystem, staging.directory)
+    if staging.filesystem.requires_conditions:
+        _try_conditions(staging, at is not None, replacing=published is not None)
     return at is not None, published
+
+
+def _try_conditions(staging: Staging, existed: bool, replacing: bool) -> None:
+    """Raise OutputError if the store does not compare versions; an empty file with which that is tried is deleted."""
+    filesystem, directory = staging.filesystem, staging.directory
+    try:
+        _mark(staging)
+        filesystem.lacks_conditions(posixpath.join(directory, METADATA_FILE_NAME), _mark_path(staging), replacing)
+    finally:
+        with leftovers(filesystem, directory):
+            filesystem.delete_directory(staging.pending)
+            if not existed:
+                filesystem.delete_empty_directory(directory)
 
 
 def _refuse_others(filesystem: SnapshotFileSystem, directory: str) -> None:

@@ -329,6 +329,23 @@ def test_conditions_can_be_required(ignoring: FaultyProxy, there: bool) -> None:
     assert read(path) == read_rows(2)
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_required_conditions_are_tried_before_anything_is_written(ignoring: FaultyProxy, there: bool) -> None:
+    name = f"planned-{there}"
+    if there:
+        with pytest.warns(SavepointWarning):
+            write(of(ignoring, name), [rows(1)])
+    ignoring.requests.clear()
+    with pytest.raises(OutputError, match=r"which option 'conditionalWrites' requires"):
+        planned(of(ignoring, name, conditionalWrites="require"), rows(2).schema, overwrite=there)
+    puts = {path.partition("?")[0].rpartition("/")[2] for method, path, _ in ignoring.requests if method == "PUT"}
+    assert puts <= {"publishing", ""}  # the empty file of the trial, and names of folders
+    filesystem, folder = locate(of(ignoring, name))
+    left = [entry.name for entry in filesystem.list(folder)] if there else filesystem.info(folder)
+    assert not there or not [entry for entry in left or () if ".pending" in entry]
+    assert there or left is None
+
+
 def test_a_store_is_tried_once_per_process(proxy: FaultyProxy) -> None:
     conditional_store.cache_clear()
     for count in (2, 1):
