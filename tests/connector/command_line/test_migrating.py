@@ -21,7 +21,7 @@ def test_a_savepoint_is_checked_migrated_and_checked_again(run: Run, tmp_path: P
     tags = next(row for row in done.records if row["part"] == "tags")
     assert (tags["verdict"], tags["hashmap"], tags["rocksdb"]) == (
         "rewritten",
-        "fails when the state is registered",
+        "fails when restoring",  # 2.2.1 cannot set the primitive field Base.id to null
         "fails when the state is registered",
     )
     assert "2 as is, 6 rewritten, 1 is lost" in run("check-migration", OLD, *CLASSES).out
