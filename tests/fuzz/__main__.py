@@ -2,17 +2,19 @@
 
 ``--target java`` stays with one; ``--count 100000`` ends by number. Inputs of problems are kept in a folder; those that
 are worth it go to ``tests/fuzz/found/TARGET``, which the tests read again, as does ``--replay FILE... --target T``.
+``--bounds`` runs kernels that check each index, from a cache of their own (:mod:`tests.fuzz.bounds`).
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import time
 from pathlib import Path
 
-from tests.fuzz import runner
+from tests.fuzz import bounds, runner
 from tests.fuzz.formats import Report, fuzz
 from tests.fuzz.targets import TARGETS
 
@@ -31,7 +33,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="its inputs are always the same; default: by chance")
     parser.add_argument("--keep", type=Path, default=Path("fuzz-findings"), help="folder for inputs of problems")
     parser.add_argument("--replay", type=Path, nargs="*", default=[], help="kept inputs, to be read again")
+    parser.add_argument("--bounds", action="store_true", help="every read and write of compiled code is checked")
     args = parser.parse_args()
+    if args.bounds:
+        os.environ.update(bounds.checked())
     if args.replay:
         report = replayed(args.target[0], args.replay, args.keep)
         print(report)

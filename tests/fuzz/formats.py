@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,26 +43,43 @@ class Report:
         return f"{self.target:10} {self.inputs:9} inputs, {self.read} read, {self.seconds:.0f} s, found: {found}"
 
 
-def fuzz(target: str, seed: int, first: int, count: int, keep: Path, replay: Sequence[Path] = ()) -> Report:
-    """Read inputs of a target; those of problems are kept in a folder."""
+def fuzz(
+    target: str,
+    seed: int,
+    first: int,
+    count: int,
+    keep: Path,
+    replay: Sequence[Path] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Report:
+    """Read inputs of a target; those of problems are kept in a folder. ``environment`` adds to that of this process."""
     report = Report(target)
     end = first + count
     start = time.monotonic()
     while first < end or replay:
-        done = _run(target, seed, first, end - first, keep, replay, report)
+        done = _run(target, seed, first, end - first, keep, replay, report, environment or {})
         first, replay = first + done, ()
     report.seconds = time.monotonic() - start
     return report
 
 
-def _run(target: str, seed: int, first: int, count: int, keep: Path, replay: Sequence[Path], report: Report) -> int:
+def _run(
+    target: str,
+    seed: int,
+    first: int,
+    count: int,
+    keep: Path,
+    replay: Sequence[Path],
+    report: Report,
+    more: Mapping[str, str],
+) -> int:
     """Run one worker; return the number of inputs that it read, including one that killed it."""
     with tempfile.TemporaryDirectory(prefix="savepoint-fuzz-") as folder:
         current, errors = Path(folder) / "current", Path(folder) / "stderr"
         command = [sys.executable, "-m", "tests.fuzz.format_worker", "--target", target, "--current", str(current)]
         command += ["--seed", str(seed), "--first", str(first), "--count", str(count)]
         command += ["--replay", *map(str, replay)] if replay else []
-        environment = {**os.environ, "PYTHONHASHSEED": "0"}
+        environment = {**os.environ, "PYTHONHASHSEED": "0", **more}
         inputs = read = 0
         finished = False
         with (
