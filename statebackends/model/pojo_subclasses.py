@@ -60,8 +60,11 @@ class ClassFileSubclasses:
         """
         if pojo.class_name in self.around or len(self.around) >= MAX_DEPTH:
             return ()
-        known = {member.name for member in pojo.subclasses}
         classes = _class_path(self.paths)
+        above = classes.find(pojo.class_name)
+        if above is None or above.is_final:
+            return ()  # without a pass over all class files
+        known = {member.name for member in pojo.subclasses}
         names = [name for name in classes.subclasses(pojo.class_name) if name not in known]
         nested = replace(job, subclasses=replace(self, around=(*self.around, pojo.class_name)))
         found: list[Member] = []
