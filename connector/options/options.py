@@ -256,7 +256,7 @@ class SavepointReadOptions:
     text: str = option(
         choice("escape", "replace", "error"),
         "strings with half of a surrogate pair, which Java can hold and UTF-8 cannot: `escape` shows it as U+10FFFF "
-        "and four hex digits, which writes turn back; `replace` as U+FFFD; both warn and name keys; `error` fails",
+        "and its four hex digits, which writes turn back; `replace` as U+FFFD; both warn and name keys; `error` fails",
         "escape",
         "escape",
     )

@@ -2,8 +2,8 @@
 
 ``StringSerializer`` stores the length plus one (0 is null), ``StringValueSerializer`` the length itself. They are
 converted to and from Arrow's utf8 buffers. A surrogate pair is two units of three bytes and becomes four bytes of
-UTF-8. A lone surrogate has no UTF-8: in a column it is U+10FFFF, a code point that is no character, and four hex
-digits. So that this can be written back, U+10FFFF itself is repeated.
+UTF-8. A lone surrogate has no UTF-8: in a column it is U+10FFFF, a code point that is no character, and its four hex
+digits. U+10FFFF itself stays as it is, unless four such digits (or ``ffff``) follow it: then ``ffff`` comes between.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ HIGH_BITS = np.uint64(0x8080808080808080)
 I7, I6, I12, I18 = np.int64(7), np.int64(6), np.int64(12), np.int64(18)
 LOW7, LOW6 = np.int64(0x7F), np.int64(0x3F)
 MAX_UTF8 = 2**31 - 1
-#: Precedes the four hex digits of a lone surrogate in a column, and itself.
-ESCAPE = np.int64(0x10FFFF)
+#: Precedes the four hex digits of a lone surrogate in a column; with ``ffff`` it stands for itself.
+ESCAPE, ITSELF = np.int64(0x10FFFF), np.int64(0xFFFF)
 #: What :func:`read_strings` does with a lone surrogate.
 REFUSE, REPLACE, ESCAPED = 0, 1, 2
 
@@ -72,12 +72,38 @@ def put_lone(out: Any, o: Any, c: Any, lone: Any) -> Any:
     """Store a lone surrogate as U+FFFD, or as the escape and four hex digits; return the next position."""
     if lone == REPLACE:
         return put_utf8(out, o, np.int64(0xFFFD))
+    return put_escaped(out, o, c)
+
+
+@inline
+def put_escaped(out: Any, o: Any, c: Any) -> Any:
+    """Store the escape and four hex digits; return the next position."""
     o = put_utf8(out, o, ESCAPE)
     for shift in range(12, -4, -4):
         digit = (c >> np.int64(shift)) & np.int64(15)
         out[o] = digit + 48 if digit < 10 else digit + 87
         o += 1
     return o
+
+
+@inline
+def escaped(data: Any, p: Any, end: Any) -> Any:
+    """Return what the four hex digits at ``p`` say after an escape: a surrogate, ``ITSELF``, or -1 for nothing."""
+    c = np.int64(-1)
+    if p + 4 <= end:
+        c = np.int64(0)
+        for j in range(4):
+            digit = np.int64(data[p + j])
+            if 48 <= digit <= 57:
+                c = (c << np.int64(4)) | (digit - 48)
+            elif 97 <= digit <= 102:
+                c = (c << np.int64(4)) | (digit - 87)
+            else:
+                c = np.int64(0)
+                break
+        if (c < 0xD800 or c > 0xDFFF) and c != ITSELF:
+            c = np.int64(-1)
+    return c
 
 
 @kernel
@@ -131,8 +157,10 @@ def read_strings(buf: Any, pos: Any, end: Any, extra: Any, offsets: Any, out: An
                 p = q
                 left -= 1
                 c = 0x10000 + ((c - 0xD800) << np.int64(10)) + (low - 0xDC00)
-                if c == ESCAPE:
-                    o = put_utf8(out, o, c)
+                # An ASCII character is one byte, so that the digits stand in the input as they do in the column.
+                if c == ESCAPE and left >= 4 and escaped(buf, p, stop) >= 0:
+                    o = put_escaped(out, o, ITSELF)
+                    continue
             o = put_utf8(out, o, c)
         offsets[i + 1] = o
         pos[i] = p
@@ -141,10 +169,7 @@ def read_strings(buf: Any, pos: Any, end: Any, extra: Any, offsets: Any, out: An
 
 @inline
 def code_point(data: Any, p: Any, end: Any) -> Any:
-    """Return the code point of valid UTF-8 at ``p``, or an escaped surrogate, and the next position.
-
-    An escape that neither four hex digits of a surrogate nor the same escape follow is -1.
-    """
+    """Return the code point of valid UTF-8 at ``p``, or an escaped surrogate, and the next position."""
     c = np.int64(data[p])
     if c < 0x80:
         p += 1
@@ -163,21 +188,10 @@ def code_point(data: Any, p: Any, end: Any) -> Any:
         )
         p += 4
         if c == ESCAPE:
-            c = np.int64(-1)
-            if p + 4 <= end:
-                c = np.int64(0)
-                for j in range(4):
-                    digit = np.int64(data[p + j])
-                    if 48 <= digit <= 57:
-                        c = (c << np.int64(4)) | (digit - 48)
-                    elif 97 <= digit <= 102:
-                        c = (c << np.int64(4)) | (digit - 87)
-                    else:
-                        c = np.int64(0)
-                if c < 0xD800 or c > 0xDFFF:
-                    same = data[p] == 0xF4 and data[p + 1] == 0x8F and data[p + 2] == 0xBF and data[p + 3] == 0xBF
-                    c = ESCAPE if same else np.int64(-1)
+            said = escaped(data, p, end)
+            if said >= 0:
                 p += 4
+                c = ESCAPE if said == ITSELF else said
     return c, p
 
 
@@ -192,9 +206,8 @@ def varint_size(value: Any) -> Any:
 
 
 @kernel
-def string_sizes(offsets: Any, data: Any, extra: Any, units: Any, sizes: Any) -> int:
-    """Compute the UTF-16 length and the encoded bytes of every row; return the first with a wrong escape, or -1."""
-    wrong = -1
+def string_sizes(offsets: Any, data: Any, extra: Any, units: Any, sizes: Any) -> None:
+    """Compute the UTF-16 length and the encoded bytes of every row."""
     for i in range(units.shape[0]):
         p = offsets[i]
         n = np.int64(0)
@@ -204,8 +217,6 @@ def string_sizes(offsets: Any, data: Any, extra: Any, units: Any, sizes: Any) ->
         size = n
         while p < offsets[i + 1]:
             c, p = code_point(data, p, offsets[i + 1])
-            if c < 0 and wrong < 0:
-                wrong = i
             n += 1
             size += 1 if c < 0x80 else (2 if c < 0x4000 else 3)
             if c >= 0x10000:
@@ -213,7 +224,6 @@ def string_sizes(offsets: Any, data: Any, extra: Any, units: Any, sizes: Any) ->
                 size += 3
         units[i] = n
         sizes[i] = size + varint_size(n + extra)
-    return wrong
 
 
 @inline

@@ -31,7 +31,7 @@ def utf8_to_units(offsets: Any, data: Any, units: Any) -> int:
         if offsets[i] >= offsets[i + 1]:
             return i
         c, p = code_point(data, offsets[i], offsets[i + 1])
-        if p != offsets[i + 1] or c > 0xFFFF or c < 0:
+        if p != offsets[i + 1] or c > 0xFFFF:
             return i
         units[i] = c
     return -1

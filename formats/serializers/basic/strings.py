@@ -7,7 +7,8 @@
 
 Java strings may hold a surrogate without its other half, which has no UTF-8. Option ``text`` says what a column has
 instead: ``escape`` the code point U+10FFFF, which is no character, and four hex digits, so that it can be written back;
-``replace`` U+FFFD; ``error`` an error. U+10FFFF itself, which no text should have, is repeated in columns.
+``replace`` U+FFFD; ``error`` an error. A U+10FFFF of the text itself is shown as it is, unless what follows it reads as
+such digits (or as ``ffff``): then ``ffff`` comes between, so that each column's text stands for one Java string.
 Flink: ``StringSerializer``, ``StringValueSerializer``, ``CharSerializer``, ``CharValueSerializer``, ``StringValue``.
 """
 
@@ -46,8 +47,11 @@ RAW = 'read the state as bytes: option("raw", "<state>")'
 MAX_UTF8 = 2**31 - 1
 #: What precedes the hex digits of a lone surrogate in a column.
 ESCAPE = "\U0010ffff"
-LONE = re.compile("[\ud800-\udfff]")
-ESCAPED = re.compile(f"{ESCAPE}(d[89a-f][0-9a-f]{{2}}|{ESCAPE})")
+#: The digits with which it stands for itself, where those of a surrogate, or these, follow it in the text.
+ITSELF = "ffff"
+DIGITS = f"d[89a-f][0-9a-f]{{2}}|{ITSELF}"
+ESCAPED = re.compile(f"{ESCAPE}({DIGITS})")
+LONE = re.compile(f"[\ud800-\udfff]|{ESCAPE}(?={DIGITS})")
 
 
 def column_text(text: str, form: str = "escape") -> str:
@@ -55,8 +59,16 @@ def column_text(text: str, form: str = "escape") -> str:
 
     >>> column_text("a\ud83d"), column_text("a\ud83d", "replace")
     ('a\U0010ffffd83d', 'a�')
+    >>> column_text("\U0010ffff"), column_text("\U0010ffffd83d")
+    ('\U0010ffff', '\U0010ffffffffd83d')
     """
-    return LONE.sub(lambda match: "\ufffd" if form == "replace" else f"{ESCAPE}{ord(match[0]):04x}", text)
+
+    def shown(match: re.Match[str]) -> str:
+        if match[0] == ESCAPE:
+            return ESCAPE + ITSELF
+        return "\ufffd" if form == "replace" else f"{ESCAPE}{ord(match[0]):04x}"
+
+    return LONE.sub(shown, text)
 
 
 def column_texts(value: Any, form: str = "escape") -> Any:
@@ -71,26 +83,12 @@ def column_texts(value: Any, form: str = "escape") -> Any:
 
 
 def java_text(text: str) -> str:
-    """Return the Java string of a column's text; ValueRangeError if U+10FFFF is not followed by what it escapes.
+    r"""Return the Java string of a column's text.
 
     >>> java_text("a\U0010ffffd83d")
     'a\ud83d'
     """
-    if ESCAPE not in text:
-        return text
-    if ESCAPE in ESCAPED.sub("", text):
-        raise wrong_escape(text)
-    return ESCAPED.sub(lambda match: ESCAPE if match[1] == ESCAPE else chr(int(match[1], 16)), text)
-
-
-def wrong_escape(text: str) -> ValueRangeError:
-    """Return the error for a text in which U+10FFFF escapes nothing."""
-    return ValueRangeError(
-        "a string has U+10FFFF, which stands for half of a surrogate pair with the four hex digits after it",
-        found=ascii(text)[:80],
-        expected="U+10FFFF d800 to U+10FFFF dfff, or U+10FFFF twice for itself",
-        remedy="remove U+10FFFF, which is no character, or repeat it",
-    )
+    return ESCAPED.sub(lambda match: ESCAPE if match[1] == ITSELF else chr(int(match[1], 16)), text)
 
 
 def refuse_surrogate(at: Cursors, row: int) -> NoReturn:
@@ -209,9 +207,7 @@ class StringSerializer(_TextSerializer):
 
         units = np.zeros(len(column), np.int64)
         sizes = np.zeros(len(column), np.int64)
-        wrong = strings.string_sizes(*binary_parts(column), self._extra, units, sizes)
-        if wrong >= 0:
-            raise wrong_escape(column[wrong].as_py() or "")
+        strings.string_sizes(*binary_parts(column), self._extra, units, sizes)
         valid = valid_rows(column)
         sizes[~valid] = 1
         return units, sizes, valid

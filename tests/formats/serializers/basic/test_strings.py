@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, ValueRangeError
 from pyspark_savepoint.formats.java import string_hash
+from pyspark_savepoint.formats.serializers.basic.strings import column_text, java_text
 from tests.formats.serializers.codec_checks import (
     base,
     check_column,
@@ -116,13 +117,19 @@ def test_half_a_surrogate_pair_is_refused(stem: str, data: str) -> None:
     assert caught.value.facts["offset"] == (2 if stem == "Char" else 1)
 
 
-#: Texts in Java, and as columns have them: lone surrogates, pairs of two wrong ones, and the escape itself.
+#: Texts in Java, and as columns have them: lone surrogates, pairs of two wrong ones, and the escape itself, which is
+#: shown as it is where nothing after it could be taken for its digits.
 LONE = {
     "a\ud83d": "a\U0010ffffd83d",
     "\udc00\ud800b": "\U0010ffffdc00\U0010ffffd800b",
     "\ud83d\ud83d\ude00": "\U0010ffffd83d\U0001f600",
-    "\U0010ffff": "\U0010ffff\U0010ffff",
-    "\U0010ffffd83d": "\U0010ffff\U0010ffffd83d",
+    "\U0010ffff": "\U0010ffff",
+    "\U0010ffff" * 30: "\U0010ffff" * 30,
+    "\U0010ffff\ud83d": "\U0010ffff\U0010ffffd83d",
+    "\U0010ffff\U0010ffffd83dx": "\U0010ffff\U0010ffffffffd83dx",
+    "\U0010ffffd83d": "\U0010ffffffffd83d",
+    "\U0010ffffffff": "\U0010ffffffffffff",
+    "a\U0010ffffd7ff\U0010ffffD83D\U0010ffffd83": "a\U0010ffffd7ff\U0010ffffD83D\U0010ffffd83",
     "\ud83d" * 50: "\U0010ffffd83d" * 50,
 }
 
@@ -155,12 +162,21 @@ def test_half_a_surrogate_pair_is_a_character() -> None:
     assert encode(base("Char"), column) == [bytes.fromhex("0041"), bytes.fromhex("dc00")]
 
 
-@pytest.mark.parametrize(
-    "text", ["\U0010ffff", "\U0010ffffd7ff", "a\U0010ffffD83D", "\U0010ffffd83", "x\U0010ffffd83g"]
-)
-def test_an_escape_of_nothing_is_refused(text: str) -> None:
-    with pytest.raises(ValueRangeError, match=r"U\+10FFFF"):
-        base("String").sizes(pa.array(["a", text]))
+#: Code units of which a text and what escapes are made.
+UNITS = st.text(st.sampled_from(["\U0010ffff", "\ud83d", "\ude00", "d", "8", "3", "f", "x"]), max_size=24)
+
+
+@given(st.lists(UNITS, min_size=1, max_size=4))
+@settings(max_examples=200, deadline=None)
+def test_every_java_string_is_a_text_of_its_own(texts: list[str]) -> None:
+    data = [java_bytes(text, 1) for text in texts]
+    column = decode(base("String"), *data)
+    assert encode(base("String"), column) == data
+    joined = [text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass") for text in texts]
+    assert column.to_pylist() == [column_text(text) for text in joined]
+    assert [java_text(text) for text in column.to_pylist()] == joined
+    replaced = decode(base("String"), *data, text="replace")
+    assert replaced.to_pylist() == [column_text(text, "replace") for text in joined]
 
 
 def test_the_way_out_of_an_error_names_the_whole_state() -> None:
