@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark_savepoint.command_line.arguments import UsageError
 from pyspark_savepoint.command_line.output import Output, csv_line, finite
 from pyspark_savepoint.command_line.reading import rows_table
+from pyspark_savepoint.execution.texts import readable_size
 from pyspark_savepoint.formats.errors import OutputError, SavepointError, StateExistsError
 from pyspark_savepoint.local.local_table import LocalTable
-from pyspark_savepoint.local.texts import readable_size
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
 DONE = 0

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.execution.copying import copy_snapshot, relocate_snapshot, to_free_path
+from pyspark_savepoint.execution.texts import numbered, readable_size
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
-from pyspark_savepoint.local.copying import copy_snapshot, relocate_snapshot, to_free_path
-from pyspark_savepoint.local.texts import numbered, readable_size
 from pyspark_savepoint.options.option_fields import InvalidOptionValueError, seconds
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import reached, snapshot_path

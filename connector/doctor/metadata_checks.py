@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pyspark_savepoint.doctor.findings import Budgets, Finding, Severity
+from pyspark_savepoint.execution.texts import readable_size
 from pyspark_savepoint.formats.errors import SavepointError, UnsafePathError
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.texts import readable_size
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state, is_keyed
 from pyspark_savepoint.statebackends.jobs.restore.snapshot_types import RegisteredStates, registered_states
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.doctor.findings import Budgets, Finding, Severity
+from pyspark_savepoint.execution.texts import readable_size
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
-from pyspark_savepoint.local.texts import readable_size
 from pyspark_savepoint.statebackends.model.applicability import ROWS_OF_KEYS
 
 #: Timers later than this mean "never".

@@ -1,4 +1,4 @@
-"""Write of the edited parts of one operator: each by the data source, as a fragment in the pending folder.
+"""Write of the edited parts of one operator: each by an engine, as a fragment in the pending folder.
 
 A fragment is an unpublished snapshot of one operator: its ``_metadata`` is ``.pending-TOKEN/PART``. Added operator
 state is written to fragments too, and then combined with the remaining one, since a subtask has one stream of operator
@@ -10,9 +10,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from pyspark_savepoint.execution.arrow_batches import unmeasured_batches
 from pyspark_savepoint.formats.filesystems.filesystem import ArrowFileSystem
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, OPTION, StoragePath
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
@@ -25,19 +23,16 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 from pyspark_savepoint.options.option_values import SERIALIZERS
 from pyspark_savepoint.options.plan_option import write_plan
+from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.keyed_edits import edited_state
 from pyspark_savepoint.plan.merged_rows import merged_rows
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, StateInput
-from pyspark_savepoint.source.distribution import by_described_key, by_key_group, cores, layout_of
-from pyspark_savepoint.source.given_source import format_of
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES as ENTRY_COLUMNS
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.writing.files.operator_edit import OperatorPart, write_operator_streams
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, WriteSpec
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 def without_edited(plan: OperatorPlan) -> OperatorState:
@@ -60,7 +55,7 @@ def without_edited(plan: OperatorPlan) -> OperatorState:
 class OperatorWriter:
     """Writer of the edited parts of one operator. ``path`` is that of the new savepoint, as the user gave it."""
 
-    spark: SparkSession
+    engine: Engine
     plan: OperatorPlan
     path: str
     staging: Staging
@@ -75,21 +70,17 @@ class OperatorWriter:
         limit = self.plan.max_parallelism
         rows = merged_rows(self.plan)
         if rows is not None:
-            frame = by_described_key(rows.frame, rows.descriptor, limit, self.parallelism)
-            return self._fragment(frame, rows.spec, f"{self.part}k", rows.header, [rows.base]).operators[0]
-        edited = edited_state(self.spark, self.plan, merges=True)
+            placed = self.engine.by_key(rows.rows, rows.descriptor, limit, self.parallelism)
+            return self._fragment(placed, rows.spec, f"{self.part}k", rows.header, [rows.base]).operators[0]
+        edited = edited_state(self.engine, self.plan, merges=True)
         if edited is None:
             return None
         spec = WriteSpec(table=ENTRIES, compression="snappy" if edited.header.compressed else "none")
-        if edited.frame is None:
-            parallelism = self.parallelism or 1
-            none = self.spark.range(0, parallelism, 1, parallelism).where("id < 0")
-            columns = ("int(id) AS state", "int(id) AS key_group", "binary('') AS key", "binary('') AS value")
-            frame = none.selectExpr(*columns)
+        if edited.rows is None:
+            placed = self.engine.no_rows(ENTRY_COLUMNS, limit, self.parallelism or 1)
         else:
-            parallelism = self.parallelism or min(limit, cores(edited.frame))
-            frame = by_key_group(edited.frame, KEY_GROUP, KEY, limit, parallelism)
-        return self._fragment(frame, spec, f"{self.part}k", edited.header, edited.bases).operators[0]
+            placed = self.engine.by_key_group(edited.rows, KEY_GROUP, KEY, limit, self.parallelism)
+        return self._fragment(placed, spec, f"{self.part}k", edited.header, edited.bases).operators[0]
 
     @property
     def parallelism(self) -> int | None:
@@ -99,12 +90,12 @@ class OperatorWriter:
         asked = [put.spec.parallelism for put in self.plan.puts if put.spec.parallelism is not None]
         return max(asked, default=None)
 
-    def _laid_out(self, put: StateInput) -> DataFrame:
+    def _laid_out(self, put: StateInput) -> Rows:
         """Return the rows of a table distributed by subtask, unless they are already."""
-        if put.spec.table == ENTRIES or layout_of(put.frame.schema) is not None:
-            return put.frame
+        if put.spec.table == ENTRIES or put.rows.laid_out:
+            return put.rows
         assert isinstance(put.descriptor, KeyedDescriptor)
-        return by_described_key(put.frame, put.descriptor, self.plan.max_parallelism, self.parallelism)
+        return self.engine.by_key(put.rows, put.descriptor, self.plan.max_parallelism, self.parallelism)
 
     def _direct(self) -> StateInput | None:
         """Return the single table that is the whole keyed state, as it was given."""
@@ -113,7 +104,7 @@ class OperatorWriter:
         if self.plan.deletions or len(sources) != 1 or -1 in sources:
             return None
         put = self.plan.puts[sources.pop()]
-        if put.spec.table == ENTRIES and layout_of(put.frame.schema) is None:
+        if put.spec.table == ENTRIES and not put.rows.laid_out:
             return None  # entries of other operators, in any key group
         assert isinstance(put.descriptor, KeyedDescriptor)
         given = [state.meta_info() for state in put.descriptor.states]
@@ -135,13 +126,13 @@ class OperatorWriter:
         for i, put in enumerate(self.plan.puts):
             names = {state.origin: state.name for state in states if state.put == i}
             if names:
-                written = self._fragment(put.frame, put.spec, f"{self.part}o{i}", put.header)
+                written = self._fragment(put.rows, put.spec, f"{self.part}o{i}", put.header)
                 for source in operator_sources(written, written.operators[0]):
                     yield OperatorPart.of(source, names)
 
     def _fragment(
         self,
-        frame: DataFrame,
+        rows: Rows,
         spec: WriteSpec,
         part: str,
         header: KeyedBackendHeader | OperatorBackendHeader | None = None,
@@ -164,9 +155,7 @@ class OperatorWriter:
         options |= storage_of(self.staging) or _storage_of_types(spec)
         if spec.serializers is not None:
             options[SERIALIZERS] = str(spec.serializers.identity)
-        source = format_of(frame.sparkSession, options)
-        with unmeasured_batches(frame, written.key):
-            frame.write.format(source).options(**options).mode("append").save(self.path)
+        self.engine.write(rows, written.key, self.path, options)
         return open_fragment(self.staging, part)
 
 

@@ -1,10 +1,9 @@
-"""Write of a planned savepoint: edited operators by Spark, copies of untouched files, ``_metadata`` last.
+"""Write of a planned savepoint: edited operators by an engine, copies of untouched files, ``_metadata`` last.
 
 ::
 
-    1  edited parts      each one a write of the data source, which creates a fragment in the pending folder
-    2  untouched parts   their files are copied (``files="copy"``), by tasks if they are large, or referred to where
-                         they are (``"reference"``)
+    1  edited parts      each one a write of one table, which creates a fragment in the pending folder
+    2  untouched parts   their files are copied (``files="copy"``), or referred to where they are (``"reference"``)
        renamed states    their files are copied with new headers
     3  ``_metadata``     assembled and published, if the path is still free
 """
@@ -15,11 +14,8 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from pyspark import inheritable_thread_target
-
-from pyspark_savepoint.execution.copy_tasks import copy_large
+from pyspark_savepoint.execution.copying import publish, to_free_path
 from pyspark_savepoint.execution.operator_writer import OperatorWriter, without_edited
 from pyspark_savepoint.execution.renamed_states import renamed_state
 from pyspark_savepoint.execution.rewritten_parts import all_portable, for_release, is_portable
@@ -37,25 +33,20 @@ from pyspark_savepoint.formats.snapshot.changes import (
 )
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy, Relocation, referenced
-from pyspark_savepoint.local.copying import publish, to_free_path
+from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.statebackends.writing.planning.release_fit import expect_one_kryo
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 COPY, REFERENCE = "copy", "reference"
-#: Number of operators written at a time.
-WRITERS = 4
 
 
 @redacted
 @dataclass
 class SavepointWriter:
-    """One call of ``Savepoint.write``. ``given`` is the path as the user gave it, for Spark."""
+    """One call of ``Savepoint.write``. ``given`` is the path as the user gave it."""
 
-    spark: SparkSession
+    engine: Engine
     plan: SavepointPlan
     given: str
     staging: Staging
@@ -68,7 +59,7 @@ class SavepointWriter:
     @classmethod
     def to(
         cls,
-        spark: SparkSession,
+        engine: Engine,
         plan: SavepointPlan,
         path: str,
         files: str,
@@ -92,7 +83,7 @@ class SavepointWriter:
         _warn_of_one_backend(plan)
         version = target_version(plan.bases, flink_version)
         return cls(
-            spark, plan, path, staging, files, version, release, Relocation(f"{staging.token}-copy"), checkpoint_id
+            engine, plan, path, staging, files, version, release, Relocation(f"{staging.token}-copy"), checkpoint_id
         )
 
     def run(self) -> None:
@@ -101,16 +92,16 @@ class SavepointWriter:
 
     def _copy(self, copies: Sequence[FileCopy], staging: Staging) -> None:
         edited = any(plan.edits_keyed_state for plan in self.plan.operators)
-        copy_large(self.spark, copies, staging, shared=edited)
+        self.engine.copy(copies, staging, shared=edited)
 
     def _assembled(self) -> CheckpointMetadata:
         kept = [self._kept(plan) for plan in self.plan.operators]
         renamed = [renamed_state(plan, self.relocation, self.release) for plan in self.plan.operators]
-        # Each edited operator takes one or two Spark jobs, whose planning takes most of the time if state is small.
-        with ThreadPoolExecutor(WRITERS) as pool:
-            run = inheritable_thread_target(self.spark)(self._operator)
-            plans = enumerate(zip(self.plan.operators, kept, renamed, strict=True))
-            writing = [pool.submit(run, number, plan, rest, names) for number, (plan, rest, names) in plans]
+        # With Spark an edited operator takes one or two jobs, whose planning takes most of the time if state is small.
+        with ThreadPoolExecutor(self.engine.writers) as pool:
+            run = self.engine.runner(self._operator)
+            parts = enumerate(zip(self.plan.operators, kept, renamed, strict=True))
+            writing = [pool.submit(run, part) for part in parts]
             try:
                 operators = [future.result() for future in writing]
             finally:
@@ -118,14 +109,10 @@ class SavepointWriter:
         metadata = assemble(operators, self.plan.bases, self.version)
         return metadata if self.checkpoint_id is None else replace(metadata, checkpoint_id=self.checkpoint_id)
 
-    def _operator(
-        self, number: int, plan: OperatorPlan, kept: OperatorState, renamed: OperatorState | None
-    ) -> OperatorState:
-        if (plan.edits_keyed_state and renamed is None) or plan.edits_operator_state:
-            # Makes the user's session active in this thread: Spark looks up Python data sources there.
-            self.spark.createDataFrame([], "nothing INT")
+    def _operator(self, part: tuple[int, tuple[OperatorPlan, OperatorState, OperatorState | None]]) -> OperatorState:
+        number, (plan, kept, renamed) = part
         operator = replace(with_identifier(kept, plan.identifier), name=plan.name, max_parallelism=plan.max_parallelism)
-        writer = OperatorWriter(self.spark, plan, self.given, self.staging, f"op{number}", self.version)
+        writer = OperatorWriter(self.engine, plan, self.given, self.staging, f"op{number}", self.version)
         if plan.edits_keyed_state:
             written = renamed or writer.keyed_state()
             operator = with_keyed_state(operator, written) if written is not None else operator

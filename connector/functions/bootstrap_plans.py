@@ -22,6 +22,7 @@ from pyspark_savepoint.options.schema import arrow_schema, spark_schema
 from pyspark_savepoint.plan.operator_plan import StateInput
 from pyspark_savepoint.source.distribution import LAYOUT, by_key, layout_of
 from pyspark_savepoint.source.key_hashes import HashCode, with_hashed_key_groups
+from pyspark_savepoint.source.spark_engine import SparkRows
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.processing.api.functions import (
@@ -256,7 +257,7 @@ class KeyedRows:
         entries = frame.mapInArrow(task, _with_layout(spark_schema(ENTRIES), layout))
         header = plan.descriptor.header(spec.compression == "snappy")
         written = replace(spec, table=ENTRIES_TABLE, max_parallelism=plan.max_parallelism, parallelism=parallelism)
-        return [StateInput(entries, written, plan.descriptor, header), *self._broadcast_tables(spec, plan)]
+        return [StateInput(SparkRows(entries), written, plan.descriptor, header), *self._broadcast_tables(spec, plan)]
 
     def _broadcast_tables(self, spec: WriteSpec, plan: BootstrapPlan) -> list[StateInput]:
         """Return the broadcast state, which one more task creates from the broadcast records."""
@@ -312,4 +313,4 @@ def operator_state_table(plan: OperatorStatePlan, function: Any, frame: DataFram
         raise error.with_traceback(None) from None
     assert plan.states is not None
     rows = frame.mapInArrow(RecordTask(plan), spark_schema(ELEMENTS))
-    return StateInput(rows, replace(spec, table=ELEMENTS_TABLE), plan.states, plan.header())
+    return StateInput(SparkRows(rows), replace(spec, table=ELEMENTS_TABLE), plan.states, plan.header())

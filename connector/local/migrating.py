@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Protocol, TypedDict
 
+from pyspark_savepoint.execution.copying import TELL_EVERY, publish, to_free_path
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.changes import assemble, metadata_version
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.copying import TELL_EVERY, publish, to_free_path
 from pyspark_savepoint.options.paths import path_text
 from pyspark_savepoint.statebackends.migration.migration_check import verdicts_of
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, expect_known, expect_types_fit

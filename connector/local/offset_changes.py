@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark_savepoint.execution.copying import publish, to_free_path
 from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE
 from pyspark_savepoint.formats.connectors.sources.kafka_consumer import STATE as CONSUMER_STATE
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError, did_you_mean
@@ -14,7 +15,6 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.changes import assemble, target_version
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.copying import publish, to_free_path
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states
 from pyspark_savepoint.statebackends.connectors.edits.sources import split_keys, with_offsets

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +53,8 @@ def reached(path: str, options: Mapping[str, str]) -> str:
     return StoragePath.of(path, options.get(OPTION))
 
 
-def located_types(spark: SparkSession, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options, with absolute paths in ``typesFrom``."""
+def located_types(located: Callable[[str], str], options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options, with absolute paths in ``typesFrom``, as a function makes them."""
     given = options.get(TYPES_FROM, "")
     try:
         listed = json.loads(given) if given.lstrip().startswith("[") else [given]
@@ -63,7 +63,7 @@ def located_types(spark: SparkSession, options: Mapping[str, str]) -> dict[str, 
     found = []
     for text in map(str, listed):
         path, mark, operator = text.partition("#")
-        found.append(located(spark, path) + mark + operator)
+        found.append(located(path) + mark + operator)
     return {**options, TYPES_FROM: found[0] if len(found) == 1 else json.dumps(found)} if given else dict(options)
 
 

@@ -1,21 +1,18 @@
-"""Edits of an operator's keyed state as DataFrames of its entries.
+"""Edits of an operator's keyed state as tables of its entries.
 
 Added tables are converted to entries, deleted keys to rows without state. They are written as table ``entries``, whose
 tasks merge them with the entries of the base, which they read as bytes. Only if tasks cannot know the key groups of
-keys (hash codes are given, or only user code computes them), the base is read as a DataFrame too, and joined.
+keys (hash codes are given, or only user code computes them), the base is read as a table too, and joined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd
-from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import (
@@ -31,7 +28,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandl
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.options.plan_option import parse_read_plan, read_plan
-from pyspark_savepoint.options.schema import arrow_schema, spark_schema
+from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,
     OPERATOR,
@@ -39,10 +36,8 @@ from pyspark_savepoint.plan.operator_plan import (
     OperatorPlan,
     PlannedState,
     StateInput,
-    expect_frame,
 )
 from pyspark_savepoint.plan.python_inputs import python_key_type, with_stored_keys
-from pyspark_savepoint.source.given_source import format_of
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY
 from pyspark_savepoint.statebackends.model.json_values import from_json
@@ -60,9 +55,6 @@ from pyspark_savepoint.statebackends.writing.rows.entry_encoder import (
 )
 from pyspark_savepoint.statebackends.writing.rows.remap_state_ids import RemapStateIds
 from pyspark_savepoint.statebackends.writing.rows.row_forms import DescribedRows
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PLAIN = DecodeOptions(timestamps="raw")
 HASH_CODE = "hash_code"
@@ -94,33 +86,33 @@ def with_states(plan: OperatorPlan) -> OperatorPlan:
     )
 
 
-def with_keys_deleted(spark: SparkSession, plan: OperatorPlan, keys: DataFrame | Collection[Any]) -> OperatorPlan:
+def with_keys_deleted(engine: Engine, plan: OperatorPlan, keys: object) -> OperatorPlan:
     """Return the plan without some keys, given as a table or a list; its columns or the keys are checked."""
     plan = with_states(plan)
     if plan.key_serializer is None:
         raise StateNotFoundError("the operator has no keyed state", operator=plan.label)
     refuse_raw_state(plan, "deleted")
     kind = python_key_type(plan) or plan.key_serializer.arrow_type(PLAIN)
-    keys = with_stored_keys(plan, keys if isinstance(keys, DataFrame) else _listed_keys(spark, plan, kind, keys))
-    key_columns(plan.key_serializer, arrow_schema(keys.schema), plan.label)
-    return plan.with_deleted_keys(keys)
+    rows = engine.rows(keys)
+    stored = with_stored_keys(plan, _listed_keys(engine, plan, kind, keys) if rows is None else rows)
+    key_columns(plan.key_serializer, stored.schema, plan.label)
+    return plan.with_deleted_keys(stored)
 
 
-def _listed_keys(spark: SparkSession, plan: OperatorPlan, kind: pa.DataType, keys: object) -> DataFrame:
+def _listed_keys(engine: Engine, plan: OperatorPlan, kind: pa.DataType, keys: object) -> Rows:
     """Return a table of keys that are given as a list."""
     if not isinstance(keys, list | tuple | set | frozenset | range):
         raise OptionError(
-            "keys must be a DataFrame or a list",
+            f"keys must be {engine.rows_are} or a list",
             operator=plan.label,
             found=type_name(keys),
             remedy="remove_keys(uid, [1, 2]), or remove_keys(uid, rows.select('key'))",
         )
     column = pa.array([from_json(key, kind, "key") for key in keys], kind)
-    schema = spark_schema(pa.schema([pa.field("key", kind)]))
-    return spark.createDataFrame([(key,) for key in column.to_pylist()], schema)
+    return engine.of_arrow(pa.table({"key": column}))
 
 
-def rehashed(plan: OperatorPlan, number: int, key_hashes: DataFrame | None) -> OperatorPlan:
+def rehashed(plan: OperatorPlan, number: int, key_hashes: Rows | None) -> OperatorPlan:
     """Return the plan with another max parallelism; raise an error if key groups of its keys cannot be computed."""
     if any(put.spec.table == ENTRIES_TABLE or put.spec.max_parallelism is not None for put in plan.puts):
         raise OptionError(
@@ -128,8 +120,6 @@ def rehashed(plan: OperatorPlan, number: int, key_hashes: DataFrame | None) -> O
             operator=plan.label,
             remedy="call with_max_parallelism(...) first, or Savepoint.create(spark, max_parallelism=...)",
         )
-    if key_hashes is not None:
-        expect_frame(key_hashes, plan, "key_hashes")
     plan = replace(plan, new_max_parallelism=number, default_max_parallelism=number, key_hashes=key_hashes)
     if plan.base is not None and plan.base.has_operator_state and plan.base.operator.parallelism > number:
         raise OptionError(
@@ -163,7 +153,7 @@ def _check_hash(plan: OperatorPlan, serializer: TypeSerializer) -> None:
             "the key groups of this key type cannot be computed: its hashCode is defined by the job's own code",
             operator=plan.label,
             found=error.facts.get("found", serializer.flink_type),
-            remedy="with_max_parallelism(n, key_hashes={uid: df}) takes them from a DataFrame with the key and "
+            remedy="with_max_parallelism(n, key_hashes={uid: rows}) takes them from a table with the key and "
             "hash_code; or remove_operator leaves the operator out",
         ) from None
 
@@ -190,15 +180,15 @@ class EditedState:
     """All entries of an operator after its edits, and the header of their files.
 
     ``bases`` are the options that read entries of existing operators, which the writing tasks merge with those of the
-    frame. ``frame`` is None if there is nothing to merge with them.
+    rows. ``rows`` is None if there is nothing to merge with them.
     """
 
-    frame: DataFrame | None
+    rows: Rows | None
     header: KeyedBackendHeader
     bases: tuple[dict[str, str], ...] = ()
 
 
-def edited_state(spark: SparkSession, plan: OperatorPlan, merges: bool = False) -> EditedState | None:
+def edited_state(engine: Engine, plan: OperatorPlan, merges: bool = False) -> EditedState | None:
     """Return the keyed state of an operator after all edits, None if there is none left; no job runs yet.
 
     ``merges``: entries of existing operators may be left to the tasks that write.
@@ -208,28 +198,32 @@ def edited_state(spark: SparkSession, plan: OperatorPlan, merges: bool = False) 
         return None
     with_keys = bool(plan.deletions) or plan.key_hashes is not None
     merges = merges and can_merge(plan)
-    frames: list[DataFrame] = []
+    tables: list[Rows] = []
     bases: list[dict[str, str]] = []
     if any(state.put < 0 for state in states):
         if merges:
             bases.append(base_options(plan, states, with_keys))
-            frames += [_deleted(plan, keys) for _, keys in plan.deletions]
+            tables += [_deleted(plan, keys) for _, keys in plan.deletions]
         else:
-            frames.append(_without(plan, _base_entries(spark, plan, states, with_keys), -1))
+            tables.append(_without(plan, _base_entries(engine, plan, states, with_keys), -1))
     for i, put in enumerate(plan.puts):
         numbers = {(state.origin, state.kind): number for number, state in enumerate(states) if state.put == i}
         if not numbers:
             continue
-        rows: StateInput | None = put
+        added: StateInput | None = put
         if merges and put.bases and not plan.deletions:
             bases += [renumbered(base, own_numbers(put, numbers), len(states)) for base in put.bases]
-            rows = replace(put, frame=put.rest) if put.rest is not None else None
-        if rows is not None:
-            frames.append(_without(plan, _put_entries(plan, rows, numbers, with_keys), i))
-    whole = [frame.select(ENTRIES.names) for frame in frames]
+            added = replace(put, rows=put.rest) if put.rest is not None else None
+        if added is not None:
+            tables.append(_without(plan, _put_entries(plan, added, numbers, with_keys), i))
+    whole = [table.select(*ENTRIES.names) for table in tables]
     header = KeyedBackendHeader(plan.compressed, plan.key_serializer, tuple(state.meta for state in states))
-    frame = reduce(lambda one, other: one.unionByName(other), whole) if whole else None
-    return EditedState(frame, header, tuple(bases))
+    return EditedState(united(whole) if whole else None, header, tuple(bases))
+
+
+def united(tables: Sequence[Rows]) -> Rows:
+    """Return the rows of all tables."""
+    return reduce(lambda one, other: one.union(other), tables)
 
 
 def renumbered(base: Mapping[str, str], numbers: Sequence[int], count: int) -> dict[str, str]:
@@ -266,14 +260,14 @@ def can_merge(plan: OperatorPlan) -> bool:
     return True
 
 
-def _deleted(plan: OperatorPlan, keys: DataFrame) -> DataFrame:
+def _deleted(plan: OperatorPlan, keys: Rows) -> Rows:
     """Return keys as rows that delete their entries from the base."""
     assert plan.key_serializer is not None
-    columns = key_columns(plan.key_serializer, arrow_schema(keys.schema), plan.label)
+    columns = key_columns(plan.key_serializer, keys.schema, plan.label)
     encoder = DeletionEncoder(
         KeyEncoder(plan.key_serializer, columns, (), plan.label), plan.key_serializer, plan.max_parallelism
     )
-    return keys.select(*columns).mapInArrow(encoder, spark_schema(ENTRIES))
+    return keys.select(*columns).mapped(encoder, ENTRIES)
 
 
 def base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> dict[str, str]:
@@ -298,47 +292,45 @@ def base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: bool
     return options | {"path": base.path, "uidHash": base.operator.operator_id.hex, "plan": read_plan(wanted)}
 
 
-def _base_entries(spark: SparkSession, plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> DataFrame:
-    options = base_options(plan, states, with_keys)
-    entries = spark.read.format(format_of(spark, options)).options(**options).load()
+def _base_entries(engine: Engine, plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> Rows:
+    entries = engine.read(base_options(plan, states, with_keys))
     return _regrouped(plan, entries) if plan.rehashes and plan.key_hashes is not None else entries
 
 
-def _put_entries(
-    plan: OperatorPlan, put: StateInput, numbers: Mapping[tuple[str, str], int], with_keys: bool
-) -> DataFrame:
+def _put_entries(plan: OperatorPlan, put: StateInput, numbers: Mapping[tuple[str, str], int], with_keys: bool) -> Rows:
     assert isinstance(put.descriptor, KeyedDescriptor)
     own = own_numbers(put, numbers)
     if put.spec.table == ENTRIES_TABLE:
         renumbered = RemapStateIds(put.descriptor, own, with_keys)
-        return put.frame.mapInArrow(renumbered, spark_schema(KEYED_ENTRIES if with_keys else ENTRIES))
+        return put.rows.mapped(renumbered, KEYED_ENTRIES if with_keys else ENTRIES)
     label = f"{put.spec.operator} ({plan.identifier.operator_id})"
-    rows = DescribedRows(put.descriptor, arrow_schema(put.frame.schema), plan.max_parallelism, label)
+    rows = DescribedRows(put.descriptor, put.rows.schema, plan.max_parallelism, label)
     encoder = EntryEncoder(rows, put.spec.table == TIMERS_TABLE, own, with_keys)
-    schema = spark_schema(KEYED_ENTRIES if with_keys else ENTRIES)
-    return put.frame.mapInArrow(encoder, schema)
+    return put.rows.mapped(encoder, KEYED_ENTRIES if with_keys else ENTRIES)
 
 
-def _without(plan: OperatorPlan, entries: DataFrame, put: int) -> DataFrame:
+def _without(plan: OperatorPlan, entries: Rows, put: int) -> Rows:
     """Return the entries without the keys deleted after table ``put`` was added (-1: the base)."""
     for puts_before, keys in plan.deletions:
         if put < puts_before:
-            entries = entries.join(key_bytes(plan, keys), SERIALIZED_KEY, "left_anti")
+            entries = entries.without(key_bytes(plan, keys), SERIALIZED_KEY)
     return entries
 
 
-def key_bytes(plan: OperatorPlan, keys: DataFrame, *more: str) -> DataFrame:
+def key_bytes(plan: OperatorPlan, keys: Rows, *more: str) -> Rows:
     """Return the keys of a table as bytes, with some of its other columns."""
     assert plan.key_serializer is not None
-    columns = key_columns(plan.key_serializer, arrow_schema(keys.drop(*more).schema), plan.label)
+    schema = keys.schema
+    columns = key_columns(
+        plan.key_serializer, pa.schema([field for field in schema if field.name not in more]), plan.label
+    )
     encoder = KeyEncoder(plan.key_serializer, columns, more, plan.label)
-    schema = StructType([*spark_schema(KEYS), *(keys.schema[name] for name in more)])
-    return keys.select(*columns, *more).mapInArrow(encoder, schema)
+    return keys.select(*columns, *more).mapped(encoder, pa.schema([*KEYS, *(schema.field(name) for name in more)]))
 
 
-def _regrouped(plan: OperatorPlan, entries: DataFrame) -> DataFrame:
+def _regrouped(plan: OperatorPlan, entries: Rows) -> Rows:
     """Return the entries with key groups computed from the given hashes."""
     assert plan.key_hashes is not None
     hashes = key_bytes(plan, plan.key_hashes, HASH_CODE)
     regroup = Regroup(plan.max_parallelism, plan.label)
-    return entries.join(hashes, SERIALIZED_KEY, "left").mapInArrow(regroup, spark_schema(KEYED_ENTRIES))
+    return entries.joined(hashes, SERIALIZED_KEY).mapped(regroup, KEYED_ENTRIES)

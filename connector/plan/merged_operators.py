@@ -8,33 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
-from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
-from pyspark_savepoint.options.schema import spark_schema
-from pyspark_savepoint.plan.keyed_edits import EditedState, edited_state, refuse_raw_state, renumbered, with_states
+from pyspark_savepoint.plan.engine import Engine, Rows
+from pyspark_savepoint.plan.keyed_edits import (
+    EditedState,
+    edited_state,
+    refuse_raw_state,
+    renumbered,
+    united,
+    with_states,
+)
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, is_timer
-from pyspark_savepoint.statebackends.model.unify_serializers import united, united_meta
+from pyspark_savepoint.statebackends.model.unify_serializers import united as united_serializers
+from pyspark_savepoint.statebackends.model.unify_serializers import united_meta
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 from pyspark_savepoint.statebackends.writing.rows.remap_state_ids import RemapStateIds
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
-
-def merged_operator(spark: SparkSession, source: OperatorPlan, into: OperatorPlan) -> OperatorPlan:
+def merged_operator(engine: Engine, source: OperatorPlan, into: OperatorPlan) -> OperatorPlan:
     """Return the target with the keyed state and timers of the source added; no job runs yet."""
     source, into = with_states(source), with_states(into)
     _check(source, into)
-    taken, own = edited_state(spark, source), edited_state(spark, into)
+    taken, own = edited_state(engine, source), edited_state(engine, into)
     if taken is None:
         return into
     metas = list(own.header.states) if own is not None else []
@@ -53,14 +56,14 @@ def merged_operator(spark: SparkSession, source: OperatorPlan, into: OperatorPla
             )
         metas[metas.index(same)] = both
     header = KeyedBackendHeader(into.compressed, _key_of_both(source, into), tuple(metas))
-    bases, rest = _merged(spark, (into, source), header)
+    bases, rest = _merged(engine, (into, source), header)
     put = StateInput(
-        _union([_renumbered(one, header) for one in (own, taken) if one is not None]),
+        united([_renumbered(one, header) for one in (own, taken) if one is not None]),
         WriteSpec(table=ENTRIES_TABLE),
         _descriptor(header),
         header,
         bases,
-        _union(rest) if rest else None,
+        united(rest) if rest else None,
     )
     planned = [PlannedState(TIMERS if is_timer(m) else KEYED, m, m.name, len(into.puts)) for m in metas]
     states = (*planned, *into.of_kind(OPERATOR))
@@ -132,7 +135,7 @@ def _key_of_both(source: OperatorPlan, into: OperatorPlan) -> TypeSerializer:
     assert source.key_serializer is not None
     if into.key_serializer is None:
         return source.key_serializer
-    found = united((into.key_serializer, source.key_serializer))
+    found = united_serializers((into.key_serializer, source.key_serializer))
     if found is None:
         raise OptionError(
             "the two operators have keys of different types",
@@ -148,18 +151,14 @@ def _identity(meta: StateMetaInfoSnapshot) -> tuple[str, bool]:
 
 
 def _merged(
-    spark: SparkSession, plans: Sequence[OperatorPlan], header: KeyedBackendHeader
-) -> tuple[tuple[Mapping[str, str], ...], list[DataFrame]]:
+    engine: Engine, plans: Sequence[OperatorPlan], header: KeyedBackendHeader
+) -> tuple[tuple[Mapping[str, str], ...], list[Rows]]:
     """Return what writing tasks merge: options that read existing entries, and other rows; nothing if keys go."""
     if any(plan.deletions for plan in plans):
         return (), []
-    found = [edited for plan in plans if (edited := edited_state(spark, plan, merges=True)) is not None]
+    found = [edited for plan in plans if (edited := edited_state(engine, plan, merges=True)) is not None]
     bases = [renumbered(base, _numbers(one, header), len(header.states)) for one in found for base in one.bases]
-    return tuple(bases), [_renumbered(one, header) for one in found if one.frame is not None] if bases else []
-
-
-def _union(frames: Sequence[DataFrame]) -> DataFrame:
-    return reduce(lambda one, other: one.unionByName(other), frames)
+    return tuple(bases), [_renumbered(one, header) for one in found if one.rows is not None] if bases else []
 
 
 def _numbers(edited: EditedState, header: KeyedBackendHeader) -> tuple[int, ...]:
@@ -168,11 +167,11 @@ def _numbers(edited: EditedState, header: KeyedBackendHeader) -> tuple[int, ...]
     return tuple(numbers[_identity(meta)] for meta in edited.header.states)
 
 
-def _renumbered(edited: EditedState, header: KeyedBackendHeader) -> DataFrame:
+def _renumbered(edited: EditedState, header: KeyedBackendHeader) -> Rows:
     """Return entries with the numbers that their states have in the common header."""
     task = RemapStateIds(_descriptor(edited.header), _numbers(edited, header), with_keys=False)
-    assert edited.frame is not None
-    return edited.frame.mapInArrow(task, spark_schema(ENTRIES))
+    assert edited.rows is not None
+    return edited.rows.mapped(task, ENTRIES)
 
 
 def _descriptor(header: KeyedBackendHeader) -> KeyedDescriptor:

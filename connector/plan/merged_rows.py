@@ -1,30 +1,27 @@
 """Rows of one table that are merged with the remaining state of an operator as they are.
 
-Spark moves the columns that were given, and the task that writes encodes them. All other edits are encoded before they
-are moved (``keyed_edits``).
+The engine moves the columns that were given, and the task that writes encodes them. All other edits are encoded
+before they are moved (``keyed_edits``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.plan.engine import Rows
 from pyspark_savepoint.plan.keyed_edits import base_options, can_merge
 from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, OperatorPlan, PlannedState
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.writing.planning.entry_columns import described_entries, entry_columns
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, KEYED_STATE, WriteSpec
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 @dataclass(frozen=True)
 class RowsToMerge:
     """Rows, how they are written, and the options that read the entries with which they are merged."""
 
-    frame: DataFrame
+    rows: Rows
     spec: WriteSpec
     descriptor: KeyedDescriptor
     header: KeyedBackendHeader
@@ -57,7 +54,7 @@ def merged_rows(plan: OperatorPlan) -> RowsToMerge | None:
         return None
     columns = [*given.key_columns, *([given.key_group] if given.key_group is not None else [])]
     columns += [name for _, *names in spec.entry_columns for name in names if name is not None]
-    return RowsToMerge(put.frame.select(*columns), spec, given, header, base_options(plan, states, with_keys=False))
+    return RowsToMerge(put.rows.select(*columns), spec, given, header, base_options(plan, states, with_keys=False))
 
 
 def _same(

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
-from pyspark.sql import DataFrame
-
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError, StateNotFoundError, did_you_mean, type_name
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -21,6 +19,7 @@ from pyspark_savepoint.formats.metadata.key_groups import DEFAULT_LOWER_BOUND_MA
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -71,17 +70,17 @@ class StateInput:
     merge them.
     """
 
-    frame: DataFrame
+    rows: Rows
     spec: WriteSpec
     descriptor: Described
     header: KeyedBackendHeader | OperatorBackendHeader | None = None
     bases: tuple[Mapping[str, str], ...] = ()
-    rest: DataFrame | None = None
+    rest: Rows | None = None
 
 
 @runtime_checkable
 class OperatorRows(Protocol):
-    """Source of rows for an operator other than a DataFrame, such as user functions."""
+    """Source of state for an operator other than a table of rows, such as user functions."""
 
     @property
     def max_parallelism(self) -> int | None:
@@ -128,9 +127,9 @@ class OperatorPlan:
     compressed: bool = False
     raw_timers: bool = False
     puts: tuple[StateInput, ...] = ()
-    deletions: tuple[tuple[int, DataFrame], ...] = ()
+    deletions: tuple[tuple[int, Rows], ...] = ()
     new_max_parallelism: int | None = None
-    key_hashes: DataFrame | None = None
+    key_hashes: Rows | None = None
     edited: frozenset[str] = frozenset()
     renamed: bool = False
 
@@ -214,7 +213,7 @@ class OperatorPlan:
             )
         return self._edited(renamed, {state.kind for state in found})
 
-    def with_deleted_keys(self, keys: DataFrame) -> OperatorPlan:
+    def with_deleted_keys(self, keys: Rows) -> OperatorPlan:
         """Delete keys from all keyed states and timers that exist now."""
         return replace(self, deletions=(*self.deletions, (len(self.puts), keys)))
 
@@ -241,12 +240,14 @@ def _renamed(state: PlannedState, old: str, new: str) -> PlannedState:
     return replace(state, meta=replace(state.meta, name=name))
 
 
-def expect_frame(frame: object, plan: OperatorPlan, what: str = "state") -> None:
-    """Raise OptionError unless the rows are a DataFrame of Spark."""
-    if not isinstance(frame, DataFrame):
+def expect_rows(engine: Engine, given: object, plan: OperatorPlan, what: str = "state") -> Rows:
+    """Return rows that a user gave; raise OptionError unless they are of the engine."""
+    rows = engine.rows(given)
+    if rows is None:
         raise OptionError(
-            f"{what} must be given as a DataFrame of Spark",
+            f"{what} must be given as {engine.rows_are}",
             operator=plan.label,
-            found=type_name(frame),
-            remedy="spark.createDataFrame(...), or a table of the savepoint: sp.keyed_state(uid)",
+            found=type_name(given),
+            remedy=engine.make_rows,
         )
+    return rows

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.options.schema import arrow_schema, spark_schema
+from pyspark_savepoint.plan.engine import Rows
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
@@ -23,7 +22,7 @@ KEY = "key"
 
 @dataclass(frozen=True)
 class PythonEncoder:
-    """Task of ``mapInArrow`` that converts rows of PyFlink's."""
+    """Function of batches that converts rows of PyFlink's."""
 
     rows: PythonRows
 
@@ -41,8 +40,8 @@ def python_name(plan: OperatorPlan, name: str) -> str | None:
 
 
 def with_stored_values(
-    plan: OperatorPlan, name: str, column: str, frame: DataFrame, texts: Mapping[str, str], *, namespaced: bool
-) -> DataFrame:
+    plan: OperatorPlan, name: str, column: str, rows: Rows, texts: Mapping[str, str], *, namespaced: bool
+) -> Rows:
     """Return rows of a state of PyFlink with the column that Flink stores, under its registered name."""
     opened = _opened(plan)
     assert opened is not None
@@ -51,10 +50,9 @@ def with_stored_values(
             "option 'key' is not for operators of PyFlink", operator=plan.label, remedy=f"name the column {KEY!r}"
         )
     shown = shown_name(name)
-    named = frame.withColumnRenamed(column, shown)
-    schema = arrow_schema(named.schema)
+    named = rows.renamed({column: shown})
     request = TableRequest(opened.savepoint.path, py_types=texts.get("pyTypes"))
-    return _converted(named, PythonRows.of(opened, request, schema, KEY, namespaced))
+    return _converted(named, PythonRows.of(opened, request, named.schema, KEY, namespaced))
 
 
 def python_key_type(plan: OperatorPlan) -> pa.DataType | None:
@@ -69,17 +67,17 @@ def python_key_type(plan: OperatorPlan) -> pa.DataType | None:
     return key.pickled or inner.arrow_type(DecodeOptions())
 
 
-def with_stored_keys(plan: OperatorPlan, keys: DataFrame) -> DataFrame:
+def with_stored_keys(plan: OperatorPlan, keys: Rows) -> Rows:
     """Return keys as Flink stores them; those of operators of Java as they are."""
     opened = _opened(plan)
-    if opened is None or not is_python_operator(opened) or keys.columns != [KEY]:
+    if opened is None or not is_python_operator(opened) or keys.schema.names != [KEY]:
         return keys
     request = TableRequest(opened.savepoint.path)
-    return _converted(keys, PythonRows.of(opened, request, arrow_schema(keys.schema), KEY, namespaced=False))
+    return _converted(keys, PythonRows.of(opened, request, keys.schema, KEY, namespaced=False))
 
 
-def _converted(frame: DataFrame, rows: PythonRows) -> DataFrame:
-    return frame.mapInArrow(PythonEncoder(rows), spark_schema(rows.schema(arrow_schema(frame.schema))))
+def _converted(rows: Rows, form: PythonRows) -> Rows:
+    return rows.mapped(PythonEncoder(form), form.schema(rows.schema))
 
 
 def _opened(plan: OperatorPlan) -> OpenOperator | None:

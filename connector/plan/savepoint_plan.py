@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, StateExistsError, did_you_mean
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
@@ -13,14 +12,12 @@ from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.relocation import with_prefix
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
+from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import rehashed
-from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan
+from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, expect_rows
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
 
 HASHMAP, ROCKSDB, FORST = "hashmap", "rocksdb", "forst"
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -122,10 +119,13 @@ class SavepointPlan:
             plan = plan.with_new(operator)
         return replace(plan, bases=(*self.bases, *(base for base in other.bases if base not in self.bases)))
 
-    def with_max_parallelism(self, number: int, key_hashes: Mapping[str, DataFrame]) -> SavepointPlan:
+    def with_max_parallelism(self, engine: Engine, number: int, key_hashes: Mapping[str, object]) -> SavepointPlan:
         """Change the max parallelism of all operators, and of operators added later."""
         check_parallelism(number, 1)
-        hashes = {self.operator(named).identifier: frame for named, frame in key_hashes.items()}
+        hashes = {}
+        for named, given in key_hashes.items():
+            operator = self.operator(named)
+            hashes[operator.identifier] = expect_rows(engine, given, operator, "key_hashes")
         operators = tuple(rehashed(plan, number, hashes.get(plan.identifier)) for plan in self.operators)
         return replace(self, operators=operators, max_parallelism=number)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
-from pyspark_savepoint.plan.source_changes import base_of, rows_of_frame, with_operator
+from pyspark_savepoint.plan.source_changes import base_of, rows_of_table, with_operator
 from pyspark_savepoint.statebackends.connectors.edits.committables import (
     marked_committables,
     without_committables,
@@ -22,30 +23,29 @@ from pyspark_savepoint.statebackends.connectors.migrated_sources import (
 )
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 def with_committables_removed(
+    engine: Engine,
     plan: OperatorPlan,
-    rows: DataFrame | Collection[Mapping[str, Any]] | None,
+    rows: object,
     lose_data: bool,
     connector: str | None,
 ) -> OperatorPlan:
     """Return the plan without committables."""
     opened = _opened(plan)
-    return with_operator(plan, without_committables(opened, _rows(rows, plan), lose_data, connector))
+    return with_operator(plan, without_committables(opened, _rows(engine, rows, plan), lose_data, connector))
 
 
 def with_committables_marked(
+    engine: Engine,
     plan: OperatorPlan,
-    rows: DataFrame | Collection[Mapping[str, Any]] | None,
+    rows: object,
     status: str,
     connector: str | None,
 ) -> OperatorPlan:
     """Return the plan with another status of committables."""
     opened = _opened(plan)
-    return with_operator(plan, marked_committables(opened, _rows(rows, plan), status, connector))
+    return with_operator(plan, marked_committables(opened, _rows(engine, rows, plan), status, connector))
 
 
 def with_in_flight_cleared(plan: OperatorPlan, lose_data: bool) -> OperatorPlan:
@@ -85,7 +85,7 @@ def _opened(plan: OperatorPlan) -> OpenOperator:
     return base_of(plan).opened
 
 
-def _rows(rows: DataFrame | Collection[Mapping[str, Any]] | None, plan: OperatorPlan) -> list[Mapping[str, Any]] | None:
+def _rows(engine: Engine, rows: object, plan: OperatorPlan) -> list[Mapping[str, Any]] | None:
     if rows is None:
         return None
-    return list(rows) if isinstance(rows, Collection) else list(rows_of_frame(rows, plan))
+    return list(rows_of_table(engine, rows, plan))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
-from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, expect_frame
+from pyspark_savepoint.plan.engine import Engine
+from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, expect_rows
 from pyspark_savepoint.statebackends.connectors.edits.sources import key_columns, positioned, split_rows
 from pyspark_savepoint.statebackends.connectors.edits.splits import Edited, Row
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 #: The user's call, above the frames of this module and of Savepoint.
 CALLER = 5
@@ -81,10 +79,11 @@ def positions_of(plan: OperatorPlan, connector: str | None) -> dict[Any, Row]:
     return split_rows(source_of(plan, connector))
 
 
-def rows_of_frame(frame: DataFrame, plan: OperatorPlan) -> list[dict[str, Any]]:
-    """Return the rows of a DataFrame; where it has columns of operators, those of this one."""
-    expect_frame(frame, plan, "splits")
-    rows: list[dict[str, Any]] = [row.asDict(recursive=True) for row in frame.collect()]
+def rows_of_table(engine: Engine, given: object, plan: OperatorPlan) -> list[Any]:
+    """Return a list of rows, or the rows of a table; where a table has columns of operators, those of this one."""
+    if isinstance(given, Collection) and engine.rows(given) is None:
+        return list(given)
+    rows = expect_rows(engine, given, plan, "splits").collected()
     own = plan.identifier.operator_id.hex
     return [row for row in rows if row.get("operator_uid_hash", own) in (own, None)]
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-from pyspark.sql import DataFrame
 
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
@@ -15,8 +13,8 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBac
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located_types
-from pyspark_savepoint.options.schema import arrow_schema
 from pyspark_savepoint.options.write_options import parse_spec
+from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,
@@ -27,7 +25,7 @@ from pyspark_savepoint.plan.operator_plan import (
     OperatorRows,
     PlannedState,
     StateInput,
-    expect_frame,
+    expect_rows,
 )
 from pyspark_savepoint.plan.python_inputs import python_name, with_stored_values
 from pyspark_savepoint.plan.session_inputs import with_state_windows
@@ -60,22 +58,24 @@ OWN_OPTIONS = ("uid", "uidHash", "operatorName", "table", "path", "plan")
 OF_FUNCTIONS = ("maxParallelism", "compression", "flinkVersion", "sortMemory")
 
 
-def put_table(plan: OperatorPlan, frame: DataFrame, table: str, options: Mapping[str, Any]) -> OperatorPlan:
+def put_table(
+    engine: Engine, plan: OperatorPlan, given: object, table: str, options: Mapping[str, Any]
+) -> OperatorPlan:
     """Return the operator with the states of a table added; raise StateExistsError if it has one of them."""
-    expect_frame(frame, plan)
+    rows = expect_rows(engine, given, plan)
     plan = with_states(plan)
-    return _put(plan, frame, _spec(plan, frame, table, to_options(options)), None)
+    return _put(plan, rows, _spec(engine, plan, table, to_options(options)), None)
 
 
 def put_operator_state(
-    plan: OperatorPlan, kind: str, name: str, frame: DataFrame, options: Mapping[str, Any]
+    engine: Engine, plan: OperatorPlan, kind: str, name: str, given: object, options: Mapping[str, Any]
 ) -> OperatorPlan:
     """Return the operator with a list, union or broadcast state added; raise StateExistsError if it has the state."""
-    expect_frame(frame, plan)
+    rows = expect_rows(engine, given, plan)
     plan = with_states(plan)
     texts = to_options(options)
     refuse_own(texts, ("state", "kind"))
-    return _put(plan, frame, _spec(plan, frame, OPERATOR_STATE, texts, state=name, kind=kind), None)
+    return _put(plan, rows, _spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind), None)
 
 
 def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any]) -> OperatorPlan:
@@ -104,34 +104,34 @@ def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any])
     return plan
 
 
-def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[str, Any]) -> OperatorPlan:
+def put_state(engine: Engine, plan: OperatorPlan, name: str, given: object, options: Mapping[str, Any]) -> OperatorPlan:
     """Return the operator with one state replaced, or added if it has none of that name.
 
     A replaced state keeps its exact serializers unless option ``types`` changes them; its kind, time to live and
     namespace are kept even then, unless ``states`` and ``ttl`` change them.
     """
-    expect_frame(frame, plan)
+    rows = expect_rows(engine, given, plan)
     plan = with_states(plan)
     there = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
     texts = to_options(options)
     if there and there[0].kind == OPERATOR:
         kind = None if "kind" in texts else there[0].meta.state_type.lower()
-        return _put(plan, frame, _spec(plan, frame, OPERATOR_STATE, texts, state=name, kind=kind), there[0])
+        return _put(plan, rows, _spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind), there[0])
     registered = python_name(plan, there[0].origin if there else name)
     if registered is not None:
-        return _put_python(plan, registered, frame, texts)
+        return _put_python(engine, plan, registered, rows, texts)
     old = there[0] if there else None
     table = WINDOW_STATE if old is not None and is_namespaced(old.meta) else KEYED_STATE
-    spec = _spec(plan, frame, table, texts)
+    spec = _spec(engine, plan, table, texts)
     if table == WINDOW_STATE:
-        frame = frame.drop(*(column for column in SPAN_COLUMNS if column != name))
+        rows = rows.select(*(column for column in rows.schema.names if column == name or column not in SPAN_COLUMNS))
     if old is not None and old.put < 0 and name in WINDOW_CONTENTS:
-        frame = with_state_windows(plan, frame, spec.key or ("key",))
-    windows = (STATE_WINDOW,) if STATE_WINDOW in frame.columns and table == WINDOW_STATE else ()
-    column = _only_state_column(frame, name, (*(spec.key or ("key",)), *windows, WINDOW_COLUMN), plan.label)
+        rows = with_state_windows(engine, plan, rows, spec.key or ("key",))
+    windows = (STATE_WINDOW,) if STATE_WINDOW in rows.schema.names and table == WINDOW_STATE else ()
+    column = _only_state_column(rows.schema.names, name, (*(spec.key or ("key",)), *windows, WINDOW_COLUMN), plan.label)
     # Types of an existing state are found by its name in the base.
     known = old.origin if old is not None else name
-    renamed = frame.withColumnsRenamed({column: known, column + LAST_ACCESS: known + LAST_ACCESS})
+    renamed = rows.renamed({column: known, column + LAST_ACCESS: known + LAST_ACCESS})
     if old is None:
         return _put(plan, renamed, spec, None, name)
     spec = _by_known_name(spec, {name, column}, known)
@@ -139,7 +139,7 @@ def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[
     return _put(plan, renamed, spec if exact else _kept(plan, old, spec, texts), old, name, exact)
 
 
-def _put_python(plan: OperatorPlan, name: str, frame: DataFrame, texts: dict[str, str]) -> OperatorPlan:
+def _put_python(engine: Engine, plan: OperatorPlan, name: str, rows: Rows, texts: dict[str, str]) -> OperatorPlan:
     """Return the operator with a state of PyFlink replaced; its registration stays."""
     said = sorted(SAID & set(texts))
     if said:
@@ -150,16 +150,16 @@ def _put_python(plan: OperatorPlan, name: str, frame: DataFrame, texts: dict[str
         )
     (old,) = (state for state in plan.states or () if state.name == name and state.kind != TIMERS)
     window = (WINDOW_COLUMN,) if is_namespaced(old.meta) else ()
-    column = _only_state_column(frame, shown_name(name), ("key", *window, WINDOW_COLUMN), plan.label)
-    stored = with_stored_values(plan, name, column, frame, texts, namespaced=bool(window))
+    column = _only_state_column(rows.schema.names, shown_name(name), ("key", *window, WINDOW_COLUMN), plan.label)
+    stored = with_stored_values(plan, name, column, rows, texts, namespaced=bool(window))
     left = {option: text for option, text in texts.items() if option != "pyTypes"}
-    spec = _spec(plan, stored, WINDOW_STATE if window else KEYED_STATE, left)
+    spec = _spec(engine, plan, WINDOW_STATE if window else KEYED_STATE, left)
     return _put(plan, stored, spec, old, name, exact=True)
 
 
 def _spec(
+    engine: Engine,
     plan: OperatorPlan,
-    frame: DataFrame,
     table: str,
     texts: Mapping[str, str],
     state: str | None = None,
@@ -175,7 +175,7 @@ def _spec(
         )
     known = plan.base.options if plan.base is not None else {}
     texts = {**{name: known[name] for name in ("classes", "kryoTypes") if name in known}, **texts}
-    located = located_types(frame.sparkSession, texts)
+    located = located_types(engine.located, texts)
     spec = parse_spec(located, table=table, state=state, kind=kind)
     return replace(spec, uid=plan.identifier.uid, uid_hash=plan.identifier.operator_id.hex)
 
@@ -224,7 +224,7 @@ def _kept(plan: OperatorPlan, old: PlannedState, spec: WriteSpec, given: Collect
 
 def _put(
     plan: OperatorPlan,
-    frame: DataFrame,
+    rows: Rows,
     spec: WriteSpec,
     replaced: PlannedState | None,
     name: str | None = None,
@@ -243,10 +243,10 @@ def _put(
         found = OperatorTypes.of_operator(base.opened) if spec.serializers is None else OperatorTypes.named_by(spec)
         assert found is not None
         types = found.described(classes)
-    schema = arrow_schema(frame.schema)
+    schema = rows.schema
     if spec.table == OPERATOR_STATE:
         described = describe_operator_state(schema, spec, types)
-        return plan.with_put(StateInput(frame, spec, described), planned(described), replaced is not None)
+        return plan.with_put(StateInput(rows, spec, described), planned(described), replaced is not None)
     keyed = describe_keyed(schema, spec, _headers(plan), types, classes)
     states = planned(keyed)
     if replaced is not None and exact:
@@ -255,7 +255,7 @@ def _put(
     elif name is not None:
         states = [replace(states[0], meta=replace(states[0].meta, name=name))]
     _check_numbers(plan, spec)
-    return plan.with_put(StateInput(frame, spec, keyed), states, replaced is not None)
+    return plan.with_put(StateInput(rows, spec, keyed), states, replaced is not None)
 
 
 def refuse_own(options: Mapping[str, str], own: Collection[str]) -> None:
@@ -308,16 +308,16 @@ def _other_max_parallelism(plan: OperatorPlan, found: object) -> OptionError:
         operator=plan.label,
         expected=plan.max_parallelism,
         found=found,
-        remedy="set it with Savepoint.create(spark, max_parallelism=...) for new operators, "
+        remedy="set it with create(..., max_parallelism=...) for new operators, "
         "with_max_parallelism(...) for existing ones",
     )
 
 
-def _only_state_column(frame: DataFrame, name: str, others: tuple[str, ...], operator: str) -> str:
+def _only_state_column(columns: Sequence[str], name: str, others: tuple[str, ...], operator: str) -> str:
     """Return the column of the state: the one with its name, or the only one beside key and window."""
     for column in (name, f"state_{name}"):
-        if column in frame.columns:
-            extra = [c for c in frame.columns if c not in (*others, column, column + LAST_ACCESS)]
+        if column in columns:
+            extra = [c for c in columns if c not in (*others, column, column + LAST_ACCESS)]
             if extra:
                 raise OptionError(
                     f"column {extra[0]!r} does not belong to state {name!r}",
@@ -325,13 +325,13 @@ def _only_state_column(frame: DataFrame, name: str, others: tuple[str, ...], ope
                     remedy=f"select the columns that do: df.select({', '.join(map(repr, (*others[:-1], column)))})",
                 )
             return column
-    rest = [column for column in frame.columns if column not in others and not column.endswith(LAST_ACCESS)]
+    rest = [column for column in columns if column not in others and not column.endswith(LAST_ACCESS)]
     if len(rest) == 1:
         return rest[0]
     raise OptionError(
         f"no column, or more than one, can be state {name!r}",
         operator=operator,
         expected=f"column {name!r}, or one column beside the key ({', '.join(others[:-1])})",
-        found=", ".join(frame.columns),
-        remedy=did_you_mean(name, frame.columns),
+        found=", ".join(columns),
+        remedy=did_you_mean(name, columns),
     )

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from pyspark_savepoint.catalog.namespaces import create_tables, drop_tables
+from pyspark_savepoint.execution.display import html_tree, text_tree
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
@@ -44,7 +45,7 @@ from pyspark_savepoint.plan.source_changes import (
     base_of,
     offsets_of_rows,
     positions_of,
-    rows_of_frame,
+    rows_of_table,
     source_of,
     with_coordinator,
     with_operator,
@@ -52,7 +53,7 @@ from pyspark_savepoint.plan.source_changes import (
 )
 from pyspark_savepoint.plan.state_inputs import put_operator_state, put_rows, put_state, put_table, refuse_own
 from pyspark_savepoint.savepoint.context import SavepointContext
-from pyspark_savepoint.savepoint.display import html_tree, text_tree
+from pyspark_savepoint.source.spark_engine import SparkEngine
 from pyspark_savepoint.statebackends.model.request import DEFAULT_TOP
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     BROADCAST,
@@ -121,6 +122,7 @@ class Savepoint:
         self.path = path
         self.options = options
         self._context = SavepointContext(spark, plan, path, options)
+        self._engine = SparkEngine(spark)
 
     @classmethod
     def load(
@@ -802,7 +804,7 @@ class Savepoint:
         if source is None:
             return self._planned(plan)
         if isinstance(source, DataFrame):
-            changed = put_table(new, source, KEYED_STATE, {"key": key, **options})
+            changed = put_table(self._engine, new, source, KEYED_STATE, {"key": key, **options})
         elif not hasattr(source, "operator_tables"):
             raise OptionError(
                 "this value cannot be the state of an operator",
@@ -909,7 +911,7 @@ class Savepoint:
 
         """
         source, target = self.plan.operator(uid), self.plan.operator(into)
-        changed = merged_operator(self.spark, source, target)
+        changed = merged_operator(self._engine, source, target)
         return self._planned(self.plan.with_changed(target, changed).without(source))
 
     def merge(self, other: Savepoint) -> Savepoint:
@@ -983,7 +985,7 @@ class Savepoint:
         """
         if type(max_parallelism) is not int:
             raise OptionError("max parallelism is a whole number", expected="such as 256", found=repr(max_parallelism))
-        return self._planned(self.plan.with_max_parallelism(max_parallelism, key_hashes or {}))
+        return self._planned(self.plan.with_max_parallelism(self._engine, max_parallelism, key_hashes or {}))
 
     # -- states of an operator -------------------------------------------------------------------------------
 
@@ -1016,7 +1018,7 @@ class Savepoint:
             sp.with_operator("orders-per-minute-2").with_window_state("orders-per-minute-2", windows)
 
         """
-        return self._changed(uid, lambda plan: put_table(plan, df, WINDOW_STATE, {"key": key, **options}))
+        return self._changed(uid, lambda plan: put_table(self._engine, plan, df, WINDOW_STATE, {"key": key, **options}))
 
     def with_timers(
         self,
@@ -1048,7 +1050,7 @@ class Savepoint:
             sp.with_timers("accounts", df.selectExpr(*columns), key="id")
 
         """
-        return self._changed(uid, lambda plan: put_table(plan, df, TIMERS, {"key": key, **options}))
+        return self._changed(uid, lambda plan: put_table(self._engine, plan, df, TIMERS, {"key": key, **options}))
 
     def with_list_state(
         self, uid: OperatorRef, name: str, df: DataFrame, **options: Unpack[OperatorStateOptions]
@@ -1073,7 +1075,7 @@ class Savepoint:
             sp.with_list_state("warehouse-export", "sent_orders", df, types={"value": "LONG"})
 
         """
-        return self._changed(uid, lambda plan: put_operator_state(plan, LIST, name, df, options))
+        return self._changed(uid, lambda plan: put_operator_state(self._engine, plan, LIST, name, df, options))
 
     def with_union_state(
         self, uid: OperatorRef, name: str, df: DataFrame, **options: Unpack[OperatorStateOptions]
@@ -1098,7 +1100,7 @@ class Savepoint:
             sp.with_union_state("orders-source", "positions", df, types={"value": "TUPLE<STRING, LONG>"})
 
         """
-        return self._changed(uid, lambda plan: put_operator_state(plan, UNION, name, df, options))
+        return self._changed(uid, lambda plan: put_operator_state(self._engine, plan, UNION, name, df, options))
 
     def with_broadcast_state(
         self, uid: OperatorRef, name: str, df: DataFrame, **options: Unpack[OperatorStateOptions]
@@ -1123,7 +1125,7 @@ class Savepoint:
             sp.with_broadcast_state("currency-converter", "rates", rates, types={"key": "STRING", "value": "DOUBLE"})
 
         """
-        return self._changed(uid, lambda plan: put_operator_state(plan, BROADCAST, name, df, options))
+        return self._changed(uid, lambda plan: put_operator_state(self._engine, plan, BROADCAST, name, df, options))
 
     def with_state(
         self, uid: OperatorRef, name: str, df: DataFrame, **options: Unpack[ReplacedStateOptions]
@@ -1153,7 +1155,7 @@ class Savepoint:
             sp.with_state("accounts", "total", fixed).write("/savepoints/fixed")
 
         """
-        return self._changed(uid, lambda plan: put_state(plan, name, df, options))
+        return self._changed(uid, lambda plan: put_state(self._engine, plan, name, df, options))
 
     def remove_state(self, uid: OperatorRef, name: str) -> Savepoint:
         """Remove one state of an operator, or the timers of one timer service.
@@ -1221,7 +1223,7 @@ class Savepoint:
             sp.remove_keys("accounts", sp.keyed_state("accounts").where("total < 0").select("key"))
 
         """
-        return self._changed(uid, lambda plan: with_keys_deleted(self.spark, plan, keys))
+        return self._changed(uid, lambda plan: with_keys_deleted(self._engine, plan, keys))
 
     def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> Savepoint:
         operator = self.plan.operator(uid)
@@ -1310,7 +1312,7 @@ class Savepoint:
         elif offsets is None or isinstance(offsets, Mapping):
             found = offsets
         else:
-            found = offsets_of_rows(source_of(plan, connector), rows_of_frame(offsets, plan))
+            found = offsets_of_rows(source_of(plan, connector), rows_of_table(self._engine, offsets, plan))
         return self._changed(
             uid, lambda plan: with_source(plan, connector, lambda source: with_offsets(source, found, to, by))
         )
@@ -1345,7 +1347,7 @@ class Savepoint:
         """
         from pyspark_savepoint.statebackends.connectors.edits.sources import add_splits
 
-        rows = list(splits) if isinstance(splits, Sequence) else rows_of_frame(splits, self.plan.operator(uid))
+        rows = rows_of_table(self._engine, splits, self.plan.operator(uid))
         return self._changed(uid, lambda plan: with_source(plan, connector, lambda source: add_splits(source, rows)))
 
     def remove_splits(
@@ -1456,7 +1458,9 @@ class Savepoint:
             sp.remove_committables(committer, [{"transactional_id": "orders-0-17"}], lose_data=True)
 
         """
-        return self._changed(uid, lambda plan: with_committables_removed(plan, committables, lose_data, connector))
+        return self._changed(
+            uid, lambda plan: with_committables_removed(self._engine, plan, committables, lose_data, connector)
+        )
 
     def mark_committables(
         self,
@@ -1487,7 +1491,9 @@ class Savepoint:
             sp.mark_committables(committer, [{"checkpoint_id": 7}])
 
         """
-        return self._changed(uid, lambda plan: with_committables_marked(plan, committables, status, connector))
+        return self._changed(
+            uid, lambda plan: with_committables_marked(self._engine, plan, committables, status, connector)
+        )
 
     def clear_in_flight(self, uid: OperatorRef, *, lose_data: bool = False) -> Savepoint:
         """Empty the queue of an asynchronous function, whose records Flink would otherwise send to it again.
@@ -1869,7 +1875,7 @@ class Savepoint:
         options |= to_options({OPTION: storage_options})
         target = reached(path, options)
         with explaining_worker_python(self.spark):
-            SavepointWriter.to(self.spark, self.plan, target, files, version, portable, checkpoint_id).run()
+            SavepointWriter.to(self._engine, self.plan, target, files, version, portable, checkpoint_id).run()
         options |= {"allowOutside": "true"} if files == "reference" else {}
         return Savepoint._loaded(self.spark, path, {**self.options, **options})
 

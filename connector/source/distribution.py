@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.options.option_values import to_options
-from pyspark_savepoint.options.paths import located_types
+from pyspark_savepoint.options.paths import located, located_types
 from pyspark_savepoint.options.schema import arrow_schema
 from pyspark_savepoint.options.write_options import parse_spec
 from pyspark_savepoint.source.key_hashes import KEY_GROUP as HASHED_KEY_GROUP
@@ -85,7 +86,7 @@ def key_by(
     if hash_code is not None:
         df = with_hashed_key_groups(df, keys, hash_code, max_parallelism)
         texts["keyGroup"] = HASHED_KEY_GROUP
-    spec = replace(parse_spec(located_types(df.sparkSession, texts)), key=keys)
+    spec = replace(parse_spec(located_types(partial(located, df.sparkSession), texts)), key=keys)
     return by_key(df, spec, max_parallelism, parallelism)
 
 

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_savepoint import Savepoint
-from pyspark_savepoint.execution import copy_tasks
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.io.byte_source import FileLocation
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy
+from pyspark_savepoint.source import copy_tasks
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 

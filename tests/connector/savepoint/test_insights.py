@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pyspark_savepoint import OperatorIdentifier, Savepoint, diff, history, register
+from pyspark_savepoint.execution.display import MAX_OPERATORS, html_tree, text_tree
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
     OptionError,
@@ -22,7 +23,6 @@ from pyspark_savepoint.formats.errors import (
     StateNotFoundError,
 )
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
-from pyspark_savepoint.savepoint.display import MAX_OPERATORS, html_tree, text_tree
 from pyspark_savepoint.statebackends.catalog.statements import literal, name_tables
 
 pytestmark = pytest.mark.spark

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from pyspark_savepoint.execution.copying import copy_files
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
-from pyspark_savepoint.local.copying import copy_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

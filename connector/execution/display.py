@@ -6,9 +6,9 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark_savepoint.execution.texts import numbered, readable_size
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.redaction import shown
-from pyspark_savepoint.local.texts import numbered, readable_size
 from pyspark_savepoint.options.paths import reached
 from pyspark_savepoint.statebackends.connectors.connector_table import positions_of
 from pyspark_savepoint.statebackends.model.request import TableRequest

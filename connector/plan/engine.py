@@ -1,0 +1,117 @@
+"""What a plan needs of the engine that runs it: tables of rows, reads of snapshots, and writes of single tables.
+
+Verbs and plans know these protocols alone. There are two engines: Spark's (``source.spark_engine``), whose tables are
+DataFrames, and that of this process (``local.local_engine``), whose tables are Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Protocol, Self, TypeVar
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.snapshot.publication import Staging
+from pyspark_savepoint.formats.snapshot.relocation import FileCopy
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+
+A, B = TypeVar("A"), TypeVar("B")
+#: Converts the batches of a part of a table.
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+
+
+class Rows(Protocol):
+    """A table whose columns are known, and whose rows are read when they are written."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the batches that functions and writers get."""
+
+    @property
+    def laid_out(self) -> bool:
+        """Whether part i of the rows has the keys of subtask i, because the user distributed them (``key_by``)."""
+
+    def select(self, *names: str) -> Self:
+        """Return some columns, in this order."""
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """Return the rows with new names of columns, by their old names; names that are no column are ignored."""
+
+    def mapped(self, function: BatchFunction, schema: pa.Schema) -> Self:
+        """Return what a function makes of the batches of each part; ``schema`` is that of its batches."""
+
+    def union(self, other: Self) -> Self:
+        """Return the rows of both tables, which have the same columns in any order."""
+
+    def without(self, keys: Self, column: str) -> Self:
+        """Return the rows whose value of a column of bytes is not among those of another table."""
+
+    def joined(self, other: Self, column: str) -> Self:
+        """Return the rows with the other columns of the row of another table that has the same bytes; NULL if none."""
+
+    def collected(self) -> list[dict[str, Any]]:
+        """Return all rows as dictionaries."""
+
+
+@dataclass(frozen=True)
+class SessionLookup:
+    """What finds the state window of a session: option of the read of all sessions, and the columns to compare.
+
+    ``options`` read the merging window set of each key, column ``state``, which is a map if ``is_map``, else a list of
+    pairs (f0, f1). ``keys`` are the columns of the key in the rows. ``unknown`` begins the error about a row of a
+    window that is no session.
+    """
+
+    options: Mapping[str, str]
+    state: str
+    is_map: bool
+    keys: tuple[str, ...]
+    unknown: str
+
+
+class Engine(Protocol):
+    """Reads and writes for plans. ``rows_are`` names what users give as rows, ``make_rows`` is how they get it."""
+
+    rows_are: str
+    make_rows: str
+    #: The number of operators that are written at a time.
+    writers: int
+
+    def rows(self, given: object) -> Rows | None:
+        """Return rows that a user gave; None if they are none of this engine."""
+
+    def of_arrow(self, table: pa.Table) -> Rows:
+        """Return the rows of a small Arrow table."""
+
+    def read(self, options: Mapping[str, str]) -> Rows:
+        """Return the table that the options of a read select, with its path among them."""
+
+    def with_state_windows(self, rows: Rows, lookup: SessionLookup) -> Rows:
+        """Return rows of sessions with column ``state_window``, by their key and session."""
+
+    def located(self, path: str | PathLike[str]) -> str:
+        """Return the absolute form of a user's path."""
+
+    def by_key(self, rows: Rows, descriptor: KeyedDescriptor, limit: int, parallelism: int | None) -> Rows:
+        """Distribute rows by the key group of their key, so that part i has those of subtask i."""
+
+    def by_key_group(self, rows: Rows, column: str, key: str, limit: int, parallelism: int | None) -> Rows:
+        """Distribute rows by a column of key groups; ``key`` is a column of their keys."""
+
+    def no_rows(self, schema: pa.Schema, limit: int, parallelism: int) -> Rows:
+        """Return a table without rows that has a part for each subtask."""
+
+    def write(self, rows: Rows, key: Sequence[str], path: str, options: Mapping[str, str]) -> None:
+        """Write a table with the options of a write; ``key`` are the columns of its key."""
+
+    def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> None:
+        """Copy untouched files; ``shared``: whatever writes edited operators reaches these files too."""
+
+    def runner(self, run: Callable[[A], B]) -> Callable[[A], B]:
+        """Return a function for another thread of this process."""
+
+    def explaining(self) -> AbstractContextManager[None]:
+        """Explain errors that come from how the engine is installed."""
