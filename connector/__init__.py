@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.functions.operator_transformation import OperatorTransformation
     from pyspark_savepoint.local.local_history import LocalHistory, open_history
     from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+    from pyspark_savepoint.local.local_savepoint import create_savepoint as create
     from pyspark_savepoint.local.local_savepoint import open_savepoint as _open_savepoint
     from pyspark_savepoint.local.local_table import LocalTable
     from pyspark_savepoint.savepoint.diff import diff
@@ -155,6 +156,7 @@ __all__ = [
     "WindowReaderFunction",
     "WindowStagger",
     "__version__",
+    "create",
     "diff",
     "from_execution_plan",
     "history",
@@ -228,6 +230,7 @@ _LAZY = {
     "LocalHistory": ("pyspark_savepoint.local.local_history", "LocalHistory"),
     "LocalSavepoint": ("pyspark_savepoint.local.local_savepoint", "LocalSavepoint"),
     "LocalTable": ("pyspark_savepoint.local.local_table", "LocalTable"),
+    "create": ("pyspark_savepoint.local.local_savepoint", "create_savepoint"),
     "open": ("pyspark_savepoint.local.local_savepoint", "open_savepoint"),
     "open_history": ("pyspark_savepoint.local.local_history", "open_history"),
     "DefaultSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),
@@ -255,10 +258,11 @@ _INSTEAD = {
         'spark.read.format("savepoint").load(path), with Spark',
     ),
     **dict.fromkeys(
-        ("create", "new", "write"),
-        'Savepoint.create(spark), or df.write.format("savepoint").mode("append").save(path)',
+        ("new", "write"),
+        'pyspark_savepoint.create() without Spark; Savepoint.create(spark), or df.write.format("savepoint")'
+        '.mode("append").save(path)',
     ),
-    "doctor": "the command line: pyspark-savepoint doctor PATH",
+    "doctor": "doctor() of pyspark_savepoint.open(path) and of Savepoint, and pyspark-savepoint doctor PATH",
 }
 
 

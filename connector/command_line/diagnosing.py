@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import fields
 
 from pyspark_savepoint.command_line.arguments import read_options
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.restoring import job_at
 from pyspark_savepoint.doctor.doctor import examine
-from pyspark_savepoint.doctor.findings import Budgets, Finding, Severity
+from pyspark_savepoint.doctor.findings import COLUMNS, Budgets, Severity
 from pyspark_savepoint.local.local_savepoint import open_savepoint
 
 DONE, FOUND = 0, 1
-COLUMNS = tuple(field.name for field in fields(Finding))
 
 
 def doctor(arguments: Namespace, output: Output) -> int:

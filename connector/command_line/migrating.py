@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pyspark_savepoint.command_line.arguments import UsageError
 from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.execution.migrating import LISTED, Migration, migration_of
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.migrating import LISTED, Migration, migration_of
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, MigrationVerdict
 
 RESTORES, NEEDS_MIGRATION = 0, 1

@@ -13,11 +13,11 @@ from pyspark_savepoint.command_line.arguments import UsageError
 from pyspark_savepoint.command_line.exporting import replacing
 from pyspark_savepoint.command_line.files import located
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.execution.restore import check_snapshot, undescribed
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.local_input import read_regular
 from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.restore import check_snapshot, undescribed
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck, Verdict
 

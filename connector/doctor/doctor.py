@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyspark_savepoint.doctor.findings import Budgets, Finding, Severity
+import pyarrow as pa
+
+from pyspark_savepoint.doctor.findings import COLUMNS, Budgets, Finding, Severity
 from pyspark_savepoint.doctor.metadata_checks import check_metadata
 from pyspark_savepoint.doctor.release_checks import check_release
-from pyspark_savepoint.doctor.state_checks import check_growth, check_state
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint
-from pyspark_savepoint.local.restore import check_snapshot
+from pyspark_savepoint.doctor.state_checks import Examined, check_growth, check_state
+from pyspark_savepoint.execution.restore import check_snapshot
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 
 
 def examine(
-    savepoint: LocalSavepoint, budgets: Budgets, older: LocalSavepoint | None = None, job: Job | None = None
+    savepoint: Examined, budgets: Budgets, older: Examined | None = None, job: Job | None = None
 ) -> list[Finding]:
     """Return the findings about a snapshot, also growth since ``older`` and orphans of ``job`` if these are given."""
     snapshot = savepoint.snapshot()
@@ -26,7 +27,13 @@ def examine(
     return sorted(found, key=lambda finding: (finding.severity.rank, finding.check, finding.operator or ""))
 
 
-def _orphans(savepoint: LocalSavepoint, job: Job) -> Iterator[Finding]:
+def findings_table(findings: list[Finding]) -> pa.Table:
+    """Return findings as a table with the columns of a finding, all of them text."""
+    schema = pa.schema([pa.field(name, pa.string()) for name in COLUMNS])
+    return pa.Table.from_pylist([finding.row() for finding in findings], schema)
+
+
+def _orphans(savepoint: Examined, job: Job) -> Iterator[Finding]:
     for row in check_snapshot(savepoint.snapshot(), job).to_arrow().to_pylist():
         if row["job_operator"] is None and row["operator_uid_hash"] is not None and row["verdict"] == "fails":
             yield Finding(

@@ -40,6 +40,10 @@ class Finding:
         return {**asdict(self), "severity": self.severity.value}
 
 
+#: The fields of a finding, which are the columns of its table.
+COLUMNS = tuple(each.name for each in fields(Finding))
+
+
 def _budget(default: float | None, unit: str, doc: str) -> Any:
     return field(default=default, metadata={"unit": unit, "doc": doc})
 

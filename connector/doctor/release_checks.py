@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pyspark_savepoint.doctor.findings import Finding, Severity
+from pyspark_savepoint.execution.migrating import migration_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.migrating import migration_of
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import NEWEST_FLINK
 from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import crosses
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome, PartVerdict

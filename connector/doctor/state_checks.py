@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from pyspark_savepoint.doctor.findings import Budgets, Finding, Severity
 from pyspark_savepoint.execution.texts import readable_size
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.applicability import ROWS_OF_KEYS
 
 #: Timers later than this mean "never".
@@ -25,7 +25,30 @@ Place = tuple[str, str, str]
 Groups = dict[Place, dict[int | None, tuple[int, int]]]
 
 
-def check_state(savepoint: LocalSavepoint, budgets: Budgets) -> Iterator[Finding]:
+class Examined(Protocol):
+    """The tables of a snapshot that the checks read: those of ``LocalSavepoint``."""
+
+    @property
+    def path(self) -> str | None:
+        """The folder of the snapshot."""
+
+    def snapshot(self) -> Snapshot:
+        """Return its metadata."""
+
+    @property
+    def table(self) -> Callable[..., Any]:
+        """Returns a table by its name, with options."""
+
+    @property
+    def states(self) -> Callable[[], Any]:
+        """Returns the states."""
+
+    @property
+    def timers(self) -> Callable[[str], Any]:
+        """Returns the timers of an operator."""
+
+
+def check_state(savepoint: Examined, budgets: Budgets) -> Iterator[Finding]:
     """Yield findings about the state of one snapshot."""
     yield from _skew(sizes_of(savepoint), budgets)
     yield from _heavy_keys(savepoint, budgets)
@@ -33,7 +56,7 @@ def check_state(savepoint: LocalSavepoint, budgets: Budgets) -> Iterator[Finding
     yield from _timers(savepoint, budgets)
 
 
-def sizes_of(savepoint: LocalSavepoint) -> Groups:
+def sizes_of(savepoint: Examined) -> Groups:
     """Return entries and bytes of every key group of every state."""
     found: Groups = {}
     for row in savepoint.table("sizes").rows():
@@ -67,7 +90,7 @@ def _skew(sizes: Groups, budgets: Budgets) -> Iterator[Finding]:
             )
 
 
-def _heavy_keys(savepoint: LocalSavepoint, budgets: Budgets) -> Iterator[Finding]:
+def _heavy_keys(savepoint: Examined, budgets: Budgets) -> Iterator[Finding]:
     for row in savepoint.table("heaviest_keys", top=5).rows():
         if row["bytes"] is not None and row["bytes"] > budgets.key:
             yield Finding(
@@ -81,7 +104,7 @@ def _heavy_keys(savepoint: LocalSavepoint, budgets: Budgets) -> Iterator[Finding
             )
 
 
-def _ages(savepoint: LocalSavepoint, budgets: Budgets) -> Iterator[Finding]:
+def _ages(savepoint: Examined, budgets: Budgets) -> Iterator[Finding]:
     if budgets.ttl_age is None:
         return
     old: dict[tuple[str, str], int] = {}
@@ -100,7 +123,7 @@ def _ages(savepoint: LocalSavepoint, budgets: Budgets) -> Iterator[Finding]:
         )
 
 
-def _timers(savepoint: LocalSavepoint, budgets: Budgets) -> Iterator[Finding]:
+def _timers(savepoint: Examined, budgets: Budgets) -> Iterator[Finding]:
     found: dict[tuple[str, str], Any] = {}
     for operator in dict.fromkeys(
         row["operator_uid_hash"] for row in savepoint.states().rows() if row["table"] == "timers"
@@ -141,7 +164,7 @@ def _moment(millis: int) -> str:
         return f"{millis} ms"
 
 
-def check_growth(savepoint: LocalSavepoint, older: LocalSavepoint) -> Iterator[Finding]:
+def check_growth(savepoint: Examined, older: Examined) -> Iterator[Finding]:
     """Yield states without time to live that grew since an older snapshot while no key group lost entries."""
     with_ttl = {
         (row["operator_uid"] or row["operator_uid_hash"], row["state"])

@@ -40,7 +40,7 @@ class Differences:
 
 def count_differences(old: LocalSavepoint, new: LocalSavepoint) -> list[Row]:
     """Return one row per operator, table and state: entries before and after; added, removed, changed."""
-    sides: Sides = [inheriting(each.options, {"path": each.path}) for each in (old, new)]
+    sides: Sides = [inheriting(each.options, {"path": each._read_path()}) for each in (old, new)]
     total: dict[tuple[Any, ...], Row] = {}
     for part in _table(old, sides, None).rows():
         place = tuple(part[name] for name in (*OPERATOR, "table", "state"))
@@ -85,12 +85,12 @@ def _operator(savepoint: LocalSavepoint, uid: str, listed: list[Row]) -> Operato
     uid_hash = identifier_of(uid).operator_id.hex
     mine = [row for row in listed if uid == row["operator_uid"] or uid_hash == str(row["operator_uid_hash"])]
     found = mine[0]["operator_uid_hash"] if mine else None
-    return OperatorInSnapshot(savepoint.path, savepoint.options, found, mine)
+    return OperatorInSnapshot(savepoint._read_path(), savepoint.options, found, mine)
 
 
 def _table(old: LocalSavepoint, sides: Sides, states: list[str] | None) -> LocalTable:
     plan = comparison_plan(sides, states)
-    return LocalTable.of(SavepointReadOptions.parse({"path": old.path, "plan": plan}))
+    return LocalTable.of(SavepointReadOptions.parse({"path": old._read_path(), "plan": plan}))
 
 
 # -- timers and operator state -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A snapshot whose tables are read as Arrow in this process: what ``pyspark_savepoint.open`` returns.
+"""A savepoint without Spark: tables are Arrow, edits run in this process. What ``pyspark_savepoint.open`` returns.
 
 ::
 
@@ -6,42 +6,47 @@
     sp.states().to_arrow()
     sp.keyed_state("accounts", keys=[1042]).to_pandas()
     sp.table("timers", uid="accounts").batches()
+    sp.remove_operator("audit").write("/savepoints/new")
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NoReturn, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack
 
+import pyarrow as pa
+
+from pyspark_savepoint.doctor.doctor import examine, findings_table
+from pyspark_savepoint.doctor.findings import Budgets
+from pyspark_savepoint.execution.migrating import Migration, MigrationArguments, migration_of
+from pyspark_savepoint.execution.verbs import SavepointVerbs
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, did_you_mean
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
-from pyspark_savepoint.formats.redaction import redacted
+from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.local_table import LocalTable
-from pyspark_savepoint.local.migrating import Migration, MigrationArguments, migration_of
+from pyspark_savepoint.local.local_engine import ArrowStream, LocalEngine
+from pyspark_savepoint.local.local_table import ArrowRows, LocalTable, RowsInArrow
 from pyspark_savepoint.local.offset_changes import OffsetChange
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text, snapshot_path
+from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck
 from pyspark_savepoint.statebackends.model.applicability import TABLES
+from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
 
 if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import StateOptions, TableOptions
+    from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 
 #: What to use in place of methods that only Savepoint has.
 WITHOUT_SPARK = {
     "diff": "pyspark-savepoint diff OLD NEW compares two snapshots",
-    "check_restore": "pyspark-savepoint check-restore SAVEPOINT JOB, or assert_restores of pyspark_savepoint.testing",
-    "write": "pyspark-savepoint cp PATH TARGET copies a snapshot",
-    "relocate": "pyspark-savepoint relocate PATH OLD NEW TARGET",
-    "vacuum": "pyspark-savepoint vacuum PATH",
-    "with_offsets": "write_offsets(path, uid, offsets)",
     "verify": "table('verification', uid)",
     "sizes": "table('sizes', uid)",
     "heaviest_keys": "table('heaviest_keys', uid)",
@@ -50,12 +55,19 @@ WITHOUT_SPARK = {
 }
 
 
-def open_savepoint(path: str | PathLike[str], **options: Unpack[TableOptions]) -> LocalSavepoint:
-    """Open a snapshot without Spark and Java: its tables are Arrow tables of this process.
+def open_savepoint(
+    path: str | PathLike[str],
+    *,
+    state_backend: Literal["hashmap", "rocksdb"] | None = None,
+    **options: Unpack[TableOptions],
+) -> LocalSavepoint:
+    """Open a snapshot without Spark and Java: its tables are Arrow tables of this process, which edits it too.
 
     Args:
         path: The folder of a savepoint or of a retained checkpoint, or its ``_metadata`` file; relative paths are
             relative to the working directory.
+        state_backend: The state backend of the job that restores the written savepoint, as in
+            :meth:`Savepoint.create`.
         **options: Options of the data source, in snake case or camel case, which apply to all tables.
 
     Returns:
@@ -72,33 +84,99 @@ def open_savepoint(path: str | PathLike[str], **options: Unpack[TableOptions]) -
 
     """
     located, texts = absolute(snapshot_path(path)), to_options(options)
+    expect_backend(state_backend)
     opened = LocalSavepoint(located, texts)
-    opened.snapshot()
-    return opened
+    plan = replace(opened.plan, state_backend=state_backend)
+    return LocalSavepoint(located, texts, plan)
 
 
-@redacted
-@dataclass(frozen=True)
-class LocalSavepoint:
-    """A savepoint or checkpoint, read-only, without Spark; made by ``pyspark_savepoint.open``.
+def create_savepoint(
+    *,
+    max_parallelism: int = DEFAULT_MAX_PARALLELISM,
+    state_backend: Literal["hashmap", "rocksdb"] | None = None,
+) -> LocalSavepoint:
+    """Return a new savepoint without operators, which is not written yet; without Spark and Java.
+
+    Args:
+        max_parallelism: The number of key groups of the operators that will be added, 1 to 32768.
+        state_backend: The state backend of the job that restores it, as in :meth:`Savepoint.create`.
+
+    Returns:
+        The savepoint.
+
+    Raises:
+        OptionError: If ``max_parallelism`` is out of range, or the state backend restores no canonical savepoint.
+
+    Example::
+
+        rows = pyarrow.table({"id": [1, 2], "total": [10, 20]})
+        pyspark_savepoint.create().with_operator("totals", rows, key="id").write("/savepoints/new")
+
+    """
+    check_parallelism(max_parallelism, 1)
+    expect_backend(state_backend)
+    plan = SavepointPlan(max_parallelism=max_parallelism, state_backend=state_backend)
+    return LocalSavepoint(None, {}, plan)
+
+
+class LocalSavepoint(SavepointVerbs[ArrowStream, RowsInArrow]):
+    """A savepoint or checkpoint without Spark; made by ``pyspark_savepoint.open`` and ``pyspark_savepoint.create``.
+
+    Immutable: every change returns a new savepoint, which :meth:`write` writes, in bounded memory. Rows are given as a
+    ``pyarrow.Table``, a ``RecordBatchReader``, a DataFrame of pandas or Polars, or a table of a snapshot.
 
     An operator is named by its uid, its uid hash (32 hex digits), or an :class:`OperatorIdentifier`. Options are those
     of the data source; one that a table cannot honour is refused.
 
     Args:
-        path: The folder of the snapshot, or its ``_metadata`` file.
+        path: The folder of the snapshot, or its ``_metadata`` file; None if it is not written yet.
         options: Options of a read by name, which apply to all tables.
+        plan: Internal: the edits that are not written yet.
 
     Example::
 
         sp = pyspark_savepoint.open("/savepoints/savepoint-2f1a3c")
         sp.states().to_arrow()
         sp.keyed_state("accounts", keys=[1042]).to_pandas()
+        sp.remove_keys("accounts", [1042]).write("/savepoints/new")
 
     """
 
-    path: str
-    options: Mapping[str, str]
+    _opening = "pyspark_savepoint.open(path)"
+
+    def __init__(self, path: str | None, options: Mapping[str, str], plan: SavepointPlan | None = None) -> None:
+        self.path = path
+        self.options = options
+        self._plan = plan
+        self._engine = LocalEngine()
+
+    @property
+    def plan(self) -> SavepointPlan:
+        """Internal: the operators of the savepoint and the edits to them; ``_metadata`` is read once for it."""
+        if self._plan is None:
+            path = self._read_path()
+            self._plan = SavepointPlan.of(self.snapshot(), path, self.options)
+        return self._plan
+
+    def _planned(self, plan: SavepointPlan) -> LocalSavepoint:
+        return LocalSavepoint(None, self.options, plan)
+
+    def _at(self, path: str, options: Mapping[str, str]) -> LocalSavepoint:
+        return LocalSavepoint(path, options)
+
+    def _snapshot(self) -> Snapshot:
+        return self.snapshot()
+
+    def _table_of(self, table: pa.Table) -> ArrowRows:
+        return ArrowRows(table)
+
+    def _read_path(self) -> str:
+        if self.path is None:
+            raise OptionError(
+                "this savepoint is not written yet, so it has no tables or state to read",
+                remedy="call write(path), and read the savepoint that it returns",
+            )
+        return self.path
 
     if not TYPE_CHECKING:  # type checkers report a name that does not exist
 
@@ -107,7 +185,7 @@ class LocalSavepoint:
             instead = f"without Spark: {WITHOUT_SPARK[name]}; " if name in WITHOUT_SPARK else ""
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}; {instead}"
-                "edits and all other methods need Spark: Savepoint.load(spark, path)",
+                "all other methods need Spark: Savepoint.load(spark, path)",
                 name=name,
                 obj=self,
             )
@@ -142,7 +220,7 @@ class LocalSavepoint:
                 remedy=f"table({uid!r}, {name!r})",
             )
         given = to_options({**operator_options(uid), **options, "table": name})
-        parsed = SavepointReadOptions.parse({**inheriting(self.options, given), "path": self.path})
+        parsed = SavepointReadOptions.parse({**inheriting(self.options, given), "path": self._read_path()})
         table = LocalTable.of(parsed)
         for warning in table.warnings:
             warnings.warn(warning, SavepointWarning, stacklevel=2)
@@ -159,7 +237,7 @@ class LocalSavepoint:
             CorruptStateError: If ``_metadata`` is damaged.
 
         """
-        parsed = SavepointReadOptions.parse({**self.options, "path": self.path})
+        parsed = SavepointReadOptions.parse({**self.options, "path": self._read_path()})
         return Snapshot.open(parsed.located, allow_outside=parsed.allow_outside, checksums=parsed.checksums)
 
     def states(self) -> LocalTable:
@@ -329,6 +407,35 @@ class LocalSavepoint:
         for note in OffsetChange(offsets, to, by, connector).write(self.snapshot(), uid, target):
             warnings.warn(note, SavepointWarning, stacklevel=2)
         return LocalSavepoint(target, self.options)
+
+    def doctor(
+        self,
+        budgets: str | None = None,
+        *,
+        since: LocalSavepoint | str | PathLike[str] | None = None,
+        job: Job | None = None,
+    ) -> RowsInArrow:
+        """Return what may go wrong with the snapshot, the worst finding first, as ``pyspark-savepoint doctor`` does.
+
+        Args:
+            budgets: Limits, such as ``size=20GB,skew=4,key=8MB,ttl-age=30d``.
+            since: An older snapshot of the job, or its path: states that only grow are findings too.
+            job: The new job, as in :meth:`check_restore`: operators that it does not restore are findings too.
+
+        Returns:
+            A row per finding: ``check``, ``severity`` (``error``, ``warning`` or ``note``), ``evidence``, ``remedy``,
+            ``operator`` and ``state``.
+
+        Raises:
+            OptionError: If a budget is invalid, or the savepoint is not written yet.
+
+        Example::
+
+            sp.doctor("size=20GB", since="/savepoints/of-yesterday")
+
+        """
+        older = LocalSavepoint(absolute(path_text(since)), self.options) if isinstance(since, str | PathLike) else since
+        return ArrowRows(findings_table(examine(self, Budgets.parse(budgets), older, job)))
 
     def check_migration(self, flink: str, **known: Unpack[MigrationArguments]) -> MigrationCheck:
         """Return what each part of the state needs so that another release restores it with equal values.

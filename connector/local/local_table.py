@@ -109,6 +109,18 @@ class RowsInArrow:
         return pa.RecordBatchReader.from_batches(self.schema, self.batches()).__arrow_c_stream__(requested_schema)
 
 
+class ArrowRows(RowsInArrow):
+    """Rows that were computed, in memory."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self.schema = table.schema
+
+    def batches(self) -> Iterator[ArrowBatch]:
+        """Yield the rows in batches of :attr:`schema`."""
+        yield from self._table.to_batches()
+
+
 @dataclass(frozen=True)
 class LocalTable(RowsInArrow):
     """A table of a snapshot, whose columns are known and whose rows are read on demand.

@@ -18,7 +18,8 @@ from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 
-A, B = TypeVar("A"), TypeVar("B")
+A = TypeVar("A")
+B = TypeVar("B")
 #: Converts the batches of a part of a table.
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 
@@ -73,12 +74,19 @@ class SessionLookup:
 
 
 class Engine(Protocol):
-    """Reads and writes for plans. ``rows_are`` names what users give as rows, ``make_rows`` is how they get it."""
+    """Reads and writes for plans. Rows that its methods take are its own."""
 
-    rows_are: str
-    make_rows: str
-    #: The number of operators that are written at a time.
-    writers: int
+    @property
+    def rows_are(self) -> str:
+        """What users give as rows."""
+
+    @property
+    def make_rows(self) -> str:
+        """How users get rows."""
+
+    @property
+    def writers(self) -> int:
+        """The number of operators that are written at a time."""
 
     def rows(self, given: object) -> Rows | None:
         """Return rows that a user gave; None if they are none of this engine."""
@@ -89,22 +97,22 @@ class Engine(Protocol):
     def read(self, options: Mapping[str, str]) -> Rows:
         """Return the table that the options of a read select, with its path among them."""
 
-    def with_state_windows(self, rows: Rows, lookup: SessionLookup) -> Rows:
+    def with_state_windows(self, rows: Any, lookup: SessionLookup) -> Rows:
         """Return rows of sessions with column ``state_window``, by their key and session."""
 
     def located(self, path: str | PathLike[str]) -> str:
         """Return the absolute form of a user's path."""
 
-    def by_key(self, rows: Rows, descriptor: KeyedDescriptor, limit: int, parallelism: int | None) -> Rows:
+    def by_key(self, rows: Any, descriptor: KeyedDescriptor, limit: int, parallelism: int | None) -> Rows:
         """Distribute rows by the key group of their key, so that part i has those of subtask i."""
 
-    def by_key_group(self, rows: Rows, column: str, key: str, limit: int, parallelism: int | None) -> Rows:
+    def by_key_group(self, rows: Any, column: str, key: str, limit: int, parallelism: int | None) -> Rows:
         """Distribute rows by a column of key groups; ``key`` is a column of their keys."""
 
     def no_rows(self, schema: pa.Schema, limit: int, parallelism: int) -> Rows:
         """Return a table without rows that has a part for each subtask."""
 
-    def write(self, rows: Rows, key: Sequence[str], path: str, options: Mapping[str, str]) -> None:
+    def write(self, rows: Any, key: Sequence[str], path: str, options: Mapping[str, str]) -> None:
         """Write a table with the options of a write; ``key`` are the columns of its key."""
 
     def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> None:
@@ -112,6 +120,9 @@ class Engine(Protocol):
 
     def runner(self, run: Callable[[A], B]) -> Callable[[A], B]:
         """Return a function for another thread of this process."""
+
+    def expect_functions(self, operator: str) -> None:
+        """Raise OptionError if the engine does not run functions that make state."""
 
     def explaining(self) -> AbstractContextManager[None]:
         """Explain errors that come from how the engine is installed."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
-from pyspark_savepoint.local.migrating import Migration, Work
+from pyspark_savepoint.execution.migrating import Migration, Work
 from pyspark_savepoint.options.paths import located, reached
 from pyspark_savepoint.savepoint.context import SavepointContext
 from pyspark_savepoint.source.distribution import cores

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from pyspark_savepoint.plan.engine import BatchFunction, SessionLookup
     from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 
-A, B = TypeVar("A"), TypeVar("B")
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,9 @@ class SparkEngine:
         """Return a function for another thread, where the session's local properties are those of this one."""
         inherited: Callable[[A], B] = inheritable_thread_target(self.spark)(run)
         return inherited
+
+    def expect_functions(self, operator: str) -> None:
+        """Accept: functions run in tasks."""
 
     @contextmanager
     def explaining(self) -> Iterator[None]:

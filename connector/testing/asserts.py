@@ -131,7 +131,7 @@ def assert_restores(
 
     """
     __tracebackhide__ = True
-    from pyspark_savepoint.local.restore import undescribed
+    from pyspark_savepoint.execution.restore import undescribed
     from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import Verdict
 
     check = _check(savepoint, job, flink_version, state_backend, allow_non_restored_state)
@@ -195,8 +195,8 @@ def _opened(savepoint: Given) -> LocalSavepoint:
 def _check(
     savepoint: Given, job: Job | LocalSavepoint, flink_version: str | None, state_backend: str | None, allow: bool
 ) -> RestoreCheck:
+    from pyspark_savepoint.execution.restore import check_snapshot
     from pyspark_savepoint.local.local_savepoint import LocalSavepoint
-    from pyspark_savepoint.local.restore import check_snapshot
 
     return check_snapshot(
         _opened(savepoint).snapshot(),

@@ -67,9 +67,7 @@ def test_importing_all_names_keeps_pythons_open() -> None:
     assert "open_history" in names
 
 
-@pytest.mark.parametrize(
-    ("guess", "there_is"), [("load", "pyspark_savepoint.open(path)"), ("create", "Savepoint.create")]
-)
+@pytest.mark.parametrize(("guess", "there_is"), [("load", "pyspark_savepoint.open(path)"), ("new", "Savepoint.create")])
 def test_a_guessed_name_says_what_there_is(guess: str, there_is: str) -> None:
     with pytest.raises(AttributeError, match=re.escape(there_is)):
         getattr(pyspark_savepoint, guess)

@@ -23,11 +23,11 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 from pathlib import Path
 
+from pyspark_savepoint.execution.migrating import Migration, migration_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.comparing import count_differences
 from pyspark_savepoint.local.local_savepoint import open_savepoint
-from pyspark_savepoint.local.migrating import Migration, migration_of
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict
 from tests.data import unpacked
 from tests.oracle.make_data import CASES

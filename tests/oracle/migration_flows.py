@@ -19,9 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pyspark_savepoint.execution.migrating import migration_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.migrating import migration_of
 from tests.oracle.compare import differences
 from tests.oracle.flink import Case, compile_harness, generate, restore
 from tests.oracle.make_data import FLOWS

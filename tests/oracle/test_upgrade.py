@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from pyspark_savepoint.execution.migrating import migration_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.migrating import migration_of
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Stage
 from tests.oracle.conftest import failing_in_one_line
 from tests.oracle.flink import BACKENDS, PATIENCE, command_line, compile_harness

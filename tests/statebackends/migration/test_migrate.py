@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.execution.migrating import migration_of
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.migrating import migration_of
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, plan_migration
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.value_scan import entries_of

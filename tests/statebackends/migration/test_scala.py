@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.execution.migrating import Migration, migration_of
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
@@ -23,7 +24,6 @@ from pyspark_savepoint.formats.serializers.composite.tuples import CaseClassSeri
 from pyspark_savepoint.formats.serializers.composite.wrappers import SCALA, TraversableSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.migrating import Migration, migration_of
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, plan_migration
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import PartError

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pyspark_savepoint.execution.migrating import Migration, migration_of
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.migrating import Migration, migration_of
 from pyspark_savepoint.statebackends.migration.findings import from_json, to_json
 from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork
 from pyspark_savepoint.statebackends.migration.rewriting.state_programs import VALUE

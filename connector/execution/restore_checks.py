@@ -1,20 +1,18 @@
-"""Checks of a :class:`Savepoint` against a job: whether it can be restored, and which operator is which.
-
-The logic is in ``statebackends.jobs``; this module converts arguments and results for Spark.
-"""
+"""Checks of a savepoint against a job: whether it can be restored, and which operator is which."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+
+from pyspark_savepoint.execution.restore import values_of
 from pyspark_savepoint.formats.errors import SavepointWarning
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.restore import values_of
 from pyspark_savepoint.options.operators import identifier_of
-from pyspark_savepoint.savepoint.context import SavepointContext
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import identifiers_to_change, operator_at
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher, hasher_of
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription
@@ -22,33 +20,28 @@ from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job, describ
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import check_restore
 from pyspark_savepoint.statebackends.jobs.restore.restore_plan import restore_plan_table
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 def restore_table(
-    savepoint: SavepointContext,
+    savepoint: Snapshot,
     job: Job,
     *,
     allow_non_restored_state: bool,
     stream_graph_hasher: str | None,
     **settings: Any,
-) -> DataFrame:
-    """Return the verdicts of the restore check as a DataFrame, the worst first."""
+) -> pa.Table:
+    """Return the verdicts of the restore check, the worst first."""
     classes = settings.get("types_from")
     if isinstance(job, Snapshot):
         settings["types_from"] = None  # the job's savepoint has the types; classes describe values that Kryo wrote
     described = _described(job, stream_graph_hasher, **settings)
-    snapshot = savepoint.snapshot()
-    values = values_of(snapshot, job, described, classes)
-    check = check_restore(snapshot, described, allow_non_restored_state=allow_non_restored_state, values=values)
-    return savepoint.spark.createDataFrame(check.to_arrow())
+    values = values_of(savepoint, job, described, classes)
+    check = check_restore(savepoint, described, allow_non_restored_state=allow_non_restored_state, values=values)
+    return check.to_arrow()
 
 
-def plan_table(savepoint: SavepointContext, job: Job, stream_graph_hasher: str | None) -> DataFrame:
-    """Return the assignment of state to subtasks as a DataFrame."""
-    table = restore_plan_table(savepoint.snapshot(), _described(job, stream_graph_hasher))
-    return savepoint.spark.createDataFrame(table)
+def plan_table(savepoint: Snapshot, job: Job, stream_graph_hasher: str | None) -> pa.Table:
+    """Return the assignment of state to subtasks."""
+    return restore_plan_table(savepoint, _described(job, stream_graph_hasher))
 
 
 def _described(job: Job, stream_graph_hasher: str | None, **settings: Any) -> JobDescription:
@@ -60,18 +53,18 @@ def _described(job: Job, stream_graph_hasher: str | None, **settings: Any) -> Jo
 
 
 def identifier_at(
-    savepoint: SavepointContext, graph: StreamGraph, name: str, stream_graph_hasher: str | None
+    savepoint: Snapshot, graph: StreamGraph, name: str, stream_graph_hasher: str | None
 ) -> OperatorIdentifier:
     """Return the identifier of the operator with a name in the graph."""
-    return OperatorIdentifier(operator_at(savepoint.snapshot(), graph, name, _hasher(stream_graph_hasher)))
+    return OperatorIdentifier(operator_at(savepoint, graph, name, _hasher(stream_graph_hasher)))
 
 
 def changed_uids(
-    savepoint: SavepointContext, uids: Mapping[str, str] | StreamGraph
+    savepoint: Snapshot, uids: Mapping[str, str] | StreamGraph
 ) -> dict[OperatorIdentifier, OperatorIdentifier]:
     """Return new identifiers by old ones: as they are given, or as a stream graph sets them."""
     if isinstance(uids, StreamGraph):
-        changes = identifiers_to_change(savepoint.snapshot(), uids)
+        changes = identifiers_to_change(savepoint, uids)
         return {OperatorIdentifier(operator_id): new for operator_id, new in changes.items()}
     return {identifier_of(old): OperatorIdentifier.for_uid(uid) for old, uid in uids.items()}
 

@@ -1,0 +1,1153 @@
+"""The verbs of a savepoint, the same whatever engine runs them: edits of the plan, writing, checks against a job.
+
+``Savepoint`` runs them with Spark, ``LocalSavepoint`` in this process.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
+
+import pyarrow as pa
+
+from pyspark_savepoint.execution.display import html_tree, text_tree
+from pyspark_savepoint.formats.errors import OptionError, type_name
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.filesystems.storage_options import OPTION
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.options.operators import OperatorRef, identifier_of
+from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.options.paths import path_text, reached
+from pyspark_savepoint.plan.engine import Engine
+from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
+from pyspark_savepoint.plan.merged_operators import merged_operator
+from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
+from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.plan.sink_changes import (
+    with_committables_marked,
+    with_committables_removed,
+    with_in_flight_cleared,
+    with_migrated_source,
+)
+from pyspark_savepoint.plan.source_changes import (
+    base_of,
+    offsets_of_rows,
+    positions_of,
+    rows_of_table,
+    source_of,
+    with_coordinator,
+    with_operator,
+    with_source,
+)
+from pyspark_savepoint.plan.state_inputs import put_operator_state, put_rows, put_state, put_table
+from pyspark_savepoint.statebackends.writing.planning.write_request import (
+    BROADCAST,
+    KEYED_STATE,
+    LIST,
+    TIMERS,
+    UNION,
+    WINDOW_STATE,
+)
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+    from pyspark_savepoint.formats.snapshot.vacuum import Leftover
+    from pyspark_savepoint.options.keywords import (
+        KeyedStateOptions,
+        OperatorStateOptions,
+        ReplacedStateOptions,
+        StoreOptions,
+    )
+    from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+    from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
+
+#: Rows that users give, and tables that they get.
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class SavepointVerbs(Generic[R, T]):
+    """What both faces share. Immutable: every change returns a new savepoint, which :meth:`write` writes."""
+
+    #: How a savepoint of this face is opened, for messages.
+    _opening: str
+
+    # Typed for this class; each face has them.
+    path: str | None
+    options: Mapping[str, str]
+    _engine: Engine
+
+    @property
+    @abstractmethod
+    def plan(self) -> SavepointPlan:
+        """Internal: the operators of the savepoint and the edits to them."""
+
+    @abstractmethod
+    def _planned(self, plan: SavepointPlan) -> Self:
+        """Return the savepoint of another plan, which is not written yet."""
+
+    @abstractmethod
+    def _at(self, path: str, options: Mapping[str, str]) -> Self:
+        """Return the savepoint at a path that was written."""
+
+    @abstractmethod
+    def _snapshot(self) -> Snapshot:
+        """Open the snapshot; raise OptionError if the savepoint is not written yet."""
+
+    @abstractmethod
+    def _table_of(self, table: pa.Table) -> T:
+        """Return a small Arrow table as a table of this face."""
+
+    def _of_same_engine(self, other: SavepointVerbs[R, T]) -> SavepointVerbs[R, T]:
+        """Return another savepoint; raise OptionError if another engine has its rows."""
+        if type(other._engine) is not type(self._engine):
+            raise OptionError(
+                "the two savepoints were opened in different ways, with and without Spark",
+                found=type_name(other),
+                remedy=self._opening,
+            )
+        return other
+
+    def _job(self, job: Job | SavepointVerbs[R, T]) -> Job:
+        return job._snapshot() if isinstance(job, SavepointVerbs) else job
+
+    # -- operators ----------------------------------------------------------------------------------------
+
+    def with_operator(
+        self,
+        uid: OperatorRef,
+        source: R | SavepointVerbs[R, T] | OperatorRows | None = None,
+        *,
+        key: str | Sequence[str] | None = None,
+        name: str | None = None,
+        **options: Unpack[KeyedStateOptions],
+    ) -> Self:
+        """Add an operator.
+
+        Flink: ``SavepointWriter#withOperator``.
+
+        Args:
+            uid: The new operator.
+            source: Its state: rows, with one row per key and one column per state; the end of an
+                :class:`OperatorTransformation` (with Spark); another savepoint, whose operator of this uid is copied as
+                it is; or None for an operator whose state other calls add.
+            key: The column of the key, or several of a composite key; ``key`` by default.
+            name: The operator's name, which metadata of Flink 2 records.
+            **options: Options of a write, such as ``states``, ``types``, ``ttl``.
+
+        Returns:
+            The savepoint with the operator, not written yet.
+
+        Raises:
+            StateExistsError: If the savepoint has such an operator.
+            OptionError: If ``source`` is of another type, or an option is invalid.
+
+        Example::
+
+            sp.with_operator("totals", df, key="account_id", types={"total": "LONG"})
+
+        """
+        if isinstance(source, SavepointVerbs):
+            return self._planned(self.plan.taken(self._of_same_engine(source).plan, uid))
+        new = self.plan.new_operator(identifier_of(uid), name)
+        plan = self.plan.with_new(new)
+        if source is None:
+            return self._planned(plan)
+        if self._engine.rows(source) is not None:
+            changed = put_table(self._engine, new, source, KEYED_STATE, {"key": key, **options})
+        elif not isinstance(source, OperatorRows):
+            raise OptionError(
+                "this value cannot be the state of an operator",
+                operator=new.label,
+                expected=f"{self._engine.rows_are}, another savepoint, or a finished transformation",
+                found=type_name(source),
+                remedy="OperatorTransformation.bootstrap_with(df).key_by('id').transform(function); windows end with "
+                "reduce, aggregate or process",
+            )
+        else:
+            self._engine.expect_functions(new.label)
+            changed = put_rows(new, source, options)
+        return self._planned(plan.with_changed(new, changed))
+
+    def remove_operator(self, uid: OperatorRef) -> Self:
+        """Remove an operator and all its state.
+
+        Flink: ``SavepointWriter#removeOperator``.
+
+        Args:
+            uid: The operator.
+
+        Returns:
+            The savepoint without the operator, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+
+        Example::
+
+            sp.remove_operator("audit").write("/savepoints/without-audit")
+
+        """
+        return self._planned(self.plan.without(self.plan.operator(uid)))
+
+    def change_operator_identifier(self, old: OperatorRef, new: OperatorRef) -> Self:
+        """Change the uid, or uid hash, of an operator.
+
+        All changes apply together: ``old`` is the identifier of before, and two operators can be swapped. Flink:
+        ``SavepointWriter#changeOperatorIdentifier``.
+
+        Args:
+            old: The operator.
+            new: Its new identifier.
+
+        Returns:
+            The savepoint with the renamed operator, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no operator ``old``. If two operators have one identifier in the
+                end, :meth:`write` raises StateExistsError.
+
+        Example::
+
+            sp.change_operator_identifier("a", "b").change_operator_identifier("b", "a").write("/savepoints/swapped")
+
+        """
+        return self._planned(self.plan.with_identifier(self.plan.operator(old), identifier_of(new)))
+
+    def copy_operator(self, uid: OperatorRef, new: OperatorRef) -> Self:
+        """Copy an operator under another uid, for example to split it by states or by keys.
+
+        Args:
+            uid: The operator.
+            new: The identifier of the copy.
+
+        Returns:
+            The savepoint with both operators, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no operator ``uid``.
+            StateExistsError: If it has an operator ``new``.
+
+        Example::
+
+            sp.copy_operator("a", "b").remove_state("a", "x").remove_state("b", "y")
+
+        """
+        copied = SavepointPlan().taken(self.plan, uid)
+        return self._planned(self.plan.merged(copied.with_identifier(copied.operators[0], identifier_of(new))))
+
+    def merge_operator(self, uid: OperatorRef, *, into: OperatorRef) -> Self:
+        """Move the keyed state and timers of an operator into another one, byte for byte, then drop it.
+
+        States are matched by name: a state of both operators must have the same type (rename one otherwise), and a key
+        may have it in one of them only.
+
+        Args:
+            uid: The operator that is dropped.
+            into: The operator that gets its state.
+
+        Returns:
+            The savepoint without ``uid``, not written yet. Writing it fails if a key has the same state in
+            both operators.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operators.
+            StateNotFoundError: If ``uid`` has no keyed state.
+            OptionError: If types, keys or max parallelism differ, or both are the same operator.
+            UnsupportedStateError: If operator state or in-flight records would be lost.
+
+        Example::
+
+            sp.merge_operator("b", into="a")
+
+        """
+        source, target = self.plan.operator(uid), self.plan.operator(into)
+        changed = merged_operator(self._engine, source, target)
+        return self._planned(self.plan.with_changed(target, changed).without(source))
+
+    def merge(self, other: SavepointVerbs[R, T]) -> Self:
+        """Add all operators of another savepoint.
+
+        Args:
+            other: The other savepoint.
+
+        Returns:
+            The savepoint with the operators of both, not written yet.
+
+        Raises:
+            OptionError: If ``other`` is not a savepoint of the same kind.
+            StateExistsError: If both have the same operator.
+
+        Example::
+
+            sp.merge(other).write("/savepoints/both")
+
+        """
+        if not isinstance(other, SavepointVerbs):
+            raise OptionError("merge takes another Savepoint", found=type_name(other), remedy=self._opening)
+        return self._planned(self.plan.merged(self._of_same_engine(other).plan))
+
+    def relocate(self, old: str | PathLike[str], new: str | PathLike[str]) -> Self:
+        """Replace a prefix of the absolute paths of files, for snapshots whose shared files were moved.
+
+        Args:
+            old: The prefix in the snapshot.
+            new: The prefix of the files now.
+
+        Returns:
+            The savepoint with the new paths, not written yet.
+
+        Raises:
+            OptionError: If no path of the savepoint has the prefix.
+
+        Example::
+
+            sp.relocate("hdfs://old/checkpoints", "s3://bucket/checkpoints")
+
+        """
+        return self._planned(self.plan.relocated(path_text(old), path_text(new)))
+
+    def with_max_parallelism(self, max_parallelism: int, *, key_hashes: Mapping[str, R] | None = None) -> Self:
+        """Change the max parallelism: keyed state and timers are assigned to new key groups.
+
+        Only keys are decoded, to compute their Java hashes.
+
+        Args:
+            max_parallelism: The new number of key groups, 1 to 32768.
+            key_hashes: The hashes of keys that only the job's code can compute, by uid: rows with column ``key``
+                as it is read, and ``hash_code``.
+
+        Returns:
+            The savepoint with the new max parallelism, not written yet.
+
+        Raises:
+            OptionError: If ``max_parallelism`` is out of range, or below an operator's parallelism.
+            UnsupportedStateError: If an operator has in-flight records, or raw keyed state other than timers.
+            UndecodableStateError: If a hash is missing that only the job's code can compute.
+
+        Example::
+
+            sp.with_max_parallelism(512).write("/savepoints/wide")
+
+        """
+        if type(max_parallelism) is not int:
+            raise OptionError("max parallelism is a whole number", expected="such as 256", found=repr(max_parallelism))
+        return self._planned(self.plan.with_max_parallelism(self._engine, max_parallelism, key_hashes or {}))
+
+    # -- states of an operator ----------------------------------------------------------------------------
+
+    def with_window_state(
+        self,
+        uid: OperatorRef,
+        df: R,
+        *,
+        key: str | Sequence[str] | None = None,
+        **options: Unpack[KeyedStateOptions],
+    ) -> Self:
+        """Add window state to an operator.
+
+        Args:
+            uid: The operator.
+            df: One row per key and window: the key, ``window``, and a column for each state.
+            key: The column of the key, or several of a composite key; ``key`` by default.
+            **options: Options of a write, such as ``states``, ``types``, ``ttl``.
+
+        Returns:
+            The savepoint with the states, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateExistsError: If the operator has a state of one of these names.
+
+        Example::
+
+            windows = sp.window_state("orders-per-minute")
+            sp.with_operator("orders-per-minute-2").with_window_state("orders-per-minute-2", windows)
+
+        """
+        return self._changed(uid, lambda plan: put_table(self._engine, plan, df, WINDOW_STATE, {"key": key, **options}))
+
+    def with_timers(
+        self,
+        uid: OperatorRef,
+        df: R,
+        *,
+        key: str | Sequence[str] | None = None,
+        **options: Unpack[KeyedStateOptions],
+    ) -> Self:
+        """Add timers to an operator.
+
+        Args:
+            uid: The operator.
+            df: One row per timer: the key, ``timestamp`` (a long of milliseconds, or a TIMESTAMP), ``domain``
+                (``event`` or ``processing``), optionally ``service``, and for timers of windows ``namespace``.
+            key: The column of the key, or several of a composite key; ``key`` by default.
+            **options: Options of a write; ``state`` lists the timer services, ``user-timers`` by default.
+
+        Returns:
+            The savepoint with the timers, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateExistsError: If the operator has timers of one of these services.
+
+        Example::
+
+            columns = "id", "unix_millis(ts) AS timestamp", "'event' AS domain", "'user-timers' AS service"
+            sp.with_timers("accounts", df.selectExpr(*columns), key="id")
+
+        """
+        return self._changed(uid, lambda plan: put_table(self._engine, plan, df, TIMERS, {"key": key, **options}))
+
+    def with_list_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[OperatorStateOptions]) -> Self:
+        """Add a list state to an operator; a job splits its elements over the subtasks.
+
+        Args:
+            uid: The operator.
+            name: The name of the state.
+            df: Column ``value``, one row per element.
+            **options: Options of a write, such as ``types``.
+
+        Returns:
+            The savepoint with the state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateExistsError: If the operator has a state of this name.
+
+        Example::
+
+            sp.with_list_state("warehouse-export", "sent_orders", df, types={"value": "LONG"})
+
+        """
+        return self._changed(uid, lambda plan: put_operator_state(self._engine, plan, LIST, name, df, options))
+
+    def with_union_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[OperatorStateOptions]) -> Self:
+        """Add a union list state to an operator; a job gives all elements to every subtask.
+
+        Args:
+            uid: The operator.
+            name: The name of the state.
+            df: Column ``value``, one row per element.
+            **options: Options of a write, such as ``types``.
+
+        Returns:
+            The savepoint with the state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateExistsError: If the operator has a state of this name.
+
+        Example::
+
+            sp.with_union_state("orders-source", "positions", df, types={"value": "TUPLE<STRING, LONG>"})
+
+        """
+        return self._changed(uid, lambda plan: put_operator_state(self._engine, plan, UNION, name, df, options))
+
+    def with_broadcast_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[OperatorStateOptions]) -> Self:
+        """Add a broadcast state to an operator.
+
+        Args:
+            uid: The operator.
+            name: The name of the state.
+            df: Columns ``key`` and ``value``, one row per entry.
+            **options: Options of a write, such as ``types``.
+
+        Returns:
+            The savepoint with the state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateExistsError: If the operator has a state of this name.
+
+        Example::
+
+            sp.with_broadcast_state("currency-converter", "rates", rates, types={"key": "STRING", "value": "DOUBLE"})
+
+        """
+        return self._changed(uid, lambda plan: put_operator_state(self._engine, plan, BROADCAST, name, df, options))
+
+    def with_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[ReplacedStateOptions]) -> Self:
+        """Replace one state of an operator, or add it; other states and timers stay byte for byte.
+
+        A key that ``df`` does not contain loses the state. A replaced state keeps its type unless option ``types``
+        changes it. Operator state is replaced by its name too.
+
+        Args:
+            uid: The operator.
+            name: The name of the state.
+            df: The key and the state as they are read; the state's column has its name, or is the only one beside the
+                key.
+            **options: Options of a write, such as ``types``, ``states``, ``ttl``.
+
+        Returns:
+            The savepoint with the new state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            OptionError: If the columns or options do not fit the state.
+
+        Example::
+
+            fixed = sp.keyed_state("accounts").selectExpr("key", "greatest(total, 0L) AS total")
+            sp.with_state("accounts", "total", fixed).write("/savepoints/fixed")
+
+        """
+        return self._changed(uid, lambda plan: put_state(self._engine, plan, name, df, options))
+
+    def remove_state(self, uid: OperatorRef, name: str) -> Self:
+        """Remove one state of an operator, or the timers of one timer service.
+
+        Args:
+            uid: The operator.
+            name: The name of the state or timer service.
+
+        Returns:
+            The savepoint without the state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator has no such state.
+
+        Example::
+
+            sp.remove_state("accounts", "profile").write("/savepoints/without-profiles")
+
+        """
+        return self._changed(uid, lambda plan: with_states(plan).without_state(name))
+
+    def rename_state(self, uid: OperatorRef, old: str, new: str) -> Self:
+        """Rename one state, or one timer service, of an operator.
+
+        Args:
+            uid: The operator.
+            old: The name of the state or timer service.
+            new: Its new name.
+
+        Returns:
+            The savepoint with the renamed state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator has no state ``old``.
+            StateExistsError: If it has a state ``new``.
+
+        Example::
+
+            sp.rename_state("accounts", "total", "sum").write("/savepoints/renamed")
+
+        """
+        return self._changed(uid, lambda plan: with_states(plan).with_renamed_state(old, new))
+
+    def remove_keys(self, uid: OperatorRef, keys: R | Collection[Any]) -> Self:
+        """Remove keys from all keyed states, windows and timers of an operator.
+
+        Args:
+            uid: The operator.
+            keys: Rows with column ``key`` as it is read, a single column, or the fields of a composite key; or a
+                list of keys, as option ``keys`` of a read takes them.
+
+        Returns:
+            The savepoint without the keys, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator has no keyed state.
+            OptionError: If the keys do not fit the operator's key type.
+            UnsupportedStateError: If the operator has raw keyed state other than timers.
+
+        Example::
+
+            sp.remove_keys("accounts", sp.keyed_state("accounts").where("total < 0").select("key"))
+
+        """
+        return self._changed(uid, lambda plan: with_keys_deleted(self._engine, plan, keys))
+
+    def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> Self:
+        operator = self.plan.operator(uid)
+        return self._planned(self.plan.with_changed(operator, change(operator)))
+
+    # -- sources ------------------------------------------------------------------------------------------
+
+    def with_offsets(
+        self,
+        uid: OperatorRef,
+        offsets: Mapping[Any, Any] | R | SavepointVerbs[R, T] | None = None,
+        *,
+        to: str | None = None,
+        by: int | None = None,
+        connector: str | None = None,
+    ) -> Self:
+        """Change the positions at which a source continues, in readers and enumerator; all else stays byte for byte.
+
+        Warns if records are read again: they change keyed state again, and output that sinks committed stays.
+
+        Args:
+            uid: The source.
+            offsets: The next position by split: of Kafka by ``(topic, partition)``, or by topic for all of its
+                partitions, an offset or ``earliest``, ``latest``, ``committed``; of number sequences by split id, the
+                next number; of files by split id, the number of records read; of Kinesis by shard, the sequence number
+                of the last record read, ``earliest`` or ``latest``; of MySQL's ``binlog-split`` the fields of an
+                offset, such as ``file`` and ``pos``, or ``gtids``; of PostgreSQL's ``stream-split`` an LSN; of Pulsar
+                by ``(topic, partition)`` the last message read, as ``ledger:entry``.
+                Or rows with columns of table ``splits``
+                such as ``topic``, ``partition``, ``offset``, ``stop_offset``, or of table ``offsets``, such as from
+                ``history``; or another savepoint of the job: splits that both have get its positions.
+            to: One position for all splits, such as ``earliest``.
+            by: A number by which all positions move; those of Kafka and files at least to 0.
+            connector: The kind of source, if its bytes do not show it.
+
+        Returns:
+            The savepoint with the positions, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator is no source.
+            UnsupportedStateError: If the source is of no known kind.
+            OptionError: If it has no such split, or a position cannot be one.
+
+        Example::
+
+            sp.with_offsets("orders-source", {("orders", 3): 1200}).write("/savepoints/rewound")
+            sp.with_offsets("orders-source", by=-1000)
+
+        """
+        from pyspark_savepoint.statebackends.connectors.edits.sources import with_offsets
+
+        plan = self.plan.operator(uid)
+        if isinstance(offsets, SavepointVerbs):
+            theirs = positions_of(self._of_same_engine(offsets).plan.operator(uid), connector)
+            ours = positions_of(plan, connector)
+            found: Mapping[Any, Any] | None = {key: row for key, row in theirs.items() if key in ours}
+        elif offsets is None or isinstance(offsets, Mapping):
+            found = offsets
+        else:
+            found = offsets_of_rows(source_of(plan, connector), rows_of_table(self._engine, offsets, plan))
+        return self._changed(
+            uid, lambda plan: with_source(plan, connector, lambda source: with_offsets(source, found, to, by))
+        )
+
+    def add_splits(
+        self,
+        uid: OperatorRef,
+        splits: Sequence[Mapping[str, Any]] | R,
+        *,
+        connector: str | None = None,
+    ) -> Self:
+        """Add splits to a source, in readers and enumerator.
+
+        Args:
+            uid: The source.
+            splits: Rows with the columns of table ``splits``: of Kafka ``topic``, ``partition`` and ``offset`` or
+                ``marker`` (neither: where the job's settings start); of number sequences ``split_id``, ``next`` and
+                ``to``; of files ``path`` and ``length``.
+            connector: The kind of source, if its bytes do not show it.
+
+        Returns:
+            The savepoint with the splits, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            OptionError: If the source has such a split, which would be read twice, or a column is missing.
+
+        Example::
+
+            sp.add_splits("orders-source", [{"topic": "orders", "partition": 7, "offset": 0}])
+
+        """
+        from pyspark_savepoint.statebackends.connectors.edits.sources import add_splits
+
+        rows = rows_of_table(self._engine, splits, self.plan.operator(uid))
+        return self._changed(uid, lambda plan: with_source(plan, connector, lambda source: add_splits(source, rows)))
+
+    def remove_splits(
+        self, uid: OperatorRef, splits: Collection[Any], *, forget: bool | None = None, connector: str | None = None
+    ) -> Self:
+        """Remove splits from a source.
+
+        Args:
+            uid: The source.
+            splits: Names of splits, as in :meth:`with_offsets`.
+            forget: Required if the enumerator has the splits. False: they are never read again. True: a job
+                that still subscribes to them discovers them as new, and reads them from their beginning.
+            connector: The kind of source, if its bytes do not show it.
+
+        Returns:
+            The savepoint without the splits, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            OptionError: If the source has no such split, or ``forget`` is missing.
+
+        Example::
+
+            sp.remove_splits("orders-source", [("orders", 3)], forget=False)
+
+        """
+        from pyspark_savepoint.statebackends.connectors.edits.sources import remove_splits
+
+        return self._changed(
+            uid,
+            lambda plan: with_source(plan, connector, lambda source: remove_splits(source, splits, forget)),
+        )
+
+    def start_over(self, uid: OperatorRef, *, connector: str | None = None) -> Self:
+        """Forget all splits of a source, so that it begins as on a first start, where the job's settings start.
+
+        Args:
+            uid: The source, of any kind.
+            connector: The kind of source, if its bytes do not show it.
+
+        Returns:
+            The savepoint with a source without splits, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+
+        Example::
+
+            sp.start_over("orders-source").write("/savepoints/from-the-start")
+
+        """
+        from pyspark_savepoint.statebackends.connectors.edits.sources import start_over
+
+        return self._changed(uid, lambda plan: with_operator(plan, start_over(base_of(plan).opened, connector)))
+
+    def with_coordinator_state(self, uid: OperatorRef, state: bytes | None) -> Self:
+        """Replace the state of an operator's coordinator, or remove it, with a warning of what that does.
+
+        Args:
+            uid: The operator.
+            state: The bytes, as table ``coordinator_state`` has them; None removes the state.
+
+        Returns:
+            The savepoint with the state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+
+        Example::
+
+            sp.with_coordinator_state("orders-source", None)
+
+        """
+        return self._changed(uid, lambda plan: with_coordinator(plan, state))
+
+    # -- sinks and older sources --------------------------------------------------------------------------
+
+    def remove_committables(
+        self,
+        uid: OperatorRef,
+        committables: R | Collection[Mapping[str, Any]] | None = None,
+        *,
+        lose_data: bool = False,
+        connector: str | None = None,
+    ) -> Self:
+        """Remove committables of a sink, such as those of expired transactions, which Flink then never commits.
+
+        The numbers of committables that the committer expects are changed with them, all else stays byte for byte.
+        External transactions stay open.
+
+        Args:
+            uid: The sink's committer, an operator of its own: table ``committables`` has its uid hash.
+            committables: Rows of table ``committables``, or some of their columns: what is equal in all of them is
+                removed. None for all.
+            lose_data: Must be True: data of the committables is lost unless it was committed in another way.
+            connector: The kind of sink, if its bytes do not show it.
+
+        Returns:
+            The savepoint without the committables, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator is no committer.
+            OptionError: If a row equals no committable, or ``lose_data`` is missing.
+
+        Example::
+
+            sp.remove_committables(committer, [{"transactional_id": "orders-0-17"}], lose_data=True)
+
+        """
+        return self._changed(
+            uid, lambda plan: with_committables_removed(self._engine, plan, committables, lose_data, connector)
+        )
+
+    def mark_committables(
+        self,
+        uid: OperatorRef,
+        committables: R | Collection[Mapping[str, Any]] | None = None,
+        status: str = "COMMITTED",
+        *,
+        connector: str | None = None,
+    ) -> Self:
+        """Mark committables of a sink as committed in another way, so that Flink does not commit them again.
+
+        Args:
+            uid: The sink's committer, an operator of its own: table ``committables`` has its uid hash.
+            committables: The committables, as in :meth:`remove_committables`.
+            status: ``COMMITTED``; ``RECEIVED`` or ``RETRY`` to have Flink commit them.
+            connector: The kind of sink, if its bytes do not show it.
+
+        Returns:
+            The savepoint with the marks, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator is no committer.
+            OptionError: If a row equals no committable.
+
+        Example::
+
+            sp.mark_committables(committer, [{"checkpoint_id": 7}])
+
+        """
+        return self._changed(
+            uid, lambda plan: with_committables_marked(self._engine, plan, committables, status, connector)
+        )
+
+    def clear_in_flight(self, uid: OperatorRef, *, lose_data: bool = False) -> Self:
+        """Empty the queue of an asynchronous function, whose records Flink would otherwise send to it again.
+
+        Args:
+            uid: The operator of the function.
+            lose_data: Must be True if the queue is not empty, as its records are lost.
+
+        Returns:
+            The savepoint with an empty queue, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator calls no asynchronous function.
+            OptionError: If ``lose_data`` is missing.
+
+        Example::
+
+            sp.clear_in_flight("enrich", lose_data=True).write("/savepoints/emptied")
+
+        """
+        return self._changed(uid, lambda plan: with_in_flight_cleared(plan, lose_data))
+
+    def migrate_source(
+        self,
+        uid: OperatorRef,
+        *,
+        to: str = "kafka-source",
+        new_uid: OperatorRef | None = None,
+        connector_version: str = "3.1",
+        not_set: str | None = None,
+        lose_data: bool = False,
+    ) -> Self:
+        """Turn the state of a FlinkKafkaConsumer into that of a KafkaSource, which continues at the same records.
+
+        Flink cannot do this. The union state of partitions becomes splits of readers, which begin after the last
+        record read, and an enumerator that has assigned all of them.
+
+        Args:
+            uid: The operator of the FlinkKafkaConsumer.
+            to: ``kafka-source``.
+            new_uid: The uid of the KafkaSource in the new job; by default it stays.
+            connector_version: The release of the Kafka connector in the new job, such as ``3.4.0``. The state is of the
+                version that it writes; later releases read it too.
+            not_set: Where partitions are read that have no offset yet: ``earliest``, ``latest`` or ``committed``.
+            lose_data: Drop state that a KafkaSource does not read; without it such state is refused.
+
+        Returns:
+            The savepoint with the state of a KafkaSource, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If it is no FlinkKafkaConsumer with partitions.
+            UnsupportedStateError: If a partition has two offsets, or the operator has other state.
+            OptionError: If a partition has no offset yet, or an argument is invalid.
+
+        Example::
+
+            sp.migrate_source("orders", to="kafka-source", new_uid="orders-source", connector_version="3.4.0")
+
+        """
+        old = self.plan.operator(uid)
+        new = with_migrated_source(old, to, connector_version, not_set, lose_data)
+        plan = self.plan.with_changed(old, new)
+        return self._planned(plan if new_uid is None else plan.with_identifier(new, identifier_of(new_uid)))
+
+    # -- the job ------------------------------------------------------------------------------------------
+
+    def check_restore(
+        self,
+        job: Job | SavepointVerbs[R, T],
+        *,
+        types: Mapping[str, Mapping[str, Any]] | None = None,
+        flink_version: str | None = None,
+        state_backend: str | None = None,
+        classes: Sequence[str] | None = None,
+        inferred_by: str | None = None,
+        types_from: str | Sequence[str] | None = None,
+        allow_non_restored_state: bool = False,
+        stream_graph_hasher: str | None = None,
+    ) -> T:
+        """Check whether a job can restore the savepoint: one row per operator of either, the worst verdict first.
+
+        A stream graph or plan lacks types, version and state backend, so ``types``, ``flink_version``,
+        ``state_backend``, ``classes``, ``inferred_by`` and ``types_from`` supply them.
+
+        Args:
+            job: The job: a mapping (``statebackends.jobs.restore.job_description``), a :class:`StreamGraph`, an
+                execution plan or a plan of the REST interface as JSON, or a savepoint that the new job has taken.
+            types: The types of keys and states, by uid or name of the operator.
+            flink_version: The release of Flink that runs the job, such as ``2.1``.
+            state_backend: The job's state backend.
+            classes: Java names of the job's classes, beside those in its types.
+            inferred_by: The release of Flink that infers types from the classes that ``types`` names.
+            types_from: Jars and folders of class files; also of classes in values that Kryo wrote in Flink 1, for which
+                the rows have what Flink 2 would read.
+            allow_non_restored_state: Accept state that no operator of the job restores, as ``--allowNonRestoredState``
+                does.
+            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``; by
+                default that of the graph, ``v2`` for others.
+
+        Returns:
+            The verdicts.
+
+        Raises:
+            OptionError: If the savepoint is not written yet, or the job cannot be parsed.
+
+        Example::
+
+            sp.check_restore(of_the_new_job)
+
+        """
+        from pyspark_savepoint.execution.restore_checks import restore_table
+
+        verdicts = restore_table(
+            self._snapshot(),
+            self._job(job),
+            types=types,
+            flink_version=flink_version,
+            state_backend=state_backend,
+            classes=classes,
+            inferred_by=inferred_by,
+            types_from=types_from,
+            allow_non_restored_state=allow_non_restored_state,
+            stream_graph_hasher=stream_graph_hasher,
+        )
+        return self._table_of(verdicts)
+
+    def assign_uid(self, operator: OperatorRef, uid: str) -> Self:
+        """Give a uid to an operator that had none and was identified by its hash.
+
+        Args:
+            operator: The operator.
+            uid: Its uid from now on.
+
+        Returns:
+            The savepoint with the uid, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+
+        Example::
+
+            sp.assign_uid("5af9c1d8a9b8e2f06e0f0a3c1d2e4b77", "accounts").write("/savepoints/with-uids")
+
+        """
+        return self.assign_uids({str(identifier_of(operator).operator_id): uid})
+
+    def assign_uids(self, uids: Mapping[str, str] | StreamGraph) -> Self:
+        """Give uids to operators that had none.
+
+        Args:
+            uids: Uids by uid hash; or the stream graph of the job as it was when it took the snapshot, but with the
+                uids that it sets now.
+
+        Returns:
+            The savepoint with the uids, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+
+        Example::
+
+            sp.assign_uids({"5af9c1d8a9b8e2f06e0f0a3c1d2e4b77": "accounts"})
+
+        """
+        from pyspark_savepoint.execution.restore_checks import changed_uids
+
+        changed = self
+        for old, new in changed_uids(self._snapshot(), uids).items():
+            changed = changed.change_operator_identifier(old, new)
+        return changed
+
+    def restore_plan(self, job: Job | SavepointVerbs[R, T], *, stream_graph_hasher: str | None = None) -> T:
+        """Return the assignment of state to the subtasks of a job: one row per operator and subtask.
+
+        Args:
+            job: The job, as in :meth:`check_restore`.
+            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``; by
+                default that of the graph, ``v2`` for others.
+
+        Returns:
+            The assignment.
+
+        Raises:
+            OptionError: If the savepoint is not written yet, or the job cannot be parsed.
+
+        Example::
+
+            sp.restore_plan(graph)
+
+        """
+        from pyspark_savepoint.execution.restore_checks import plan_table
+
+        return self._table_of(plan_table(self._snapshot(), self._job(job), stream_graph_hasher))
+
+    def operator_at(
+        self, graph: StreamGraph, name: str, *, stream_graph_hasher: str | None = None
+    ) -> OperatorIdentifier:
+        """Return the identifier of an operator without uid, by its name in the job's graph.
+
+        Args:
+            graph: The graph of the job as it was when it took the snapshot.
+            name: The operator's name in the graph.
+            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``; by
+                default that of the graph, ``v2`` for others.
+
+        Returns:
+            The identifier, which all methods take in place of a uid.
+
+        Raises:
+            OptionError: If the graph has no such operator, or several.
+            OperatorNotFoundError: If the snapshot does not contain the operator.
+
+        Example::
+
+            sp.keyed_state(sp.operator_at(graph, "join"))
+
+        """
+        from pyspark_savepoint.execution.restore_checks import identifier_at
+
+        return identifier_at(self._snapshot(), graph, name, stream_graph_hasher)
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    @property
+    def is_portable(self) -> bool:
+        """Whether every state backend can restore the savepoint: all keyed state is in the canonical format."""
+        from pyspark_savepoint.execution.rewritten_parts import is_portable
+
+        return all(is_portable(operator) for operator in self.plan.operators)
+
+    def write(
+        self,
+        path: str | PathLike[str],
+        *,
+        flink_version: str | None = None,
+        files: str = "copy",
+        portable: bool = False,
+        checkpoint_id: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Write the savepoint to a new path, and load it from there.
+
+        The snapshots that it is derived from never change. ``_metadata`` is written last: before, nothing is visible.
+        Flink: ``SavepointWriter#write``.
+
+        Args:
+            path: The folder of the new savepoint.
+            flink_version: The oldest Flink that must restore it, such as ``1.20``. It decides the version of the
+                metadata: 4 for Flink 1, 5 for 2.0, 6 from 2.1 on. Untouched state in a newer form is rewritten; state
+                for which that release has no class is refused. By default the version of the base stays, and 4, which
+                all releases from 1.16 on read, is used for :meth:`create`. Only version 5 and later record uids and
+                names of operators for Flink: with 4, jobs find an operator by the hash of its uid, and this package
+                appends the uids after the part that Flink reads, for its own listings.
+            files: ``copy`` copies untouched files, so that the savepoint can be moved; ``reference`` refers to them
+                where they are.
+            portable: Write untouched keyed state in the canonical format too, which every state backend restores. By
+                default files of RocksDB stay as they are, and only RocksDB restores them (:attr:`is_portable`).
+            checkpoint_id: The number of the savepoint, which some sinks compare with what they have committed (Iceberg,
+                Kafka's transactional ids); by default the greatest of the bases. The job continues to count from it.
+            storage_options: How the path's store is reached, if not as in :meth:`load`.
+
+        Returns:
+            The new savepoint, loaded from ``path``.
+
+        Raises:
+            StateExistsError: If the path contains a savepoint, or two operators would have the same identifier.
+            OptionError: If there is no operator to write, or an argument is invalid.
+            UnsupportedVersionError: If ``flink_version`` cannot restore some state; the error names all of it.
+            PySparkException: If rows are invalid, such as a key that is repeated.
+
+        Example::
+
+            sp.rename_state("accounts", "total", "sum").write("/savepoints/renamed", flink_version="1.20")
+
+        """
+        from pyspark_savepoint.execution.savepoint_writer import SavepointWriter
+        from pyspark_savepoint.options.write_options import parse_flink_version
+
+        path = self._engine.located(path)
+        if not self.plan.operators:
+            raise OptionError(
+                "the savepoint has no operators, so there is nothing to write",
+                path=path,
+                remedy="add one: with_operator(uid, ...)",
+            )
+        self.plan.refuse_same_ids()
+        if checkpoint_id is not None and not 0 <= checkpoint_id < 1 << 63:
+            raise OptionError("a checkpoint id is a number from 0", found=checkpoint_id)
+        version = None if flink_version is None else parse_flink_version(str(flink_version))
+        options = {OPTION: self.options[OPTION]} if OPTION in self.options else {}
+        options |= to_options({OPTION: storage_options})
+        target = reached(path, options)
+        with self._engine.explaining():
+            SavepointWriter.to(self._engine, self.plan, target, files, version, portable, checkpoint_id).run()
+        options |= {"allowOutside": "true"} if files == "reference" else {}
+        return self._at(path, {**self.options, **options})
+
+    @staticmethod
+    def vacuum(
+        path: str | PathLike[str],
+        older_than: timedelta = timedelta(days=1),
+        *,
+        dry_run: bool = False,
+        **options: Unpack[StoreOptions],
+    ) -> list[Leftover]:
+        """Delete leftovers of failed writes in a savepoint's folder, and files that overwrites replaced.
+
+        Deletes only files that this package has named, that ``_metadata`` does not refer to, that are older than
+        ``older_than`` (which must be longer than any write takes), and, if replaced, whose ``retention`` has passed.
+        Parts of incomplete uploads to object stores are not listed by the clients used here: a lifecycle rule of the
+        bucket removes those (``AbortIncompleteMultipartUpload``).
+
+        Args:
+            path: The savepoint's folder, absolute or relative to the working directory of this process.
+            older_than: The smallest age of files that are deleted.
+            dry_run: Only list the files, and delete nothing.
+            **options: ``storageOptions``, as for :meth:`load`.
+
+        Returns:
+            Path, kind, size in bytes and time of each file that was deleted, or would be.
+
+        Raises:
+            OptionError: If ``older_than`` is negative, or an option is invalid.
+            SnapshotNotFoundError: If there is no folder at the path.
+
+        Example::
+
+            Savepoint.vacuum("s3://bucket/sp", timedelta(hours=6), dry_run=True)
+
+        """
+        from pyspark_savepoint.formats.snapshot.vacuum import vacuum
+
+        return vacuum(reached(absolute(path_text(path)), to_options(options)), older_than.total_seconds(), dry_run)
+
+    # -- display ------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return text_tree(self.plan, self.path)
+
+    def _repr_html_(self) -> str:
+        return html_tree(self.plan, self.path, self.options)

@@ -1,0 +1,398 @@
+"""The engine of this process: tables are Arrow, in batches; rows are distributed through files of a temporary folder.
+
+A table has one part, or a part per subtask after its rows were distributed. The writer of a part is the one that a task
+of Spark runs, so rows are sorted in bounded memory and spill in the same way.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.execution.copying import copy_files
+from pyspark_savepoint.formats.columns import fixed_values
+from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, ValueRangeError
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.local.local_table import LocalTable
+from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.paths import path_text
+from pyspark_savepoint.options.write_options import SavepointWriteOptions
+from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, WINDOW_COLUMN
+from pyspark_savepoint.statebackends.writing.commit.assemble import merge_notes
+from pyspark_savepoint.statebackends.writing.commit.committer import abort, commit
+from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
+from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
+from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from pyspark_savepoint.formats.snapshot.publication import Staging
+    from pyspark_savepoint.formats.snapshot.relocation import FileCopy
+    from pyspark_savepoint.plan.engine import BatchFunction, SessionLookup
+    from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+
+A = TypeVar("A")
+B = TypeVar("B")
+#: Yields the batches of one part of a table.
+Part = Callable[[], Iterator[pa.RecordBatch]]
+KEY_GROUP = "__savepoint_key_group"
+
+
+class ArrowStream(Protocol):
+    """Rows that users give: whatever exports an Arrow stream, such as a ``pyarrow.Table`` or a table of a snapshot."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export the rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class LocalRows:
+    """Batches of Arrow as the rows of a plan (``plan.engine.Rows``). ``layout`` says how parts were distributed."""
+
+    schema: pa.Schema
+    parts: tuple[Part, ...]
+    layout: Distribution | None = None
+    #: Users cannot distribute rows here.
+    laid_out: bool = False
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of all parts."""
+        for part in self.parts:
+            yield from part()
+
+    def select(self, *names: str) -> LocalRows:
+        """Return some columns."""
+        schema = pa.schema([self.schema.field(name) for name in names])
+        return self._each(schema, lambda batches: (batch.select(list(names)) for batch in batches))
+
+    def renamed(self, names: Mapping[str, str]) -> LocalRows:
+        """Return the rows with new names of columns."""
+        schema = pa.schema([each.with_name(names.get(each.name, each.name)) for each in self.schema])
+        return self._each(
+            schema, lambda batches: (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches)
+        )
+
+    def mapped(self, function: BatchFunction, schema: pa.Schema) -> LocalRows:
+        """Return what a function makes of the batches of each part."""
+        return self._each(schema, function)
+
+    def union(self, other: LocalRows) -> LocalRows:
+        """Return the rows of both, as one part."""
+        same = other.select(*self.schema.names)
+
+        def both() -> Iterator[pa.RecordBatch]:
+            yield from self.batches()
+            yield from same.batches()
+
+        return LocalRows(self.schema, (both,))
+
+    def without(self, keys: LocalRows, column: str) -> LocalRows:
+        """Return the rows whose value of a column is not in another table, whose values are held in memory."""
+
+        def kept(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            gone = keys.select(column).table().column(column).combine_chunks()
+            for batch in batches:
+                yield batch.filter(pc.invert(pc.is_in(batch.column(column), value_set=gone)))
+
+        return self._each(self.schema, kept)
+
+    def joined(self, other: LocalRows, column: str) -> LocalRows:
+        """Return the rows with the columns of another table, which is held in memory."""
+        more = [each for each in other.schema if each.name != column]
+        schema = pa.schema([*self.schema, *more])
+
+        def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            table = other.table().combine_chunks()
+            values = table.column(column).combine_chunks()
+            for batch in batches:
+                places = pc.index_in(batch.column(column), value_set=values)
+                columns = [table.column(each.name).combine_chunks().take(places) for each in more]
+                yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
+
+        return self._each(schema, found)
+
+    def table(self) -> pa.Table:
+        """Return all rows in memory."""
+        return pa.Table.from_batches(self.batches(), self.schema)
+
+    def collected(self) -> list[dict[str, Any]]:
+        """Return all rows as dictionaries."""
+        rows: list[dict[str, Any]] = self.table().to_pylist()
+        return rows
+
+    def _each(self, schema: pa.Schema, function: BatchFunction) -> LocalRows:
+        parts = tuple(partial(_applied, function, part) for part in self.parts)
+        return LocalRows(schema, parts, self.layout)
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """Reads and writes in this process (``plan.engine.Engine``)."""
+
+    rows_are: str = "rows of Arrow (pyarrow.Table, RecordBatchReader, pandas, or a table of a snapshot)"
+    make_rows: str = "pyarrow.Table.from_pylist([...]), or a table of the savepoint: sp.keyed_state(uid)"
+    writers: int = 1
+
+    def rows(self, given: object) -> LocalRows | None:
+        """Return rows that export an Arrow stream; None for anything else."""
+        if isinstance(given, LocalTable):
+            return LocalRows(given.schema, (given.batches,))
+        if isinstance(given, pa.RecordBatchReader):
+            return _of_stream(given.schema, _once(given))
+        if type(given).__module__.partition(".")[0] == "pandas":
+            given = pa.Table.from_pandas(given, preserve_index=False)
+        if isinstance(given, pa.RecordBatch):
+            given = pa.Table.from_batches([given])
+        if isinstance(given, pa.Table):
+            table = given
+            return _of_stream(table.schema, lambda: iter(table.to_batches()))
+        if not hasattr(given, "__arrow_c_stream__"):
+            return None
+        stream = given
+        schema = pa.RecordBatchReader.from_stream(stream).schema
+        return _of_stream(schema, lambda: iter(pa.RecordBatchReader.from_stream(stream)))
+
+    def of_arrow(self, table: pa.Table) -> LocalRows:
+        """Return the rows of a small Arrow table."""
+        return LocalRows(table.schema, (lambda: iter(table.to_batches()),))
+
+    def read(self, options: Mapping[str, str]) -> LocalRows:
+        """Return the table that options select."""
+        table = LocalTable.of(SavepointReadOptions.parse(dict(options)))
+        return LocalRows(table.schema, (table.batches,))
+
+    def with_state_windows(self, rows: LocalRows, lookup: SessionLookup) -> LocalRows:
+        """Return rows of sessions with their state windows; those of all keys are held in memory."""
+        schema = rows.schema.append(pa.field(STATE_WINDOW, rows.schema.field(WINDOW_COLUMN).type))
+
+        def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            windows = _state_windows(self.read(lookup.options), lookup)
+            for batch in batches:
+                keys = zip(*(batch.column(name).to_pylist() for name in lookup.keys), strict=True)
+                sessions = batch.column(WINDOW_COLUMN).to_pylist()
+                states = []
+                for key, session in zip(keys, sessions, strict=True):
+                    place = repr((key, session))
+                    if place not in windows:
+                        raise ValueRangeError(
+                            f"{lookup.unknown}{session}. Write the session there first, or give column {STATE_WINDOW}."
+                        )
+                    states.append(windows[place])
+                column = pa.array(states, schema.field(STATE_WINDOW).type)
+                yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
+
+        return rows.mapped(found, schema)
+
+    def located(self, path: str | PathLike[str]) -> str:
+        """Return the absolute form of a user's path."""
+        return absolute(path_text(path))
+
+    def by_key(self, rows: LocalRows, descriptor: KeyedDescriptor, limit: int, parallelism: int | None) -> LocalRows:
+        """Distribute rows by their key."""
+        hashing = KeyHashing.described(descriptor, limit)
+        names = descriptor.key_columns
+
+        def key_groups(batch: pa.RecordBatch) -> pa.Array:
+            if descriptor.key_group is not None:
+                return batch.column(descriptor.key_group).cast(pa.int32())
+            return hashing.key_groups([batch.column(name) for name in names])
+
+        return _distributed(rows, key_groups, limit, parallelism or 1)
+
+    def by_key_group(self, rows: LocalRows, column: str, key: str, limit: int, parallelism: int | None) -> LocalRows:
+        """Distribute rows by a column of key groups."""
+        return _distributed(rows, lambda batch: batch.column(column), limit, parallelism or 1)
+
+    def no_rows(self, schema: pa.Schema, limit: int, parallelism: int) -> LocalRows:
+        """Return a table without rows, with a part for each subtask."""
+        return LocalRows(schema, (lambda: iter(()),) * parallelism, Distribution(limit, parallelism))
+
+    def write(self, rows: LocalRows, key: Sequence[str], path: str, options: Mapping[str, str]) -> None:
+        """Write a table by the writer that tasks of Spark run, part by part."""
+        request = SavepointWriteOptions.parse({**options, "path": path}).request(False)
+        plan = plan_write(request, rows.schema, rows.layout)
+        published = False
+        try:
+            outputs = [write_rows(plan, number, part()) for number, part in enumerate(rows.parts)]
+            for note in merge_notes(outputs):
+                _warn(note)
+            commit(plan, outputs)
+            published = True
+        finally:
+            if not published:
+                abort(plan)
+
+    def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> None:
+        """Copy untouched files, several at a time."""
+        copy_files(copies, staging)
+
+    def runner(self, run: Callable[[A], B]) -> Callable[[A], B]:
+        """Return the function: threads of this process share everything."""
+        return run
+
+    def expect_functions(self, operator: str) -> None:
+        """Raise OptionError: functions that make state run in Spark's tasks."""
+        raise OptionError(
+            "functions that make state run in tasks of Spark",
+            operator=operator,
+            remedy="Savepoint.load(spark, path) or Savepoint.create(spark), or give the state as rows",
+        )
+
+    def explaining(self) -> AbstractContextManager[None]:
+        """Explain nothing: there is one Python."""
+        return nullcontext()
+
+
+def _applied(function: BatchFunction, part: Part) -> Iterator[pa.RecordBatch]:
+    return iter(function(part()))
+
+
+def _warn(note: str) -> None:
+    warnings.warn(note, SavepointWarning, stacklevel=2)
+
+
+def _once(reader: pa.RecordBatchReader) -> Part:
+    """Return the batches of a reader, which can be read once."""
+    used: list[bool] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        if used:
+            raise OptionError(
+                "the rows of a RecordBatchReader were read already",
+                remedy="give a pyarrow.Table, or a new reader to each savepoint that is written",
+            )
+        used.append(True)
+        return iter(reader)
+
+    return batches
+
+
+def _of_stream(given: pa.Schema, part: Part) -> LocalRows:
+    """Return rows of a user with types that Flink's can be derived from, which are those that Spark would give."""
+    schema = pa.schema([pa.field(each.name, _plain(each.type, each.name)) for each in given])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in part():
+            columns = []
+            for column, each in zip(batch.columns, schema, strict=True):
+                try:
+                    columns.append(column if column.type == each.type else column.cast(each.type))
+                except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                    raise ValueRangeError(
+                        f"column {each.name!r} has values that cannot be written as {each.type}",
+                        found=str(error).splitlines()[0],
+                        remedy="cast the column, such as to microseconds",
+                    ) from None
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    return LocalRows(schema, (batches,))
+
+
+_PLAIN = {
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.float16(): pa.float32(),
+    pa.date64(): pa.date32(),
+}
+
+
+def _plain(kind: pa.DataType, name: str) -> pa.DataType:
+    """Return the type that a column of a user is written from."""
+    types = pa.types
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if types.is_dictionary(kind):
+        return _plain(kind.value_type, name)
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    if types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if types.is_struct(kind):
+        return pa.struct([pa.field(each.name, _plain(each.type, f"{name}.{each.name}")) for each in kind])
+    if types.is_map(kind):
+        return pa.map_(_plain(kind.key_type, name), _plain(kind.item_type, name))
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pa.list_(_plain(kind.value_type, name))
+    known = (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string())
+    if kind in (*known, pa.binary(), pa.date32()) or types.is_decimal128(kind) or types.is_duration(kind):
+        return kind
+    raise OptionError(
+        "a column has an Arrow type that state of Flink is not written from",
+        found=f"{name} {kind}",
+        remedy="cast it, such as to int64 or string",
+    )
+
+
+def _distributed(
+    rows: LocalRows, key_groups: Callable[[pa.RecordBatch], pa.Array], limit: int, parallelism: int
+) -> LocalRows:
+    """Return the rows with a part for each subtask; those of several are kept in files until they are written."""
+    layout = Distribution(limit, parallelism)
+    if parallelism == 1:
+        return LocalRows(rows.schema, (rows.batches,), layout)
+    spilled: list[tempfile.TemporaryDirectory[str]] = []
+
+    def folder() -> Path:
+        if not spilled:
+            spilled.append(tempfile.TemporaryDirectory(prefix="savepoint-"))
+            _spill(rows, key_groups, layout, Path(spilled[0].name))
+        return Path(spilled[0].name)
+
+    def part(number: int) -> Iterator[pa.RecordBatch]:
+        with pa.OSFile(str(folder() / str(number))) as file, pa.ipc.open_stream(file) as stream:
+            yield from stream
+
+    parts = tuple(partial(part, number) for number in range(parallelism))
+    return LocalRows(rows.schema, parts, layout)
+
+
+def _spill(
+    rows: LocalRows, key_groups: Callable[[pa.RecordBatch], pa.Array], layout: Distribution, folder: Path
+) -> None:
+    """Write the rows of each subtask to a file of its own."""
+    with ExitStack() as stack:
+        sinks = []
+        for number in range(layout.parallelism):
+            file = stack.enter_context(pa.OSFile(str(folder / str(number)), "wb"))
+            sinks.append(stack.enter_context(pa.ipc.new_stream(file, rows.schema)))
+        for batch in rows.batches():
+            groups = fixed_values(key_groups(batch), np.int32).astype(np.int64)
+            subtasks = groups * layout.parallelism // layout.max_parallelism
+            order = np.argsort(subtasks, kind="stable")
+            sorted_batch = batch.take(pa.array(order))
+            ends = np.searchsorted(subtasks[order], np.arange(layout.parallelism + 1))
+            for number in np.unique(subtasks).tolist():
+                start, end = int(ends[number]), int(ends[number + 1])
+                sinks[number].write_batch(sorted_batch.slice(start, end - start))
+
+
+def _state_windows(sets: LocalRows, lookup: SessionLookup) -> dict[str, Any]:
+    """Return the state window of every session, and of every state window itself, by key and window as text."""
+    found: dict[str, Any] = {}
+    for batch in sets.batches():
+        keys, pairs = batch.column("key").to_pylist(), batch.column(lookup.state).to_pylist()
+        for given, sessions in zip(keys, pairs, strict=True):
+            key = tuple(given.values()) if len(lookup.keys) > 1 else (given,)
+            for pair in sessions or ():
+                session, window = pair if lookup.is_map else (pair["f0"], pair["f1"])
+                found.setdefault(repr((key, window)), window)
+                found[repr((key, session))] = window
+    return found

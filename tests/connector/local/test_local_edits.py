@@ -1,0 +1,151 @@
+"""Edits without Spark: what is changed is changed, all else is what it was, and nothing needs PySpark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pyspark_savepoint
+from pyspark_savepoint import LocalSavepoint
+from pyspark_savepoint.errors import OptionError, SavepointError, StateExistsError
+from tests.connector.test_engines import content
+
+
+def rows_of(savepoint: LocalSavepoint, uid: str) -> dict[Any, dict[str, Any]]:
+    """The keyed state of an operator by key."""
+    return {row["key"]: row for row in savepoint.keyed_state(uid).rows()}
+
+
+def test_states_keys_and_operators_are_changed(shop: Path, tmp_path: Path) -> None:
+    base = pyspark_savepoint.open(shop)
+    before = rows_of(base, "accounts")
+    table = base.keyed_state("accounts").select("key", "total").to_arrow()
+    doubled = table.set_column(1, "total", pc.multiply(table["total"], 2))
+    gone = sorted(before)[:3]
+    edited = (
+        base.with_state("accounts", "total", doubled)
+        .remove_keys("accounts", gone)
+        .rename_state("accounts", "coupon", "voucher")
+        .change_operator_identifier("currency-converter", "converter")
+        .remove_operator("rates-source")
+        .copy_operator("orders-per-minute", "copied")
+        .write(tmp_path / "new")
+    )
+    after = rows_of(edited, "accounts")
+    assert after.keys() == before.keys() - set(gone)
+    for key, row in after.items():
+        old = before[key]
+        expected = {**old, "total": None if old["total"] is None else old["total"] * 2, "voucher": old["coupon"]}
+        del expected["coupon"]
+        assert row == expected
+    assert content(edited)["copied"] == content(base)["orders-per-minute"]
+    assert content(edited)["converter"] == content(base)["currency-converter"]
+    assert "rates-source" not in content(edited)
+    assert {row["status"] for row in edited.table("verification").rows()} == {"ok"}
+
+
+def test_keys_go_to_other_key_groups(shop: Path, tmp_path: Path) -> None:
+    base = pyspark_savepoint.open(shop)
+    wide = base.with_max_parallelism(512).write(tmp_path / "wide")
+    assert rows_of(wide, "accounts") == rows_of(base, "accounts")
+    assert {row["operator_max_parallelism"] for row in wide.metadata().rows()} == {512}
+    assert {row["status"] for row in wide.table("verification").rows()} == {"ok"}
+
+
+GIVEN: list[Callable[[pa.Table], Any]] = [
+    lambda table: table,
+    lambda table: table.to_reader(),
+    lambda table: table.to_batches()[0],
+    lambda table: table.to_pandas(),
+]
+
+
+@pytest.mark.parametrize("number", range(len(GIVEN)))
+def test_rows_are_given_in_any_form_of_arrow(number: int, tmp_path: Path) -> None:
+    if number == 3:
+        pytest.importorskip("pandas")
+    table = pa.table({"id": [1, 2, 3], "name": ["a", None, "c"], "numbers": [[1], [2, 3], []]})
+    created = pyspark_savepoint.create(max_parallelism=64).with_operator(
+        "totals", GIVEN[number](table), key="id", types={"name": "STRING"}, states={"numbers": "list"}, parallelism=2
+    )
+    found = rows_of(created.write(tmp_path / "new"), "totals")
+    assert {key: row["name"] for key, row in found.items()} == {1: "a", 2: None, 3: "c"}
+    assert found[2]["numbers"] == [2, 3]
+
+
+def test_types_that_only_arrow_has_become_those_of_state(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "id": pa.array([1, 2], pa.uint16()),
+            "text": pa.array(["x", "y"], pa.large_string()),
+            "place": pa.array(["x", "x"]).dictionary_encode(),
+        }
+    )
+    made = pyspark_savepoint.create().with_operator("totals", table, key="id").write(tmp_path / "new")
+    assert rows_of(made, "totals") == {
+        1: {"key": 1, "text": "x", "place": "x"},
+        2: {"key": 2, "text": "y", "place": "x"},
+    }
+    with pytest.raises(OptionError, match="big uint64"):
+        pyspark_savepoint.create().with_operator("a", pa.table({"key": [1], "big": pa.array([1], pa.uint64())}))
+
+
+def test_a_reader_is_read_once(tmp_path: Path) -> None:
+    reader = pa.table({"key": [1], "n": [2]}).to_reader()
+    planned = pyspark_savepoint.create().with_operator("a", reader)
+    planned.write(tmp_path / "first")
+    with pytest.raises(OptionError, match="were read already"):
+        planned.write(tmp_path / "second")
+    assert not (tmp_path / "second").exists()
+
+
+REFUSED: list[tuple[Callable[[LocalSavepoint, Path], object], type[SavepointError], str]] = [
+    (lambda sp, new: sp.with_state("accounts", "total", [1]), OptionError, "must be given as rows of Arrow"),
+    (lambda sp, new: sp.remove_keys("accounts", 5), OptionError, "or a list"),
+    (lambda sp, new: sp.copy_operator("accounts", "rates-source"), StateExistsError, "this operator already"),
+    (lambda sp, new: sp.remove_state("accounts", "total").states(), OptionError, "not written yet"),
+    (lambda sp, new: pyspark_savepoint.create().write(new), OptionError, "no operators"),
+    (lambda sp, new: sp.write(sp.path or ""), StateExistsError, "exists at this path"),
+    (
+        lambda sp, new: (
+            pyspark_savepoint.create().with_operator("a", pa.table({"key": [1, 1], "n": [1, 2]})).write(new)
+        ),
+        SavepointError,
+        "key",
+    ),
+]
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_mistakes_are_refused_and_leave_nothing(number: int, shop: Path, tmp_path: Path) -> None:
+    call, kind, words = REFUSED[number]
+    with pytest.raises(kind, match=words):
+        call(pyspark_savepoint.open(shop), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_doctor_and_the_restore_check_give_tables(shop: Path) -> None:
+    base = pyspark_savepoint.open(shop)
+    findings = base.doctor("size=1KB").to_arrow()
+    assert findings.column_names == ["check", "severity", "evidence", "remedy", "operator", "state"]
+    assert findings.num_rows
+    assert set(base.check_restore(base).to_arrow().column("verdict").to_pylist()) == {"restores"}
+    assert base.restore_plan(base).to_arrow().num_rows
+
+
+def test_nothing_needs_pyspark(shop: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys, pyarrow as pa\nsys.modules['pyspark'] = None\nimport pyspark_savepoint\n"
+        f"sp = pyspark_savepoint.open({str(shop)!r})\n"
+        "sp.remove_keys('accounts', [1042]).with_state('currency-converter', 'rates', "
+        "sp.operator_state('currency-converter', 'rates'))"
+        f".write({str(tmp_path / 'new')!r})\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

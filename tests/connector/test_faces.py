@@ -1,0 +1,57 @@
+"""Both faces, ``Savepoint`` with Spark and ``LocalSavepoint`` without: the same verbs, and the same savepoints."""
+
+from __future__ import annotations
+
+import inspect
+
+from pyspark_savepoint import LocalSavepoint, Savepoint
+
+#: Verbs that only one face has.
+ONLY_WITH_SPARK = {
+    "load",
+    "create",  # of one savepoint without Spark: pyspark_savepoint.open, pyspark_savepoint.create
+    "create_tables",
+    "drop_tables",  # Spark's catalog
+    "check_hash_code",
+    "read_keyed_state",
+    "read_window",  # functions run in tasks
+    "diff",
+    "heaviest_keys",
+    "sizes",
+    "ttl_ages",
+    "verify",
+    "list_state",
+    "union_state",
+    "broadcast_state",
+    "read_list_state",
+    "read_union_state",
+    "read_broadcast_state",
+}
+ONLY_WITHOUT_SPARK = {"operator_state", "snapshot", "write_offsets"}
+#: Verbs of both whose arguments differ: tables are named first, and a migration is written at once.
+DIFFERENT_ARGUMENTS = {"table", "migrate", "check_migration"}
+
+
+def verbs(face: type) -> dict[str, list[str]]:
+    """The public methods of a face, with the names and defaults of their arguments."""
+    found = {}
+    for name, value in inspect.getmembers_static(face):
+        target = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+        if not name.startswith("_") and inspect.isfunction(target):
+            parameters = inspect.signature(target).parameters.values()
+            found[name] = [f"{each.kind} {each.name} {each.default!r}" for each in parameters]
+    return found
+
+
+def test_both_faces_have_the_same_verbs() -> None:
+    with_spark, without = verbs(Savepoint), verbs(LocalSavepoint)
+    assert with_spark.keys() - without.keys() == ONLY_WITH_SPARK
+    assert without.keys() - with_spark.keys() == ONLY_WITHOUT_SPARK
+    both = with_spark.keys() & without.keys()
+    assert {name for name in both if with_spark[name] != without[name]} == DIFFERENT_ARGUMENTS
+    assert len(both) > 35
+
+
+def test_verbs_of_edits_are_defined_once() -> None:
+    for name in ("with_state", "remove_keys", "merge_operator", "with_offsets", "write", "check_restore", "relocate"):
+        assert getattr(Savepoint, name) is getattr(LocalSavepoint, name)
