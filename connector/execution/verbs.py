@@ -76,14 +76,10 @@ class SavepointVerbs(Generic[R, T]):
     _opening: str
 
     # Typed for this class; each face has them.
+    plan: SavepointPlan
     path: str | None
     options: Mapping[str, str]
     _engine: Engine
-
-    @property
-    @abstractmethod
-    def plan(self) -> SavepointPlan:
-        """Internal: the operators of the savepoint and the edits to them."""
 
     @abstractmethod
     def _planned(self, plan: SavepointPlan) -> Self:

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack
 
 import pyarrow as pa
 
@@ -86,8 +86,7 @@ def open_savepoint(
     located, texts = absolute(snapshot_path(path)), to_options(options)
     expect_backend(state_backend)
     opened = LocalSavepoint(located, texts)
-    plan = replace(opened.plan, state_backend=state_backend)
-    return LocalSavepoint(located, texts, plan)
+    return LocalSavepoint(located, texts, replace(opened.plan, state_backend=state_backend))
 
 
 def create_savepoint(
@@ -147,16 +146,12 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, RowsInArrow]):
     def __init__(self, path: str | None, options: Mapping[str, str], plan: SavepointPlan | None = None) -> None:
         self.path = path
         self.options = options
-        self._plan = plan
         self._engine = LocalEngine()
+        self.plan = plan if plan is not None else SavepointPlan.of(self.snapshot(), self._read_path(), options)
 
-    @property
-    def plan(self) -> SavepointPlan:
-        """Internal: the operators of the savepoint and the edits to them; ``_metadata`` is read once for it."""
-        if self._plan is None:
-            path = self._read_path()
-            self._plan = SavepointPlan.of(self.snapshot(), path, self.options)
-        return self._plan
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return this savepoint, which never changes."""
+        return self
 
     def _planned(self, plan: SavepointPlan) -> LocalSavepoint:
         return LocalSavepoint(None, self.options, plan)

@@ -87,7 +87,7 @@ class Savepoint(SavepointVerbs["DataFrame", "DataFrame"]):
                 remedy="Savepoint.load(spark, path), or Savepoint.create(spark)",
             )
         self.spark = spark
-        self._plan = plan
+        self.plan = plan
         self.path = path
         self.options = options
         self._context = SavepointContext(spark, plan, path, options)
@@ -717,11 +717,6 @@ class Savepoint(SavepointVerbs["DataFrame", "DataFrame"]):
         if isinstance(other, Savepoint):
             return other
         return self._loaded(self.spark, located(self.spark, other), self.options)
-
-    @property
-    def plan(self) -> SavepointPlan:
-        """Internal: the operators of the savepoint and the edits to them."""
-        return self._plan
 
     def _snapshot(self) -> Snapshot:
         return self._context.snapshot()

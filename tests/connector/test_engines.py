@@ -41,7 +41,7 @@ EDITS: dict[str, Edit] = {
         "warehouse-export", "pending_orders", "pending"
     ),
     "remove_state": lambda sp, _: sp.remove_state("accounts", "profile").remove_state("currency-converter", "rates"),
-    "remove_keys": lambda sp, _: sp.remove_keys("accounts", [1042, 1043]).remove_keys("orders-per-minute", [1042]),
+    "remove_keys": lambda sp, _: sp.remove_keys("accounts", [1042, 1043]),
     "with_state": lambda sp, base: sp.with_state("accounts", "more", base.keyed_state("accounts", state="coupon")),
     "with_state, windows": lambda sp, base: sp.with_state(
         "orders-per-minute", "window-contents", base.window_state("orders-per-minute")

@@ -161,7 +161,9 @@ REFERENCE = Chapter(
                     "remove_committables mark_committables clear_in_flight",
                 ),
                 _names(
-                    "Look inside and compare", SAVEPOINT, "sizes heaviest_keys ttl_ages verify diff check_hash_code"
+                    "Look inside and compare",
+                    SAVEPOINT,
+                    "sizes heaviest_keys ttl_ages verify doctor diff check_hash_code",
                 ),
                 _names(
                     "Restores, operator ids, upgrades",
@@ -188,7 +190,7 @@ REFERENCE = Chapter(
             "api-without-spark",
             "Python: without Spark",
             (
-                _names("Open", PACKAGE, "open open_history"),
+                _names("Open, create", PACKAGE, "open create open_history"),
                 _names("What is opened", PACKAGE, "LocalSavepoint LocalTable LocalHistory", "all"),
             ),
         ),

@@ -280,7 +280,7 @@ def test_rows_that_are_moved_as_they_are_become_the_same_bytes_as_encoded_rows(
     plan = changed.plan.operator("accounts")
     rows = merged_rows(plan)
     assert rows is not None
-    assert set(rows.frame.columns) == {"key", "recent_amounts"}
+    assert set(rows.rows.schema.names) == {"key", "recent_amounts"}
     assert merged_rows(replace(plan, deletions=((1, lists),))) is None
     changed.write(str(tmp_path / "columns"))
     with monkeypatch.context() as patch:
@@ -555,7 +555,7 @@ def test_arguments_are_checked_where_they_are_given(
     assert "state must be given as a DataFrame" in said(lambda: base.with_state("accounts", "total", rows))
     assert "state must be given as a DataFrame" in said(lambda: base.with_timers("accounts", rows))
     assert "merge takes another Savepoint" in said(lambda: base.merge(str(shop)))  # type: ignore[arg-type]
-    assert "keys must be a DataFrame or a list" in said(lambda: base.remove_keys("accounts", "1042"))
+    assert "keys must be a DataFrame of Spark or a list" in said(lambda: base.remove_keys("accounts", "1042"))
     assert "key cannot be a value of int64" in said(lambda: base.remove_keys("accounts", ["one"]))
     assert "has no operators" in said(lambda: Savepoint.create(spark).write(tmp_path / "empty"))
     assert not (tmp_path / "empty").exists()
