@@ -308,8 +308,8 @@ def _other_max_parallelism(plan: OperatorPlan, found: object) -> OptionError:
         operator=plan.label,
         expected=plan.max_parallelism,
         found=found,
-        remedy="set it with Savepoint.create(spark, max_parallelism=...) or pyspark_savepoint.create(max_parallelism=...) "
-        "for new operators, with_max_parallelism(...) for existing ones",
+        remedy="set it with Savepoint.create(spark, max_parallelism=...) or pyspark_savepoint.create(max_parallelism="
+        "...) for new operators, with_max_parallelism(...) for existing ones",
     )
 
 
