@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack
 
 import pyarrow as pa
 
-from pyspark_savepoint.doctor.doctor import examine, findings_table
-from pyspark_savepoint.doctor.findings import Budgets
 from pyspark_savepoint.execution.migrating import Migration, MigrationArguments, migration_of
 from pyspark_savepoint.execution.verbs import SavepointVerbs
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, did_you_mean
@@ -429,6 +427,9 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, RowsInArrow]):
             sp.doctor("size=20GB", since="/savepoints/of-yesterday")
 
         """
+        from pyspark_savepoint.doctor.doctor import examine, findings_table
+        from pyspark_savepoint.doctor.findings import Budgets
+
         older = LocalSavepoint(absolute(path_text(since)), self.options) if isinstance(since, str | PathLike) else since
         return ArrowRows(findings_table(examine(self, Budgets.parse(budgets), older, job)))
 
