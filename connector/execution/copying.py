@@ -1,7 +1,7 @@
 """Copies of a snapshot's files in a new savepoint, and its publication: by this process, several files at a time.
 
-``Savepoint.write`` uses it for untouched operators that are small (``plan.copy_tasks``); :func:`copy_snapshot` for a
-whole snapshot, without Spark.
+Both engines use it for untouched operators, Spark's if they are small (``source.copy_tasks``); :func:`copy_snapshot`
+for a whole snapshot, without Spark.
 """
 
 from __future__ import annotations
