@@ -1,20 +1,20 @@
 """Apache Flink savepoints and checkpoints as Spark tables.
 
 ``spark.read.format("savepoint")`` finds :class:`DefaultSource` in this package. Importing the package imports neither
-Spark nor the codecs: each name is imported on first use (PEP 562), while type checkers see all of them.
+Spark nor the codecs: each name is imported on first use (PEP 562), while type checkers see all of them. It lets Spark
+find the Python that runs (:mod:`~pyspark_savepoint.options.own_python`).
 """
 
 from __future__ import annotations
 
 import sys
 
+from pyspark_savepoint.options.own_python import prefer_this_python
 from pyspark_savepoint.options.release import __version__
 
 #: As in module typing, which is not imported: little comes before the command line's handler of Ctrl-C.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import typing
-
     from pyspark_savepoint.catalog.table_functions import register
     from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.local.local_history import LocalHistory, open_history
     from pyspark_savepoint.local.local_savepoint import LocalSavepoint
     from pyspark_savepoint.local.local_savepoint import create_savepoint as create
-    from pyspark_savepoint.local.local_savepoint import open_savepoint as _open_savepoint
+    from pyspark_savepoint.local.local_savepoint import open as open  # noqa: A004
     from pyspark_savepoint.local.local_table import LocalTable
     from pyspark_savepoint.savepoint.diff import diff
     from pyspark_savepoint.savepoint.history import history
@@ -91,9 +91,6 @@ if TYPE_CHECKING:
         WindowAssigner,
         WindowStagger,
     )
-
-if TYPE_CHECKING:
-    open = _open_savepoint  # noqa: A001
 
 # Not `open`: `from pyspark_savepoint import *` would replace Python's.
 __all__ = [
@@ -231,7 +228,7 @@ _LAZY = {
     "LocalSavepoint": ("pyspark_savepoint.local.local_savepoint", "LocalSavepoint"),
     "LocalTable": ("pyspark_savepoint.local.local_table", "LocalTable"),
     "create": ("pyspark_savepoint.local.local_savepoint", "create_savepoint"),
-    "open": ("pyspark_savepoint.local.local_savepoint", "open_savepoint"),
+    "open": ("pyspark_savepoint.local.local_savepoint", "open"),
     "open_history": ("pyspark_savepoint.local.local_history", "open_history"),
     "DefaultSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),
     "key_by": ("pyspark_savepoint.source.distribution", "key_by"),
@@ -266,16 +263,18 @@ _INSTEAD = {
 }
 
 
-def __getattr__(name: str) -> typing.Any:
-    if name not in _LAZY:
-        instead = f"; there is {_INSTEAD[name]}" if name in _INSTEAD else ""
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{instead}")
-    module, attribute = _LAZY[name]
-    if module.split(".")[1] in _WITH_SPARK:
-        _expect_spark(name)
-    from importlib import import_module
+if not TYPE_CHECKING:  # type checkers see the names above, and no others
 
-    return getattr(import_module(module), attribute)
+    def __getattr__(name: str) -> object:
+        if name not in _LAZY:
+            instead = f"; there is {_INSTEAD[name]}" if name in _INSTEAD else ""
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{instead}")
+        module, attribute = _LAZY[name]
+        if module.split(".")[1] in _WITH_SPARK:
+            _expect_spark(name)
+        from importlib import import_module
+
+        return getattr(import_module(module), attribute)
 
 
 def _expect_spark(name: str) -> None:
@@ -292,3 +291,6 @@ def _expect_spark(name: str) -> None:
             + ': pip install "pyspark-savepoint[spark]"; without Spark: pyspark_savepoint.open(path)',
             name=missing.name,
         ) from None
+
+
+prefer_this_python()

@@ -13,7 +13,9 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
+
+Kind = TypeVar("Kind", bound=type[Any])
 
 SHOWN_INSTEAD = "***"
 #: Maximum size of displayed text, in bytes.
@@ -105,7 +107,7 @@ def shown(text: str, limit: int = MAX_SHOWN, *, line: bool = False) -> str:
     return elide(printable(redact(text), line=line), limit)
 
 
-def redacted(kind: type[Any]) -> type[Any]:
+def redacted(kind: Kind) -> Kind:
     """Class decorator: the class's ``repr`` shows no secret of its paths; every data class with a path has it.
 
     A path is shown with its scheme and bucket if the object has its file system: a secret with a slash in it is

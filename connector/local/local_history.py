@@ -27,8 +27,8 @@ from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.local.local_table import ArrowBatch
     from pyspark_savepoint.options.keywords import SnapshotOptions
+    from pyspark_savepoint.statebackends.model.arrow_types import ArrowBatch
 
 CHECKPOINT_ID, SNAPSHOT = "checkpoint_id", "snapshot"
 

@@ -512,3 +512,7 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, RowsInArrow]):
             drop=drop,
             as_is=as_is,
         )
+
+
+#: The name that the package exports.
+open = open_savepoint  # noqa: A001

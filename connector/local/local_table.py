@@ -20,37 +20,7 @@ from pyspark_savepoint.statebackends.tables.text_notes import noting_texts
 if TYPE_CHECKING:
     import pandas as pd
 
-    class ArrowSchema(pa.Schema):  # type: ignore[misc]
-        """A ``pyarrow.Schema``; these classes are for type checkers, for which pyarrow has no types."""
-
-        names: list[str]
-
-    class ArrowBatch(pa.RecordBatch):  # type: ignore[misc]
-        """A ``pyarrow.RecordBatch``."""
-
-        num_rows: int
-        num_columns: int
-        nbytes: int
-        schema: ArrowSchema
-
-        def to_pydict(self) -> dict[str, list[object]]: ...
-        def to_pylist(self) -> list[dict[str, object]]: ...
-        def to_pandas(self) -> pd.DataFrame: ...
-
-    class ArrowTable(pa.Table):  # type: ignore[misc]
-        """A ``pyarrow.Table``."""
-
-        num_rows: int
-        num_columns: int
-        nbytes: int
-        column_names: list[str]
-        schema: ArrowSchema
-
-        def to_batches(self) -> list[ArrowBatch]: ...
-        def to_pydict(self) -> dict[str, list[object]]: ...
-        def to_pylist(self) -> list[dict[str, object]]: ...
-        def to_pandas(self) -> pd.DataFrame: ...
-
+    from pyspark_savepoint.statebackends.model.arrow_types import ArrowBatch, ArrowSchema, ArrowTable
 
 #: How many columns the ``repr`` of a table names.
 SHOWN_COLUMNS = 8

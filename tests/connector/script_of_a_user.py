@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
+import pyspark_savepoint
 from pyspark_savepoint import KeyedStateReaderFunction, OperatorIdentifier, Savepoint, history, key_by
 from pyspark_savepoint.errors import SavepointError, StateNotFoundError
 
@@ -34,3 +35,13 @@ def repair(spark: SparkSession, path: str, target: str) -> Savepoint:
         return plan.with_max_parallelism(512).write(target)
     except StateNotFoundError as error:
         raise SavepointError(str(error)) from error
+
+
+def without_spark(path: str) -> list[dict[str, object]]:
+    savepoint = pyspark_savepoint.open(path)
+    table = savepoint.keyed_state("accounts", keys=[1042]).to_arrow()
+    rows: int = table.num_rows
+    for batch in savepoint.table("timers", uid="accounts").batches():
+        rows += batch.num_rows
+        print(batch.num_columns, rows)
+    return table.to_pylist() + savepoint.check_migration("2.3").to_arrow().to_pylist()

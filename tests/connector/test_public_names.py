@@ -50,9 +50,6 @@ def test_names_for_type_checkers_are_those_at_run_time() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    seen["open"] = seen.pop(
-        "_open_savepoint"
-    )  # a name that is assigned, since those imported and not listed are private
     assert {*pyspark_savepoint.__all__, "open"} == {*seen, "__version__"}
     for name, (module, attribute) in seen.items():
         assert module is not None

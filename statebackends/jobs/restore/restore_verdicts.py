@@ -17,13 +17,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import Compatibility
 from pyspark_savepoint.statebackends.jobs.restore.job_description import OperatorDescription
 from pyspark_savepoint.statebackends.jobs.restore.operator_matching import Match
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.statebackends.model.arrow_types import ArrowTable
 
 
 class Verdict(StrEnum):
@@ -122,10 +125,11 @@ class RestoreCheck:
         verdicts = [row.verdict for row in self.operators]
         return max(verdicts, key=lambda verdict: verdict.severity, default=Verdict.NOTHING_TO_RESTORE)
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self) -> ArrowTable:
         """Return the table of :data:`SCHEMA`, the worst verdict first."""
         rows = sorted(self.operators, key=lambda row: -row.verdict.severity)
-        return pa.Table.from_pylist([_row(row) for row in rows], SCHEMA)
+        table: ArrowTable = pa.Table.from_pylist([_row(row) for row in rows], SCHEMA)
+        return table
 
 
 def _row(row: OperatorVerdict) -> dict[str, Any]:

@@ -25,11 +25,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.statebackends.model.arrow_types import ArrowTable
 
 
 class MigrationVerdict(StrEnum):
@@ -253,7 +256,7 @@ class MigrationCheck:
             part for part in self.parts if part.verdict in (MigrationVerdict.NEEDS, MigrationVerdict.IMPOSSIBLE)
         )
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self) -> ArrowTable:
         """Return the table of :data:`SCHEMA`, the worst first."""
         rows = sorted(self.parts, key=lambda part: (-part.verdict.severity, -part.outcome.severity))
         return pa.Table.from_pylist([part.row() for part in rows], SCHEMA)

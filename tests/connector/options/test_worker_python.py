@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint, SavepointError
+from pyspark_savepoint.options.own_python import SETTLED, path_with_this_python
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 #: Calls with wrong arguments. To type checkers all of these are errors.
@@ -35,6 +37,16 @@ for call in (lambda: sp.states(), lambda: Savepoint.create(spark).with_operator(
         call()
     except WorkerPythonError as error:
         print(error)
+"""
+#: Prints the Python that runs tasks, and how many rows they read.
+SCRIPT_OF_A_USER = """
+import json, os, shutil, sys
+import pyspark_savepoint
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+python = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("sys").executable).first()
+rows = spark.read.format("savepoint").option("uid", "accounts").load(sys.argv[1]).count()
+print(json.dumps({"python": python, "rows": rows}))
 """
 
 
@@ -64,9 +76,8 @@ def test_what_is_no_session_is_told_with_the_right_call(
     assert remedy in str(refused.value.facts["remedy"])
 
 
-@pytest.mark.spark
-def test_a_python_without_the_package_is_named_and_explained(tmp_path: Path) -> None:
-    """The first Python on the path has only PySpark."""
+def python_without_the_package(tmp_path: Path) -> Path:
+    """Make a Python that has only PySpark."""
     other, packages = tmp_path / "bin" / "python3", tmp_path / "packages"
     packages.mkdir()
     for package in (pyspark, py4j):
@@ -75,12 +86,16 @@ def test_a_python_without_the_package_is_named_and_explained(tmp_path: Path) -> 
     other.parent.mkdir()
     other.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec {sys.executable} -S "$@"\n')
     other.chmod(0o755)
-    env = {name: text for name, text in os.environ.items() if name != "PYSPARK_PYTHON"}
-    path = f"{other.parent}{os.pathsep}{env['PATH']}"
+    return other
+
+
+@pytest.mark.spark
+def test_a_python_without_the_package_is_named_and_explained(tmp_path: Path) -> None:
+    other = python_without_the_package(tmp_path)
 
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(SHOP), str(tmp_path / "new")],
-        env={**env, "PATH": path},
+        env={**os.environ, "PYSPARK_PYTHON": str(other)},
         capture_output=True,
         text=True,
         timeout=300,
@@ -91,3 +106,31 @@ def test_a_python_without_the_package_is_named_and_explained(tmp_path: Path) -> 
     assert f"set PYSPARK_PYTHON={sys.executable}" in done.stderr
     assert done.stdout.count("the Python that Spark starts does not") == 2, done.stdout
     assert f"PYSPARK_PYTHON={sys.executable}" in done.stdout
+
+
+@pytest.mark.spark
+def test_a_script_of_an_environment_that_is_not_activated_finds_the_format(tmp_path: Path) -> None:
+    """The first Python on the path has only PySpark, and no variable names another."""
+    other = python_without_the_package(tmp_path)
+    env = {name: text for name, text in os.environ.items() if name not in SETTLED}
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SCRIPT_OF_A_USER, str(SHOP)],
+        env={**env, "PATH": f"{other.parent}{os.pathsep}{env['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert json.loads(done.stdout) == {"python": sys.executable, "rows": 200}
+
+
+def test_path_changes_only_where_spark_would_find_another_python(tmp_path: Path) -> None:
+    folder = os.path.dirname(sys.executable)
+    other = python_without_the_package(tmp_path)
+    assert path_with_this_python({"PATH": str(other.parent)}) == f"{folder}{os.pathsep}{other.parent}"
+    assert path_with_this_python({"PATH": "/nowhere"}) == f"{folder}{os.pathsep}/nowhere"
+    assert path_with_this_python({"PATH": f"{folder}{os.pathsep}{other.parent}"}) is None
+    for name in SETTLED:  # what is configured, a JVM that runs already, Spark's own processes
+        assert path_with_this_python({"PATH": str(other.parent), name: "given"}) is None, name
