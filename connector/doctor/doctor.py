@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 
@@ -34,7 +35,8 @@ def findings_table(findings: list[Finding]) -> pa.Table:
 
 
 def _orphans(savepoint: Examined, job: Job) -> Iterator[Finding]:
-    for row in check_snapshot(savepoint.snapshot(), job).to_arrow().to_pylist():
+    rows: list[dict[str, Any]] = check_snapshot(savepoint.snapshot(), job).to_arrow().to_pylist()
+    for row in rows:
         if row["job_operator"] is None and row["operator_uid_hash"] is not None and row["verdict"] == "fails":
             yield Finding(
                 "orphaned-operator",

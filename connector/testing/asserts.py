@@ -135,9 +135,10 @@ def assert_restores(
     from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import Verdict
 
     check = _check(savepoint, job, flink_version, state_backend, allow_non_restored_state)
+    rows: list[dict[str, Any]] = check.to_arrow().to_pylist()
     lines = [
         f"{_label(row)}: {row['verdict']}, " + "; ".join(row["reasons"])
-        for row in check.to_arrow().to_pylist()
+        for row in rows
         if row["verdict"] in (Verdict.FAILS, Verdict.IS_MISREAD, Verdict.UNKNOWN)
     ]
     if not ids_only:
@@ -175,7 +176,8 @@ def assert_verdict(
 
     """
     __tracebackhide__ = True
-    rows = _check(savepoint, job, flink_version, state_backend, allow_non_restored_state).to_arrow().to_pylist()
+    check = _check(savepoint, job, flink_version, state_backend, allow_non_restored_state)
+    rows: list[dict[str, Any]] = check.to_arrow().to_pylist()
     names = ("operator_uid", "operator_uid_hash", "job_operator")
     found = [row for row in rows if uid in [row[name] for name in names] or repr(uid) == row["job_operator"]]
     if not found:

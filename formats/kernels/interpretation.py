@@ -1,6 +1,6 @@
 """Small inputs need no compiled kernel: it is interpreted, and compiled once that would take longer.
 
-Compiling a kernel takes 0.2 to 3 s of the processor, once per machine; interpreting it takes a hundred times as long as
+Compiling a kernel takes 0.2 to 9 s of the processor, once per machine; interpreting it takes a hundred times as long as
 the compiled one, which for a savepoint of some thousand entries is less than a second. Both run the same definition:
 an interpreted kernel is the Python function that numba would compile, with its helpers as Python functions, too.
 
@@ -37,7 +37,7 @@ KEEPS_TYPES = isinstance(np.uint64(1) + 1, np.uint64)
 #: The most elements of all arrays of a call that is interpreted, and the most rounds of its loops.
 MOST_ELEMENTS, MOST_ROUNDS = 1 << 20, 1 << 19
 #: Seconds of the processor after which one kernel, and after which all kernels of this process are compiled.
-KERNEL_SECONDS, PROCESS_SECONDS = 0.3, 2.0
+KERNEL_SECONDS, PROCESS_SECONDS = 1.0, 2.0
 #: The same for kernels that only need to be loaded, because the cache has their compiled form.
 CACHED_SECONDS = 0.1
 

@@ -13,6 +13,7 @@ import pytest
 from pyspark_savepoint.formats.kernels import interpretation
 from pyspark_savepoint.formats.kernels.interpretation import Kernel, as_compiled, counted_range, python_form
 from pyspark_savepoint.formats.kernels.values import fixed
+from tests.benchmarks import data
 
 ROOT = Path(__file__).parents[2]
 SHOP = ROOT / "tests" / "oracle" / "savepoints" / "shop" / "savepoint"
@@ -29,7 +30,7 @@ class Compiled(event.Listener):
 
 event.register("numba:compile", Compiled())
 savepoint = pyspark_savepoint.open(sys.argv[1])
-print(len(list(savepoint.table("keyed_state", uid="accounts").rows())))
+print(len(list(savepoint.table("keyed_state", uid=sys.argv[2]).rows())))
 """
 COMPILE = """
 import numpy as np
@@ -60,7 +61,7 @@ def start(cache: Path, script: str, *arguments: str, form: str = "") -> subproce
 
 @pytest.mark.skipif(not interpretation.KEEPS_TYPES, reason="before numpy 2 every kernel is compiled")
 def test_a_small_savepoint_is_read_without_compiling(tmp_path: Path) -> None:
-    out, err = start(tmp_path, READ, str(SHOP)).communicate(timeout=120)
+    out, err = start(tmp_path, READ, str(SHOP), "accounts").communicate(timeout=120)
     assert (out, err) == ("200\n", "")
     assert not any(tmp_path.rglob("*.nbi"))
 
@@ -96,6 +97,17 @@ def test_a_call_with_too_many_rounds_is_repeated_compiled(monkeypatch: pytest.Mo
     assert calls == [4]
     assert buffer.view(">i4").tolist() == list(range(10))
     assert position.tolist() == list(range(4, 44, 4))
+
+
+@pytest.mark.skipif(not interpretation.KEEPS_TYPES, reason="before numpy 2 every kernel is compiled")
+def test_reading_some_thousand_keys_compiles_nothing(tmp_path: Path) -> None:
+    """The slowest kernel to compile, which merges the states of a key, takes longer than interpreting them."""
+    path = data.write_savepoint(tmp_path / "savepoint", "long", 5000)
+
+    process = start(tmp_path, READ, str(path), data.UID)
+    output, errors = process.communicate(timeout=120)
+
+    assert (output, process.returncode) == ("5000\n", 0), errors
 
 
 def test_a_process_interprets_until_compiling_is_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:

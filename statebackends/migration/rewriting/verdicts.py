@@ -259,4 +259,5 @@ class MigrationCheck:
     def to_arrow(self) -> ArrowTable:
         """Return the table of :data:`SCHEMA`, the worst first."""
         rows = sorted(self.parts, key=lambda part: (-part.verdict.severity, -part.outcome.severity))
-        return pa.Table.from_pylist([part.row() for part in rows], SCHEMA)
+        table: ArrowTable = pa.Table.from_pylist([part.row() for part in rows], SCHEMA)
+        return table
