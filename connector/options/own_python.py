@@ -1,10 +1,10 @@
-"""Lets a Spark session that starts on this machine find the Python that runs, as activating its environment does.
+"""Names this interpreter as the Python of Spark sessions that start later, unless another is configured.
 
 Spark starts ``python3`` of PATH unless PYSPARK_PYTHON, PYSPARK_DRIVER_PYTHON or ``spark.pyspark.python`` name another.
 ``.venv/bin/python script.py`` leaves PATH as it is, so that Spark runs a Python that lacks this package and reports
-DATA_SOURCE_NOT_FOUND. The folder of this interpreter is therefore put first on PATH of this process. Variables are not
-set: Spark would send their value, a path of this machine, to all machines of a cluster, and which master a session will
-have is not known when a package is imported. What is configured has precedence, as before.
+DATA_SOURCE_NOT_FOUND. A path of this machine is of no use to a cluster whose machines have Python elsewhere, so nothing
+is set where Spark's JVM runs already (``spark-submit``, Databricks), runs elsewhere (Connect), or where Spark's
+configuration names a Python or a master of several machines.
 
 Spark: ``PythonUtils.defaultPythonExec``, ``pyspark.core.context.SparkContext``.
 """
@@ -12,16 +12,16 @@ Spark: ``PythonUtils.defaultPythonExec``, ``pyspark.core.context.SparkContext``.
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-#: What Spark starts where nothing names another Python.
-DEFAULT = "python3"
+#: Which Python Spark starts for tasks, and for the planning of Python data sources.
+VARIABLES = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 #: Variables that name Spark's Python; that say that Spark's JVM runs already (``spark-submit``, Databricks), that it
 #: runs elsewhere (Connect), or that this process is one that Spark started.
 SETTLED = (
-    "PYSPARK_PYTHON",
-    "PYSPARK_DRIVER_PYTHON",
+    *VARIABLES,
     "PYSPARK_GATEWAY_PORT",
     "SPARK_REMOTE",
     "DATABRICKS_RUNTIME_VERSION",
@@ -30,46 +30,41 @@ SETTLED = (
     "PYTHON_WORKER_FACTORY_SOCK_PATH",
     "PYTHON_WORKER_FACTORY_SECRET",
 )
+#: A line of ``spark-defaults.conf`` that says which Python runs, or that other machines do.
+CONFIGURED = re.compile(r"\s*spark\.(pyspark\.(driver\.)?python|master[\s=:]+(?!local(\[|\s|$)))")
 
 
 def prefer_this_python() -> None:
-    """Put the folder of this interpreter first on PATH, unless that does not matter to Spark or is settled already."""
-    path = path_with_this_python(os.environ)
-    if path is not None and not _has_gateway():
-        os.environ["PATH"] = path
+    """Set the two variables to this interpreter, unless it is settled which Python Spark runs."""
+    if not is_settled(os.environ) and not _has_gateway():
+        os.environ.update(dict.fromkeys(VARIABLES, sys.executable))
 
 
-def path_with_this_python(environment: Mapping[str, str]) -> str | None:
-    """Return a PATH on which ``python3`` is this interpreter.
+def is_settled(environment: Mapping[str, str]) -> bool:
+    """Return whether variables, or Spark's configuration, say which Python runs, or that it runs on other machines.
 
     Args:
         environment: The variables of this process.
 
-    Returns:
-        The value for PATH; None if it must stay as it is: one of :data:`SETTLED` is set, this interpreter is no
-        ``python3`` in its folder, or that of PATH is the same.
-
     """
-    own = os.path.join(os.path.dirname(sys.executable), DEFAULT)
-    if any(environment.get(name) for name in SETTLED) or not _same(own, sys.executable):
-        return None
-    folders = environment.get("PATH", os.defpath)
-    found = (os.path.join(folder, DEFAULT) for folder in folders.split(os.pathsep) if folder)
-    first = next((python for python in found if os.access(python, os.X_OK)), None)
-    # Links are not followed: an environment is the folder in which an interpreter is started.
-    if first is not None and os.path.abspath(first) == os.path.abspath(own):
-        return None
-    return os.pathsep.join((os.path.dirname(own), folders))
+    if not sys.executable or any(environment.get(name) for name in SETTLED):
+        return True
+    return any(CONFIGURED.match(line) for line in _defaults(environment))
 
 
-def _same(one: str, other: str) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return False
+def _defaults(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of ``spark-defaults.conf``, where there is one."""
+    home = environment.get("SPARK_HOME")
+    folder = environment.get("SPARK_CONF_DIR") or (os.path.join(home, "conf") if home else None)
+    if folder is not None:
+        try:
+            with open(os.path.join(folder, "spark-defaults.conf"), encoding="utf-8", errors="replace") as file:
+                yield from file
+        except OSError:
+            return
 
 
 def _has_gateway() -> bool:
-    """Return whether a JVM of Spark runs in this process's service, which keeps the PATH that it was started with."""
+    """Return whether this process has started Spark's JVM, which keeps the variables that it was started with."""
     context = sys.modules.get("pyspark.core.context")
     return context is not None and context.SparkContext._gateway is not None

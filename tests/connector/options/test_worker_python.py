@@ -16,7 +16,7 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint, SavepointError
-from pyspark_savepoint.options.own_python import SETTLED, path_with_this_python
+from pyspark_savepoint.options.own_python import SETTLED, is_settled
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 #: Calls with wrong arguments. To type checkers all of these are errors.
@@ -126,11 +126,27 @@ def test_a_script_of_an_environment_that_is_not_activated_finds_the_format(tmp_p
     assert json.loads(done.stdout) == {"python": sys.executable, "rows": 200}
 
 
-def test_path_changes_only_where_spark_would_find_another_python(tmp_path: Path) -> None:
-    folder = os.path.dirname(sys.executable)
-    other = python_without_the_package(tmp_path)
-    assert path_with_this_python({"PATH": str(other.parent)}) == f"{folder}{os.pathsep}{other.parent}"
-    assert path_with_this_python({"PATH": "/nowhere"}) == f"{folder}{os.pathsep}/nowhere"
-    assert path_with_this_python({"PATH": f"{folder}{os.pathsep}{other.parent}"}) is None
+def test_this_python_is_named_only_where_none_is(tmp_path: Path) -> None:
+    assert not is_settled({"PATH": "/nowhere", "SPARK_HOME": str(tmp_path)})
     for name in SETTLED:  # what is configured, a JVM that runs already, Spark's own processes
-        assert path_with_this_python({"PATH": str(other.parent), name: "given"}) is None, name
+        assert is_settled({name: "given"}), name
+
+
+@pytest.mark.parametrize(
+    ("line", "settled"),
+    [
+        ("spark.pyspark.python /usr/bin/python3.12", True),
+        ("  spark.pyspark.driver.python=/usr/bin/python3.12", True),
+        ("spark.master spark://host:7077", True),
+        ("spark.master=yarn", True),
+        ("spark.master local[4]", False),
+        ("spark.master=local", False),
+        ("# spark.master yarn", False),
+        ("spark.sql.shuffle.partitions 8", False),
+    ],
+)
+def test_sparks_defaults_have_precedence(tmp_path: Path, line: str, settled: bool) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(f"spark.ui.enabled false\n{line}\n")
+    assert is_settled({"SPARK_HOME": str(tmp_path)}) is settled
+    assert is_settled({"SPARK_CONF_DIR": str(tmp_path / "conf")}) is settled
