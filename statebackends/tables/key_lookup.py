@@ -98,7 +98,7 @@ def keys_of(text: str, kind: pa.DataType) -> pa.Array:
         )
     try:
         # JSON can name half of a surrogate pair, "\ud83d", besides the escape that columns have for it.
-        return pa.array([from_json(column_texts(value), kind, "key") for value in wanted], kind)
+        return pa.array([from_json(column_texts(value, given=True), kind, "key") for value in wanted], kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise OptionError(f"option 'keys' has a key that {kind} cannot hold", found=str(error)) from None
 

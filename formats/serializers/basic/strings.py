@@ -71,14 +71,19 @@ def column_text(text: str, form: str = "escape") -> str:
     return LONE.sub(shown, text)
 
 
-def column_texts(value: Any, form: str = "escape") -> Any:
-    """Return a value with :func:`column_text` of all its strings: of lists, of dictionaries and of their keys."""
+def column_texts(value: Any, form: str = "escape", *, given: bool = False) -> Any:
+    """Return a value with :func:`column_text` of all its strings: of lists, of dictionaries and of their keys.
+
+    ``given``: the strings are a user's, who may have taken them from a column.
+    """
     if isinstance(value, str):
-        return column_text(value, form)
+        return column_text(java_text(value) if given else value, form)
     if isinstance(value, dict):
-        return {column_texts(key, form): column_texts(part, form) for key, part in value.items()}
+        return {
+            column_texts(key, form, given=given): column_texts(part, form, given=given) for key, part in value.items()
+        }
     if isinstance(value, list | tuple):
-        return type(value)(column_texts(part, form) for part in value)
+        return type(value)(column_texts(part, form, given=given) for part in value)
     return value
 
 

@@ -115,8 +115,20 @@ def test_both_releases_are_shown_alike(corpus: Path, case: str) -> None:
         savepoint = pyspark_savepoint.open(str(path), classes=folder / "classes", timestamps="raw")
         table = savepoint.table(uid="state", **({"state": "v"} if case.startswith("op") else {}))
         assert not table.warnings
-        shown.append(sorted(map(str, table.to_arrow().to_pylist())))
+        shown.append(sorted(str(without_subclasses(row)) for row in table.to_arrow().to_pylist()))
     assert shown[0] == shown[1]
+
+
+def without_subclasses(value: Any) -> Any:
+    """Return a value without what a POJO of 2.3.0 shows of its only subclass: Kryo's column has the class itself."""
+    if isinstance(value, dict):
+        shown = {name: without_subclasses(part) for name, part in value.items()}
+        if shown.pop("__class", None) == "miglab.Model$Addr":
+            assert shown.pop("extra") is None
+        return shown
+    if isinstance(value, list | tuple):
+        return type(value)(without_subclasses(part) for part in value)
+    return value
 
 
 @pytest.mark.parametrize(
