@@ -16,7 +16,7 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint, SavepointError
-from pyspark_savepoint.options.own_python import SETTLED, is_settled
+from pyspark_savepoint.options.own_python import SETTLED, VARIABLES, is_settled
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 #: Calls with wrong arguments. To type checkers all of these are errors.
@@ -95,7 +95,7 @@ def test_a_python_without_the_package_is_named_and_explained(tmp_path: Path) -> 
 
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(SHOP), str(tmp_path / "new")],
-        env={**os.environ, "PYSPARK_PYTHON": str(other)},
+        env={**os.environ, **dict.fromkeys(VARIABLES, str(other))},
         capture_output=True,
         text=True,
         timeout=300,
