@@ -29,7 +29,7 @@ def test_the_scan_for_sources_finds_it_and_imports_no_more() -> None:
     found, _ = run_script(LOOK_UP)
     assert found["names"] == ["pyspark_savepoint"]
     assert found["source"] == "savepoint"
-    modules = ["", ".options", ".options.release", ".source", ".source.datasource"]
+    modules = ["", ".options", ".options.own_python", ".options.release", ".source", ".source.datasource"]
     new = [name for name in found["new"] if not name.endswith("._release")]  # only a build has it
     assert new == ["pyspark_savepoint" + name for name in modules]
     assert found["seconds"] < 1
