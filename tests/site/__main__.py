@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import posixpath
 import shutil
 import sys
@@ -154,7 +155,7 @@ def _value(full: str) -> object:
             names.insert(0, name)
     value: object = sys.modules[module]
     for name in names:
-        value = value.__dict__.get(name) if isinstance(value, type) else getattr(value, name)
+        value = inspect.getattr_static(value, name, None) if isinstance(value, type) else getattr(value, name)
     return value
 
 
