@@ -36,6 +36,14 @@ def content(savepoint: LocalSavepoint) -> Content:
     return found
 
 
+def only(savepoint: Any, uid: str) -> Any:
+    """The savepoint with one of its operators."""
+    for operator in savepoint.plan.operators:
+        if operator.identifier.uid != uid:
+            savepoint = savepoint.remove_operator(operator.identifier)
+    return savepoint
+
+
 EDITS: dict[str, Edit] = {
     "rename_state": lambda sp, _: sp.rename_state("accounts", "total", "sum").rename_state(
         "warehouse-export", "pending_orders", "pending"
@@ -64,14 +72,23 @@ EDITS: dict[str, Edit] = {
     "operators": lambda sp, _: (
         sp.remove_operator("rates-source").change_operator_identifier("accounts", "moved").copy_operator("moved", "two")
     ),
-    "split and merge_operator": lambda sp, _: (
+    "split by keys": lambda sp, _: (
         sp.copy_operator("accounts", "two").remove_keys("accounts", [1042]).remove_keys("two", list(range(1043, 3000)))
     ),
+    "merge_operator": lambda sp, _: (
+        sp.copy_operator("accounts", "two")
+        .remove_keys("accounts", list(range(1000, 1100)))
+        .remove_keys("two", list(range(1100, 3000)))
+        .merge_operator("two", into="accounts")
+    ),
+    "merge": lambda sp, base: sp.remove_operator("accounts").merge(only(base, "accounts")),
     "with_max_parallelism": lambda sp, _: sp.with_max_parallelism(512),
     "with_operator": lambda sp, base: sp.with_operator(
         "totals", base.keyed_state("accounts", state="total"), key="key", types={"total": "DOUBLE"}
     ),
-    "with_offsets": lambda sp, _: sp.remove_operator("rates-source").with_coordinator_state("orders-source", None),
+    "with_coordinator_state": lambda sp, _: sp.remove_operator("rates-source").with_coordinator_state(
+        "orders-source", None
+    ),
 }
 
 

@@ -15,6 +15,8 @@ import pytest
 import pyspark_savepoint
 from pyspark_savepoint import LocalSavepoint
 from pyspark_savepoint.errors import OptionError, SavepointError, StateExistsError
+from pyspark_savepoint.formats.errors import SavepointWarning
+from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from tests.connector.test_engines import content
 
 
@@ -138,6 +140,17 @@ def test_the_doctor_and_the_restore_check_give_tables(shop: Path) -> None:
     assert findings.num_rows
     assert set(base.check_restore(base).to_arrow().column("verdict").to_pylist()) == {"restores"}
     assert base.restore_plan(base).to_arrow().num_rows
+
+
+def test_sources_are_rewound(corpus: Path, tmp_path: Path) -> None:
+    base = pyspark_savepoint.open(find_snapshots(str(corpus / "connectors" / "2.3.0-kafka-v5.0.0"))[0].path)
+
+    def offsets(savepoint: LocalSavepoint) -> dict[Any, Any]:
+        return {(row["topic"], row["partition"]): row["offset"] for row in savepoint.table("splits").rows()}
+
+    with pytest.warns(SavepointWarning, match="records are read again"):
+        rewound = base.with_offsets("source", {("orders", 1): 10}).write(tmp_path / "new")
+    assert offsets(rewound) == offsets(base) | {("orders", 1): 10}
 
 
 def test_nothing_needs_pyspark(shop: Path, tmp_path: Path) -> None:
