@@ -148,7 +148,7 @@ class Verbs:
         self.run("read_keyed_state", lambda: sp.read_keyed_state(ACCOUNTS, Keys(), "key long"))
         self.run("read_window", lambda: sp.read_window(WINDOWS, Contents(), "n int"))
         self.run("verify", lambda: sp.verify())
-        self.run("doctor", lambda: sp.doctor())
+        self.run("doctor", lambda: sp.doctor("size=1KB"))
         self.run("check_hash_code", lambda: sp.check_hash_code(ACCOUNTS, lambda key: (key ^ key >> 32) & 0xFFFFFFFF))
         self.run("offsets", lambda: sp.offsets().schema)  # the shop's source has no splits left
         self.run("read_list_state", lambda: sp.read_list_state(ORDERS, "pending_orders"))

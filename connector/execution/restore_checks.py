@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -60,11 +60,14 @@ def identifier_at(
 
 
 def changed_uids(
-    savepoint: Snapshot, uids: Mapping[str, str] | StreamGraph
+    opened: Callable[[], Snapshot], uids: Mapping[str, str] | StreamGraph
 ) -> dict[OperatorIdentifier, OperatorIdentifier]:
-    """Return new identifiers by old ones: as they are given, or as a stream graph sets them."""
+    """Return new identifiers by old ones: as they are given, or as a stream graph sets them.
+
+    Only a stream graph needs the snapshot: a savepoint that is not written yet has none to open.
+    """
     if isinstance(uids, StreamGraph):
-        changes = identifiers_to_change(savepoint, uids)
+        changes = identifiers_to_change(opened(), uids)
         return {OperatorIdentifier(operator_id): new for operator_id, new in changes.items()}
     return {identifier_of(old): OperatorIdentifier.for_uid(uid) for old, uid in uids.items()}
 

@@ -973,7 +973,7 @@ class SavepointVerbs(Generic[R, T]):
         from pyspark_savepoint.execution.restore_checks import changed_uids
 
         changed = self
-        for old, new in changed_uids(self._snapshot(), uids).items():
+        for old, new in changed_uids(self._snapshot, uids).items():
             changed = changed.change_operator_identifier(old, new)
         return changed
 

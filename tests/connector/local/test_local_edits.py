@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pyspark_savepoint
-from pyspark_savepoint import LocalSavepoint
+from pyspark_savepoint import LocalSavepoint, OperatorIdentifier
 from pyspark_savepoint.errors import OptionError, SavepointError, StateExistsError
 from pyspark_savepoint.formats.errors import SavepointWarning
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
@@ -140,6 +140,13 @@ def test_the_doctor_and_the_restore_check_give_tables(shop: Path) -> None:
     assert findings.num_rows
     assert set(base.check_restore(base).to_arrow().column("verdict").to_pylist()) == {"restores"}
     assert base.restore_plan(base).to_arrow().num_rows
+
+
+def test_operators_of_a_plan_get_uids(shop: Path, tmp_path: Path) -> None:
+    uid_hash = OperatorIdentifier.for_uid("nameless").operator_id.hex
+    nameless = pyspark_savepoint.open(shop).change_operator_identifier("rates-source", uid_hash)
+    named = nameless.assign_uid(uid_hash, "nameless").write(tmp_path / "new")
+    assert "nameless" in {row["operator_uid"] for row in named.metadata().rows()}
 
 
 def test_sources_are_rewound(corpus: Path, tmp_path: Path) -> None:
