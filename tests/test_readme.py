@@ -3,59 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.filesystems.storage_options import storage_options_table
-from pyspark_savepoint.formats.serializers.registry import known_serializers
-from pyspark_savepoint.options.bootstrap_options import processing_options_table
-from pyspark_savepoint.options.options import options_table
-from pyspark_savepoint.options.write_options import write_options_table
-from pyspark_savepoint.statebackends.writing.planning.flink_types import defaults_table
+from tests.pages import CONNECTOR, GENERATED, README, ROOT, STATEBACKENDS, section
 
-ROOT = Path(__file__).parents[1]
-README, CONNECTOR, FORMATS, STATEBACKENDS = (
-    ROOT / folder / "README.md" for folder in ("", "connector", "formats", "statebackends")
-)
 SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"
-
-
-def section(readme: Path, name: str) -> str:
-    """The text between a generated section's comments."""
-    found = re.search(rf"<!-- {name}: .*?-->\n(.*?)\n<!-- end of {name} -->", readme.read_text(), re.DOTALL)
-    assert found, f"{readme} has no section {name}"
-    return found[1].strip()
 
 
 def blocks(readme: Path, language: str) -> list[str]:
     """The examples in a language."""
     return re.findall(rf"```{language}\n(.*?)```", readme.read_text(), re.DOTALL)
-
-
-def serializer_list() -> str:
-    """Snapshot classes by package, as the README lists them."""
-    packages: dict[str, list[str]] = {}
-    for name in known_serializers():
-        package, _, stem = name.rpartition(".")
-        packages.setdefault(package, []).append(stem.rpartition("$")[2])
-    return "\n".join(
-        f"* `{package}`: " + ", ".join(f"`{stem}`" for stem in sorted(set(stems)))
-        for package, stems in sorted(packages.items())
-    )
-
-
-#: The content between the comments of a generated section, and its file.
-GENERATED: dict[str, tuple[Path, Callable[[], str]]] = {
-    "options": (CONNECTOR, options_table),
-    "write options": (CONNECTOR, write_options_table),
-    "storage options": (CONNECTOR, storage_options_table),
-    "default types": (CONNECTOR, defaults_table),
-    "processing options": (STATEBACKENDS, processing_options_table),
-    "serializers": (FORMATS, serializer_list),
-}
 
 
 @pytest.mark.parametrize("name", GENERATED)

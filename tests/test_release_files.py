@@ -12,7 +12,7 @@ import yaml
 
 import pyspark_savepoint
 from pyspark_savepoint.formats.flink_releases import RELEASES
-from tests.test_readme import section
+from tests.pages import section
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -1,0 +1,77 @@
+"""The sections of READMEs that the code writes.
+
+    python -m tests.pages     # writes them anew, after a change of an option, a serializer or a type
+
+tests/test_readme.py fails where one is not as the code says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark_savepoint.formats.filesystems.storage_options import storage_options_table
+from pyspark_savepoint.formats.serializers.registry import known_serializers
+from pyspark_savepoint.options.bootstrap_options import processing_options_table
+from pyspark_savepoint.options.options import options_table
+from pyspark_savepoint.options.write_options import write_options_table
+from pyspark_savepoint.statebackends.writing.planning.flink_types import defaults_table
+from tests.journeys import journeys_table, sizes_table
+
+ROOT = Path(__file__).parents[1]
+README, CONNECTOR, FORMATS, STATEBACKENDS = (
+    ROOT / folder / "README.md" for folder in ("", "connector", "formats", "statebackends")
+)
+
+
+def found_section(readme: Path, name: str) -> re.Match[str]:
+    """A generated section: the comments around it, and the text between them."""
+    found = re.search(rf"(<!-- {name}: .*?-->\n)(.*?)(<!-- end of {name} -->)", readme.read_text(), re.DOTALL)
+    assert found, f"{readme} has no section {name}"
+    return found
+
+
+def section(readme: Path, name: str) -> str:
+    """The text between a generated section's comments."""
+    return found_section(readme, name)[2].strip()
+
+
+def serializer_list() -> str:
+    """Snapshot classes by package, as the README lists them."""
+    packages: dict[str, list[str]] = {}
+    for name in known_serializers():
+        package, _, stem = name.rpartition(".")
+        packages.setdefault(package, []).append(stem.rpartition("$")[2])
+    return "\n".join(
+        f"* `{package}`: " + ", ".join(f"`{stem}`" for stem in sorted(set(stems)))
+        for package, stems in sorted(packages.items())
+    )
+
+
+#: The content between the comments of a generated section, and its file.
+GENERATED: dict[str, tuple[Path, Callable[[], str]]] = {
+    "options": (CONNECTOR, options_table),
+    "write options": (CONNECTOR, write_options_table),
+    "storage options": (CONNECTOR, storage_options_table),
+    "default types": (CONNECTOR, defaults_table),
+    "processing options": (STATEBACKENDS, processing_options_table),
+    "serializers": (FORMATS, serializer_list),
+}
+
+#: Sections that a test compares with a margin, since they are measured.
+MEASURED: dict[str, tuple[Path, Callable[[], str]]] = {
+    "journeys": (CONNECTOR, journeys_table),
+    "sizes": (CONNECTOR, sizes_table),
+}
+
+
+def main() -> None:
+    for name, (readme, table) in {**GENERATED, **MEASURED}.items():
+        found = found_section(readme, name)
+        text = f"{found[1]}{table().strip()}\n{found[3]}"
+        readme.write_text(readme.read_text().replace(found[0], text))
+
+
+if __name__ == "__main__":
+    main()
