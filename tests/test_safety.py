@@ -36,7 +36,7 @@ FORBIDDEN_ATTRIBUTES = {
 #: Where a kernel's own function is run by Python: with the names of its module, from which it is made.
 INTERPRETS_KERNELS = "formats/kernels/interpretation.py"
 #: Where a module is imported by a name that is not written in the import: the names are constants of the module.
-IMPORTS_BY_NAME = {"connector/__init__.py": 1, "formats/serializers/families.py": 1}
+IMPORTS_BY_NAME = {"connector/__init__.py": 1, "formats/serializers/registry.py": 1}
 #: Where an attribute's name is a variable: each takes it from literals of its own callers.
 ATTRIBUTES_BY_NAME = {
     "formats/arrow_compute.py": 1,  # functions that our modules name
@@ -55,7 +55,7 @@ ATTRIBUTES_BY_NAME = {
 }
 #: Where plug-ins are loaded: entry points of installed packages, by the names that those packages registered.
 PLUG_INS = {
-    "formats/connectors/plug_ins.py",
+    "formats/connectors/registry.py",
     "formats/serializers/kryo/objects/plugged_classes.py",
     "formats/serializers/registry.py",
 }

@@ -23,8 +23,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.byte_source import InlineByteSource
-from pyspark_savepoint.formats.keyed.headers import read_header
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader, read_header
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions
 from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
 from pyspark_savepoint.options.option_fields import InvalidOptionValueError

@@ -14,7 +14,7 @@ How to add a kind, in a module of its own:
 
 If the bytes are a sequence of numbers, texts, lists and optional values, parts of ``payloads.layouts`` describe them
 once for reading and writing. For the committables of a sink, ``sinks.committer.committer_kind`` is enough. Other
-packages provide kinds through an entry point (``plug_ins``).
+packages provide kinds through an entry point (``registry.plugged_kinds``).
 
 "Layout from source code" in a module means that the layout follows the connector's source code, and that no file of a
 real job was available to check it.

@@ -1,7 +1,7 @@
 """Writer of keyed state in the canonical format, the counterpart of ``canonical_stream``.
 
     add(key group, state, entries)  in ascending key groups; states of one key group in any order, and repeatedly
-    first state   directly to the file       other states   framed, and buffered (``entry_spool``) until their turn
+    first state   directly to the file       other states   framed, and buffered (``EntrySpool``) until their turn
 
 The last entry of a state in a key group has the flag bit, and only the following data shows which entry is the last.
 Therefore the last entry so far is always held back. Flink: ``FullSnapshotAsyncWriter``, ``FullSnapshotUtil``.
@@ -9,15 +9,16 @@ Therefore the last entry so far is always held back. Flink: ``FullSnapshotAsyncW
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Ints, Longs
 from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.io.local_disk import discard, local_directory, spilling, temporary_file
 from pyspark_savepoint.formats.io.snappy import ByteOutput, FramedOutput
-from pyspark_savepoint.formats.keyed.entry_spool import EntrySpool
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 
@@ -112,7 +113,7 @@ class CanonicalKeyedStreamWriter:
 
     def _add_inner(self, key_groups: Ints, parts: Sequence[tuple[int, Entries, Longs]]) -> None:
         """Write whole key groups through one buffer."""
-        from pyspark_savepoint.formats.kernels.entries import emit
+        from pyspark_savepoint.formats.kernels.entries import frames
 
         self._close()
         self._check(int(key_groups[0]), int(key_groups[-1]))
@@ -126,44 +127,46 @@ class CanonicalKeyedStreamWriter:
         totals += 2 * (totals > 0)
         ends = np.cumsum(totals)
         at = ends - totals
-        frames = np.empty(int(ends[-1]), np.uint8)
+        framed = np.empty(int(ends[-1]), np.uint8)
         for marks in (ends[totals > 0] - 2, ends[totals > 0] - 1):
-            frames[marks] = 0xFF
+            framed[marks] = 0xFF
         starts = at.copy()
         last = np.empty(len(key_groups), np.int64)
         for (state, entries, bounds), size in zip(parts, sizes, strict=True):
             there = size > 0
-            frames[starts[there]], frames[starts[there] + 1] = state >> 8, state & 0xFF
-            emit.put_frames(frames, starts + 2, starts + size, bounds, key_groups, self.prefix, *_spans(entries), last)
-            frames[last[there] + 4] |= FLAG
+            framed[starts[there]], framed[starts[there] + 1] = state >> 8, state & 0xFF
+            frames.put_frames(
+                framed, starts + 2, starts + size, bounds, key_groups, self.prefix, *_spans(entries), last
+            )
+            framed[last[there] + 4] |= FLAG
             starts = starts + size
-        self._write_groups(key_groups, frames, at, ends)
+        self._write_groups(key_groups, framed, at, ends)
 
-    def _write_groups(self, key_groups: Ints, frames: Bytes, at: Longs, ends: Longs) -> None:
+    def _write_groups(self, key_groups: Ints, framed: Bytes, at: Longs, ends: Longs) -> None:
         for key_group, low, high in zip(key_groups.tolist(), at.tolist(), ends.tolist(), strict=True):
             if high > low:
                 self._offsets[key_group - self.key_group_range.start] = self._out.begin()
-                self._out.write(frames[low:high].data)
+                self._out.write(framed[low:high].data)
                 self._out.end()
         self._key_group = int(key_groups[-1])
 
     def _sizes(self, entries: Entries, bounds: Longs) -> Longs:
-        from pyspark_savepoint.formats.kernels.entries import emit
+        from pyspark_savepoint.formats.kernels.entries import frames
 
         sizes = np.empty(len(bounds) - 1, np.int64)
         spans = (entries.key_start, entries.key_end, entries.value_start, entries.value_end)
-        emit.frame_sizes(bounds, *spans, 8 + self.prefix, sizes)
+        frames.frame_sizes(bounds, *spans, 8 + self.prefix, sizes)
         return sizes
 
     def _frame(self, entries: Entries, bounds: Longs, key_groups: Ints) -> tuple[Bytes, Longs]:
-        from pyspark_savepoint.formats.kernels.entries import emit
+        from pyspark_savepoint.formats.kernels.entries import frames
 
         sizes = self._sizes(entries, bounds)
-        frames = np.empty(int(sizes.sum()), np.uint8)
+        framed = np.empty(int(sizes.sum()), np.uint8)
         last = np.empty(len(sizes), np.int64)
         ends = np.cumsum(sizes)
-        emit.put_frames(frames, ends - sizes, ends, bounds, key_groups, self.prefix, *_spans(entries), last)
-        return frames, last
+        frames.put_frames(framed, ends - sizes, ends, bounds, key_groups, self.prefix, *_spans(entries), last)
+        return framed, last
 
     def _open(self, key_group: int) -> None:
         if key_group == self._key_group and self._last:
@@ -241,3 +244,74 @@ def read_only(buffer: Bytes) -> Bytes:
     view = buffer.view()
     view.flags.writeable = False
     return view
+
+
+# -- buffer for framed entries, by state: in memory up to a limit, then in one unnamed temporary file -----------------
+# Within a key group, states must be written one after another, but rows contain all their states at once. The buffer
+# holds at most one key group; a large one is spilled to local disk.
+
+READ = 1 << 20
+
+
+class EntrySpool:
+    """Bytes per state, drained in insertion order."""
+
+    def __init__(self, memory: int, directory: str | None = None) -> None:
+        self.memory = memory
+        self.directory = directory or local_directory()
+        self._pieces: dict[int, list[Bytes]] = {}
+        self._size = 0
+        self._file: Any = None
+        self._end = 0
+        self._extents: dict[int, list[tuple[int, int]]] = {}
+
+    def append(self, state: int, data: Bytes) -> None:
+        """Add bytes of a state; they must not change afterwards."""
+        self._pieces.setdefault(state, []).append(data)
+        self._size += len(data)
+        if self._size > self.memory:
+            self._spill()
+
+    def _spill(self) -> None:
+        with spilling(self.directory):
+            if self._file is None:
+                self._file = temporary_file("spool", self.directory)
+            for state, pieces in self._pieces.items():
+                size = sum(len(piece) for piece in pieces)
+                self._extents.setdefault(state, []).append((self._end, size))
+                for piece in pieces:
+                    self._file.write(piece.data)
+                self._end += size
+            self._file.flush()
+        self._pieces.clear()
+        self._size = 0
+
+    def drain(self, state: int) -> Iterator[memoryview | bytes]:
+        """Yield all bytes of a state."""
+        for start, size in self._extents.get(state, ()):
+            self._file.seek(start)
+            left = size
+            while left:
+                data = self._file.read(min(left, READ))
+                left -= len(data)
+                yield data
+            self._file.seek(self._end)
+        for piece in self._pieces.get(state, ()):
+            yield piece.data
+
+    def clear(self) -> None:
+        """Remove everything and truncate the file."""
+        self._pieces.clear()
+        self._extents.clear()
+        self._size = 0
+        if self._end:
+            self._file.seek(0)
+            self._file.truncate()
+            self._end = 0
+
+    def close(self) -> None:
+        self._pieces.clear()
+        self._extents.clear()
+        if self._file is not None:
+            discard(self._file)
+            self._file = None

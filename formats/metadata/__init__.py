@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from pyspark_savepoint.formats.metadata.codec import VERSIONS, read_metadata, uids_beside, with_uids, write_metadata
+from pyspark_savepoint.formats.metadata.codec import (
+    NULL_PROPERTIES,
+    VERSIONS,
+    SnapshotKind,
+    read_metadata,
+    snapshot_kind,
+    uids_beside,
+    with_uids,
+    write_metadata,
+)
 from pyspark_savepoint.formats.metadata.model import (
     FINISHED_SUBTASK,
     CheckpointMetadata,
@@ -10,7 +19,6 @@ from pyspark_savepoint.formats.metadata.model import (
     OperatorState,
     OperatorSubtaskState,
 )
-from pyspark_savepoint.formats.metadata.properties import NULL_PROPERTIES, SnapshotKind, snapshot_kind
 
 __all__ = [
     "FINISHED_SUBTASK",

@@ -21,8 +21,7 @@ import numpy as np
 from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.formats.errors import DAMAGED, UNREADABLE, CorruptStateError, UnsupportedStateError
 from pyspark_savepoint.formats.io.byte_source import ByteSource
-from pyspark_savepoint.formats.rocksdb.checksum import CHECKSUMS, NONE
-from pyspark_savepoint.formats.rocksdb.coding import Coding
+from pyspark_savepoint.formats.rocksdb.coding import CHECKSUMS, NONE, Coding
 
 TRAILER = 5
 ROOM = 16

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint
 from typing import ClassVar, TypeVar
 
@@ -67,9 +68,7 @@ def register(*snapshot_classes: str) -> Callable[[S], S]:
 @cache
 def known_serializers() -> dict[str, type[TypeSerializer]]:
     """Return all serializers by snapshot class, built-in and plugged in; a plug-in replaces a built-in of its name."""
-    from pyspark_savepoint.formats.serializers import families
-
-    for _ in families.loaded():
+    for _ in loaded():
         pass
     return {**_REGISTRY, **_plugged_in()}
 
@@ -82,9 +81,7 @@ def _plugged_in() -> dict[str, type[TypeSerializer]]:
 def _built_in(snapshot_class: str) -> type[TypeSerializer] | None:
     """Return a serializer of this package; modules are imported until one has registered it."""
     if snapshot_class not in _REGISTRY:
-        from pyspark_savepoint.formats.serializers import families
-
-        for _ in families.loaded():
+        for _ in loaded():
             if snapshot_class in _REGISTRY:
                 break
     return _REGISTRY.get(snapshot_class)
@@ -204,3 +201,43 @@ def _skip_composite(reader: SnapshotReader, name: str) -> None:
         else:
             return
     raise _endless(view, start, name)
+
+
+# -- the modules that register Flink's own serializers, which are imported until one is found -------------------------
+# Those that nearly every savepoint needs come first, and those of SQL, Avro, CEP and Kryo last: importing takes time.
+
+FAMILIES = (
+    "basic.primitives",
+    "basic.strings",
+    "basic.constants",
+    "basic.arrays",
+    "basic.blobs",
+    "composite.collections",
+    "composite.pojo",
+    "basic.enums",
+    "composite.tuples",
+    "composite.row",
+    "composite.wrappers",
+    "composite.flinkx",
+    "runtime.ttl",
+    "runtime.windows",
+    "runtime.timers_and_sinks",
+    "basic.temporal",
+    "basic.local_time",
+    "basic.java_math",
+    "kryo.described.serializer",
+    "runtime.stream_element",
+    "runtime.generic",
+    "sql.rowdata",
+    "sql.table_data",
+    "sql.table_wrappers",
+    "avro.serializer",
+    "runtime.cep",
+)
+
+
+def loaded() -> Iterator[str]:
+    """Import the modules of ``FAMILIES`` one by one, which registers their classes; yield each name after that."""
+    for family in FAMILIES:
+        import_module(f"pyspark_savepoint.formats.serializers.{family}")
+        yield family

@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_f
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
-from pyspark_savepoint.formats.operator.operator_writer import OperatorStreamWriter
+from pyspark_savepoint.formats.operator.operator_stream import OperatorStreamWriter
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat

@@ -173,7 +173,7 @@ class KeyCodec:
 
 def entry_keys(state: Ints, composite: pa.BinaryArray) -> pa.BinaryArray:
     """Return sort keys of raw entries: the state number of each entry before its composite key."""
-    from pyspark_savepoint.formats.kernels.entries import emit
+    from pyspark_savepoint.formats.kernels.entries import frames
 
     buffer, start, end = spans_of(composite)
     numbers = np.ascontiguousarray(state, ">u2").view(np.uint8)
@@ -181,7 +181,7 @@ def entry_keys(state: Ints, composite: pa.BinaryArray) -> pa.BinaryArray:
     offsets = np.zeros(len(state) + 1, np.int64)
     np.cumsum(end - start + 2, out=offsets[1:])
     joined = np.empty(int(offsets[-1]), np.uint8)
-    emit.join_spans(read_only(numbers), at, at + 2, read_only(buffer), start, end, offsets, joined)
+    frames.join_spans(read_only(numbers), at, at + 2, read_only(buffer), start, end, offsets, joined)
     return binary_array(pa.binary(), offsets, joined)
 
 

@@ -114,7 +114,7 @@ def _present(column: pa.Array, there: Flags) -> pa.Array:
 
 
 def _map_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | None, keys: KeySpans) -> StateEntries:
-    from pyspark_savepoint.formats.kernels.entries import emit
+    from pyspark_savepoint.formats.kernels.entries import frames
     from pyspark_savepoint.formats.kernels.entries import keys as kernels
 
     key_serializer, value_serializer = state.units
@@ -134,7 +134,7 @@ def _map_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | No
     key_end = np.cumsum(widths)
     composite = np.empty(int(widths.sum()), np.uint8)
     key_start = key_end - widths
-    emit.join_spans(
+    frames.join_spans(
         read_only(keys[0]), keys[1][row], keys[2][row], read_only(user), user_start, user_end, key_start, composite
     )
     buffer, value_start, value_end = _flagged(value_serializer, values, state.has_ttl)

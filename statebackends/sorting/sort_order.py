@@ -38,7 +38,7 @@ class SortedSpans:
 
     def take(self, low: int, high: int) -> pa.BinaryArray:
         """Return the spans at positions [low, high) of the order."""
-        from pyspark_savepoint.formats.kernels.entries import words as word_kernels
+        from pyspark_savepoint.formats.kernels.entries import sort as word_kernels
 
         words, rows = self._words[low:high], self.rows[low:high]
         offsets = np.empty(high - low + 1, np.int64)
@@ -68,7 +68,7 @@ def order_within(bounds: Longs, data: Bytes, start: Longs, end: Longs) -> Ints:
 
 def _sorted(group: Ints, bounds: Longs, data: Bytes, start: Longs, end: Longs) -> SortedSpans:
     from pyspark_savepoint.formats.kernels.entries import sort
-    from pyspark_savepoint.formats.kernels.entries import words as word_kernels
+    from pyspark_savepoint.formats.kernels.entries import sort as word_kernels
 
     data = read_only(data)
     words, rows = np.empty(len(start), np.uint64), np.empty(len(start), np.int32)

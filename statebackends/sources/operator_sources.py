@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.byte_source import StateLocation
-from pyspark_savepoint.formats.keyed.headers import read_header
-from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader
+from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, read_header
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle, StateMetaInfo
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot

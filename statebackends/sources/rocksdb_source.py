@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
 from pyspark_savepoint.formats.io.byte_source import StateLocation
-from pyspark_savepoint.formats.keyed.headers import read_header
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, read_header
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.metadata.keyed_handles import IncrementalRemoteKeyedStateHandle

@@ -21,9 +21,8 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
-from pyspark_savepoint.formats.keyed.headers import read_header
 from pyspark_savepoint.formats.keyed.keyed_block import HEAP, MANY_STATES, KeyedBlock
-from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot, read_header
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.operator.operator_stream import OperatorStream

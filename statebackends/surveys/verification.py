@@ -27,8 +27,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.io.byte_source import FileLocation, StateLocation
-from pyspark_savepoint.formats.keyed.headers import read_header
-from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot, read_header
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,

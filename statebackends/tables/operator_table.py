@@ -23,9 +23,8 @@ from pyspark_savepoint.formats.errors import (
     StateNotFoundError,
     UndecodableStateError,
 )
-from pyspark_savepoint.formats.keyed.headers import read_header
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
-from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot, read_header
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.operator.operator_stream import OperatorStream, Piece

@@ -55,7 +55,7 @@ from pyspark_savepoint.formats.metadata.key_groups import (
 from pyspark_savepoint.formats.metadata.operator_handles import ChannelStateHandle, OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.state_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle, FileStateHandle
-from pyspark_savepoint.formats.operator.operator_writer import OperatorStreamWriter
+from pyspark_savepoint.formats.operator.operator_stream import OperatorStreamWriter
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer

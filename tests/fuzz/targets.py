@@ -37,7 +37,7 @@ from pyspark_savepoint.formats.metadata import read_metadata, write_metadata
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.pickle_walker import read_pickle
 from pyspark_savepoint.formats.rocksdb.block import Protection
-from pyspark_savepoint.formats.rocksdb.checksum import CHECKSUMS
+from pyspark_savepoint.formats.rocksdb.coding import CHECKSUMS
 from pyspark_savepoint.formats.rocksdb.database import Database
 from pyspark_savepoint.formats.rocksdb.manifest import read_manifest, read_records
 from pyspark_savepoint.formats.serializers.kryo.kryo_walker import BASE_IDS, KryoClasses

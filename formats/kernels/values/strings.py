@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.kernels._jit import inline, kernel
-from pyspark_savepoint.formats.kernels.load import be_u64, put_u64
+from pyspark_savepoint.formats.kernels.load import be_u16, be_u64, put_u64
 
 TRUNCATED, LONE_SURROGATE, TOO_LARGE = 1, 2, 3
 HIGH_BITS = np.uint64(0x8080808080808080)
@@ -285,3 +285,69 @@ def java_string_hash(offsets: Any, data: Any, out: Any) -> None:
                 c = 0xDC00 + (c & np.int64(0x3FF))
             h = (h * 31 + c) & np.int64(0xFFFFFFFF)
         out[i] = h - np.int64(0x100000000) if h >= np.int64(0x80000000) else h
+
+
+# -- class names in values: which of a few known names is at each cursor ----------------------------------------------
+
+UNKNOWN_NAME = -1
+
+
+@kernel
+def match_names(buf: Any, pos: Any, end: Any, offsets: Any, names: Any, out: Any) -> int:
+    """Match the name (u16 length, bytes) at every cursor; ``out`` is its index in ``names``, or UNKNOWN_NAME.
+
+    Name k is ``names[offsets[k]:offsets[k + 1]]``. Returns the first truncated row, or -1.
+    """
+    for i in range(pos.shape[0]):
+        p = pos[i]
+        if p + 2 > end[i]:
+            return i
+        size = be_u16(buf, p)
+        p += 2
+        if p + size > end[i]:
+            return i
+        out[i] = UNKNOWN_NAME
+        for k in range(offsets.shape[0] - 1):
+            first = offsets[k]
+            if offsets[k + 1] - first != size:
+                continue
+            same = True
+            for j in range(size):
+                if names[first + j] != buf[p + j]:
+                    same = False
+                    break
+            if same:
+                out[i] = k
+                break
+        pos[i] = p + size
+    return -1
+
+
+# -- single UTF-16 code units (Java's char), to and from utf8 columns with strings of one character -------------------
+
+
+@kernel
+def units_to_utf8(units: Any, offsets: Any, out: Any) -> int:
+    """Write one character per row to ``out``, of 3 bytes per row; return the first row with a surrogate, or -1."""
+    o = np.int64(0)
+    offsets[0] = 0
+    for i in range(units.shape[0]):
+        c = np.int64(units[i])
+        if 0xD800 <= c < 0xE000:
+            return i
+        o = put_utf8(out, o, c)
+        offsets[i + 1] = o
+    return -1
+
+
+@kernel
+def utf8_to_units(offsets: Any, data: Any, units: Any) -> int:
+    """Read the code unit of every row; return the first row that is not exactly one unit, or -1."""
+    for i in range(units.shape[0]):
+        if offsets[i] >= offsets[i + 1]:
+            return i
+        c, p = code_point(data, offsets[i], offsets[i + 1])
+        if p != offsets[i + 1] or c > 0xFFFF:
+            return i
+        units[i] = c
+    return -1

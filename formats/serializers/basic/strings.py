@@ -236,7 +236,7 @@ def characters(units: npt.NDArray[np.uint16], form: str) -> tuple[pa.Array, int]
 
     ``form``: option ``text``; surrogates have a position only if it is ``error``.
     """
-    from pyspark_savepoint.formats.kernels.values import units as kernels
+    from pyspark_savepoint.formats.kernels.values import strings as kernels
 
     offsets = np.zeros(len(units) + 1, np.int32)
     out = np.empty(3 * len(units), np.uint8)
@@ -249,7 +249,7 @@ def characters(units: npt.NDArray[np.uint16], form: str) -> tuple[pa.Array, int]
 
 def code_units(column: pa.Array) -> npt.NDArray[Any]:
     """Return the code unit of every string of one character."""
-    from pyspark_savepoint.formats.kernels.values import units as kernels
+    from pyspark_savepoint.formats.kernels.values import strings as kernels
 
     expect_utf8(column)
     units = np.zeros(len(column), np.uint16)

@@ -9,16 +9,16 @@
                 08 TAGGED_SUBCLASS: u8 index, then the value of that registered subclass
 
 Most subclasses are POJOs too, so their values begin with flags of their own. A POJO with subclasses becomes a struct
-of the fields of all classes, with ``__class`` last: see ``pojo_columns.py``. The snapshot contains a subclass that is
-not registered only if the serializer wrote a value of it before the snapshot was taken. The hashmap backend writes
-with copies of its serializers, so its snapshots lack such subclasses: their values are read if class files describe
-them (``inferred``), which no snapshot gets.
+of the fields of all classes, with ``__class`` last (``Plan``). The snapshot contains a subclass that is not registered
+only if the serializer wrote a value of it before the snapshot was taken. The hashmap backend writes with copies of its
+serializers, so its snapshots lack such subclasses: their values are read if class files describe them (``inferred``),
+which no snapshot gets.
 Flink: ``PojoSerializer``, ``PojoSerializerSnapshot``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -37,7 +37,6 @@ from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.rest import AfterRest, PartSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member, read_members, write_members
-from pyspark_savepoint.formats.serializers.composite.pojo_columns import CLASS_COLUMN, Branch, Column, Plan, simple_name
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
 
@@ -191,16 +190,16 @@ class PojoSerializer(TypeSerializer):
         return tags
 
     def _read_names(self, at: Cursors) -> Longs:
-        from pyspark_savepoint.formats.kernels.values import names
+        from pyspark_savepoint.formats.kernels.values import strings
 
         known = [encode_modified_utf8(member.name) for member in self.named]
         offsets = np.concatenate(([0], np.cumsum([len(name) for name in known]))).astype(np.int64)
         before = at.position.copy()
         found = np.empty(len(at), np.int64)
         table = np.frombuffer(bytearray(b"".join(known)), np.uint8)
-        row = names.match_names(at.buffer, at.position, at.end, offsets, table, found)
+        row = strings.match_names(at.buffer, at.position, at.end, offsets, table, found)
         at.check(row, "the name of a subclass")
-        unknown = np.flatnonzero(found == names.UNKNOWN_NAME)
+        unknown = np.flatnonzero(found == strings.UNKNOWN_NAME)
         if len(unknown):
             first = int(unknown[0])
             self._unknown_class(at, first, at.buffer[before[first] + 2 : at.position[first]].tobytes())
@@ -386,3 +385,78 @@ def _write_constant(data: bytes, at: Cursors, rows: Longs) -> None:
     offsets = np.arange(len(rows) + 1, dtype=np.int64) * len(data)
     fixed.write_bytes(sub.buffer, sub.position, offsets, np.tile(np.frombuffer(data, np.uint8), len(rows)))
     at.update(rows, sub)
+
+
+# -- columns of a POJO with subclasses: the union of the fields of all classes ----------------------------------------
+# Fields are in order of first appearance: those of the POJO, of the registered subclasses, of the other subclasses,
+# then ``__class``. Fields of the same name share a column if their types are equal; else the later one is called
+# ``name__Class``. A subclass that is not a POJO is one field with the simple name of the class.
+
+CLASS_COLUMN = "__class"
+
+
+@dataclass(frozen=True)
+class Column:
+    """Field of the struct; fields with equal name and ``signature`` share a column."""
+
+    name: str
+    signature: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Possible class of a value, with the positions of its fields in the struct."""
+
+    class_name: str
+    columns: tuple[int, ...]
+
+
+class Plan:
+    """Columns and branches of the struct, built up class by class."""
+
+    def __init__(self) -> None:
+        self.columns: list[Column] = []
+        self.branches: list[Branch] = []
+        self._places: dict[str, int] = {}
+
+    def add_class(self, class_name: str, fields: Iterable[Column]) -> None:
+        """Add the fields of a class."""
+        places: dict[int, None] = {}
+        for field in fields:
+            places[self._place(field, f"{field.name}__{simple_name(class_name)}", places.keys())] = None
+        self.branches.append(Branch(class_name, tuple(places)))
+
+    def add_class_column(self) -> None:
+        """Add the column of the class name, after all fields."""
+        self._append(Column(self._unused(CLASS_COLUMN), ("", "")))
+
+    def _place(self, field: Column, otherwise: str, taken: Collection[int]) -> int:
+        """Return the column of a field, new or shared, but none ``taken`` by another field of the same class."""
+        for name in (field.name, otherwise):
+            place = self._places.get(name)
+            if place is None:
+                return self._append(Column(name, field.signature))
+            if self.columns[place].signature == field.signature and place not in taken:
+                return place
+        return self._append(Column(self._unused(otherwise), field.signature))
+
+    def _append(self, column: Column) -> int:
+        self._places[column.name] = len(self.columns)
+        self.columns.append(column)
+        return len(self.columns) - 1
+
+    def _unused(self, name: str) -> str:
+        candidate, number = name, 2
+        while candidate in self._places:
+            candidate = f"{name}_{number}"
+            number += 1
+        return candidate
+
+
+def simple_name(class_name: str) -> str:
+    """Return the last part of a class name.
+
+    >>> simple_name("com.shop.Model$Order")
+    'Order'
+    """
+    return class_name.rsplit(".", 1)[-1].rsplit("$", 1)[-1]

@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, Operator
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle, StateMetaInfo
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
-from pyspark_savepoint.formats.operator.operator_writer import OperatorStreamWriter
+from pyspark_savepoint.formats.operator.operator_stream import OperatorStreamWriter
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor

@@ -14,7 +14,7 @@ import pytest
 
 from pyspark_savepoint.formats.connectors.payloads.frames import Payload
 from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES, ConnectorKind, columns
-from pyspark_savepoint.formats.connectors.plug_ins import guarded
+from pyspark_savepoint.formats.connectors.registry import guarded
 from pyspark_savepoint.formats.errors import UserFunctionError
 
 README = Path(__file__).parents[3] / "formats" / "README.md"

@@ -10,13 +10,13 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.io.byte_source import InlineByteSource
 from pyspark_savepoint.formats.io.snappy import IDENTIFIER
-from pyspark_savepoint.formats.keyed import headers
-from pyspark_savepoint.formats.keyed.headers import read_header
+from pyspark_savepoint.formats.keyed import meta_info
 from pyspark_savepoint.formats.keyed.meta_info import (
     BackendStateType,
     KeyedBackendHeader,
     OperatorBackendHeader,
     StateMetaInfoSnapshot,
+    read_header,
 )
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer
@@ -103,7 +103,7 @@ def test_operator_streams_too(compressed: bool) -> None:
 
 
 def test_large_headers_are_read_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(headers, "FIRST_READ", 16)
+    monkeypatch.setattr(meta_info, "FIRST_READ", 16)
     header = keyed(basic("Long"), basic("Int"))
 
     assert written(read_keyed(header)) == written(header)
