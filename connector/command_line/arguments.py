@@ -35,9 +35,10 @@ def argument(*names: str, **settings: Any) -> Argument:
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its name, what it does, its arguments, and examples."""
+    """A command: its name, the function of this room that runs it, what it does, its arguments, and examples."""
 
     name: str
+    runs: str
     about: str
     arguments: tuple[Argument, ...]
     examples: tuple[str, ...]
@@ -102,6 +103,7 @@ MIGRATION = (
 COMMANDS = (
     Command(
         "ls",
+        "reading.ls",
         "list the states of a snapshot, or the snapshots of a folder",
         (
             argument("path", help="a snapshot, or a folder with several; local, s3://, gs://, abfs://, hdfs://"),
@@ -122,6 +124,7 @@ COMMANDS = (
     ),
     Command(
         "show",
+        "reading.show",
         "show the rows of a table of an operator",
         (
             PATH,
@@ -146,6 +149,7 @@ COMMANDS = (
     ),
     Command(
         "sizes",
+        "reading.sizes",
         "show entries and bytes of every state, the largest first; no value is decoded",
         (
             PATH,
@@ -163,6 +167,7 @@ COMMANDS = (
     ),
     Command(
         "heaviest",
+        "reading.heaviest",
         "show the keys of every state that take the most bytes",
         (
             PATH,
@@ -175,6 +180,7 @@ COMMANDS = (
     ),
     Command(
         "offsets",
+        "reading.offsets",
         "show where the sources continue: topic or stream, partition, next position",
         (
             PATH,
@@ -196,6 +202,7 @@ COMMANDS = (
     ),
     Command(
         "set-offsets",
+        "moving.set_offsets",
         "write a savepoint whose source continues at other positions; all else is copied byte for byte",
         (
             argument("path", metavar="old", help="the snapshot"),
@@ -222,6 +229,7 @@ COMMANDS = (
     ),
     Command(
         "diff",
+        "comparing.diff",
         "show what differs in two snapshots, whatever backends wrote them; exit code 1 if anything does",
         (
             argument("path", metavar="old", help="the older snapshot"),
@@ -239,6 +247,7 @@ COMMANDS = (
     ),
     Command(
         "verify",
+        "reading.verify",
         "read every byte of every state and report errors; exit code 1 if there are any",
         (PATH, UID, argument("--all", action="store_true", help="also show what is in order"), READ_OPTION),
         ("verify /savepoints/savepoint-2f1a3c", "verify s3://bucket/checkpoints/chk-42 accounts --json"),
@@ -246,6 +255,7 @@ COMMANDS = (
     ),
     Command(
         "doctor",
+        "diagnosing.doctor",
         "find risks: no uids, skew, heavy keys, growth, Kryo, old timers, orphaned operators and others",
         (
             PATH,
@@ -273,6 +283,7 @@ COMMANDS = (
     ),
     Command(
         "vacuum",
+        "files.vacuum_files",
         "delete replaced files, and files that failed writes of this package left, in a savepoint's folder",
         (
             PATH,
@@ -289,6 +300,7 @@ COMMANDS = (
     ),
     Command(
         "check-restore",
+        "restoring.check_restore_of",
         "check whether a job would restore a snapshot, without starting Flink",
         (
             argument("path", metavar="savepoint", help="the snapshot that the job starts from"),
@@ -330,6 +342,7 @@ COMMANDS = (
     ),
     Command(
         "check-migration",
+        "migrating.check_migration_of",
         "list what a snapshot needs so that Flink 2 (or again Flink 1) restores it with equal values",
         (PATH, *MIGRATION, argument("--all", action="store_true", help="also show what needs no change")),
         (
@@ -341,6 +354,7 @@ COMMANDS = (
     ),
     Command(
         "migrate",
+        "migrating.migrate",
         "write a savepoint that Flink 2 (or again Flink 1) restores with equal values",
         (
             argument("path", metavar="old", help="the snapshot"),
@@ -359,6 +373,7 @@ COMMANDS = (
     ),
     Command(
         "cp",
+        "files.copy",
         "copy a snapshot to a self-contained savepoint, published after all files",
         (
             argument("path", metavar="source", help="the snapshot"),
@@ -368,6 +383,7 @@ COMMANDS = (
     ),
     Command(
         "relocate",
+        "files.relocate",
         "write a savepoint that finds its files under another prefix; no file is copied",
         (
             argument("path", metavar="source", help="the snapshot"),
@@ -379,6 +395,7 @@ COMMANDS = (
     ),
     Command(
         "export",
+        "exporting.export",
         "write a table of an operator to a file, batch by batch",
         (
             PATH,
@@ -403,6 +420,7 @@ COMMANDS = (
     ),
     Command(
         "schema",
+        "schemas.schema",
         "print operators, states and types, to be kept beside the job's code; or compare them with such a file",
         (
             PATH,
@@ -423,12 +441,14 @@ COMMANDS = (
     ),
     Command(
         "warm-up",
+        "warming.warm_up",
         "compile what reads, compares and edits state, so that the first query is as fast as later ones",
         (argument("path", nargs="?", help="a snapshot like those that will be read; default: one of each kind"),),
         ("warm-up", "warm-up /savepoints/savepoint-2f1a3c"),
     ),
     Command(
         "completion",
+        "completing.completion",
         "print what makes a shell complete commands, options, operators, states and tables",
         (argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh, fish"),),
         (

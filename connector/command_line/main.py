@@ -160,59 +160,16 @@ def _remarking(output: Output) -> Callable[..., None]:
 
 
 def command(arguments: Namespace) -> Callable[[Namespace, Output], int]:
-    """Return the function of a command; only its own code is imported."""
-    name = arguments.command
-    if name == "ls" and arguments.sql:
-        from pyspark_savepoint.command_line.queries import ls_with_queries
+    """Return the function of a command; only its own module is imported."""
+    from importlib import import_module
 
-        return ls_with_queries
-    if name in ("vacuum", "cp", "relocate"):
-        from pyspark_savepoint.command_line import files
+    from pyspark_savepoint.command_line.arguments import COMMANDS
 
-        return {"vacuum": files.vacuum_files, "cp": files.copy, "relocate": files.relocate}[name]
-    if name == "check-restore":
-        from pyspark_savepoint.command_line.restoring import check_restore_of
-
-        return check_restore_of
-    if name in ("check-migration", "migrate"):
-        from pyspark_savepoint.command_line import migrating
-
-        return {"check-migration": migrating.check_migration_of, "migrate": migrating.migrate}[name]
-    if name == "set-offsets":
-        from pyspark_savepoint.command_line.moving import set_offsets
-
-        return set_offsets
-    if name == "diff":
-        from pyspark_savepoint.command_line.comparing import diff
-
-        return diff
-    if name == "doctor":
-        from pyspark_savepoint.command_line.diagnosing import doctor
-
-        return doctor
-    if name == "export":
-        from pyspark_savepoint.command_line.exporting import export
-
-        return export
-    if name == "schema":
-        from pyspark_savepoint.command_line.schemas import schema
-
-        return schema
-    if name == "completion":
-        from pyspark_savepoint.command_line.completing import completion
-
-        return completion
-    if name == "warm-up":
-        from pyspark_savepoint.command_line.warming import warm_up
-
-        return warm_up
-    from pyspark_savepoint.command_line import reading
-
-    return {
-        "ls": reading.ls,
-        "show": reading.show,
-        "sizes": reading.sizes,
-        "heaviest": reading.heaviest,
-        "offsets": reading.offsets,
-        "verify": reading.verify,
-    }[name]
+    runs = next(one.runs for one in COMMANDS if one.name == arguments.command)
+    if arguments.command == "ls" and arguments.sql:
+        runs = "queries.ls_with_queries"
+    module, _, name = runs.partition(".")
+    function: Callable[[Namespace, Output], int] = getattr(
+        import_module(f"pyspark_savepoint.command_line.{module}"), name
+    )
+    return function
