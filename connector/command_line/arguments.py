@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import argparse
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, nearest
 from pyspark_savepoint.statebackends.model.applicability import DECODED
+from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
 
 PROGRAM = "pyspark-savepoint"
-ABOUT = "Look into Apache Flink savepoints and checkpoints, check and copy them: without Flink, Spark and Java."
+ABOUT = "Look into Apache Flink savepoints and checkpoints, check, edit and copy them: without Flink, Spark and Java."
 EXIT_CODES = """exit codes:
   0  done, and nothing was found
-  1  findings: errors in the snapshot, differences, a job that would not restore it
+  1  findings: errors in the snapshot, differences, a job that would not
+     restore it
   2  wrong usage, or an error
   3  check-restore: the description of the job is not sufficient to tell"""
-WIDTH = 100
+WIDTH = 80
+LOOK, CHECK, EDIT, COPY, TOOL = "look inside", "check", "write an edited savepoint", "copy and export", "this tool"
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,11 @@ def argument(*names: str, **settings: Any) -> Argument:
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its name, the function of this room that runs it, what it does, its arguments, and examples."""
+    """A command: its name, the function of this room that runs it, its group, what it does, arguments and examples."""
 
     name: str
     runs: str
+    group: str
     about: str
     arguments: tuple[Argument, ...]
     examples: tuple[str, ...]
@@ -77,6 +82,57 @@ TOP = (
     argument("--version", action="store_true", help="show the version"),
     argument("--help", help="show this help message"),
 )
+#: Of commands that write an edited savepoint.
+OLD = argument("path", metavar="old", help="the snapshot")
+NEW = argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet")
+WRITES = (
+    argument("--dry-run", action="store_true", help="check everything, show what would change, and write nothing"),
+    argument(
+        "--flink", metavar="VERSION", help="the oldest Flink that must restore it, such as 1.20 (default: as before)"
+    ),
+    argument("--portable", action="store_true", help="write all keyed state so that every state backend restores it"),
+)
+FILE_FORMAT = argument(
+    "--format", choices=("parquet", "arrow", "json", "csv"), help="the format of the file (default: by its name)"
+)
+#: Of commands that write a file as state.
+OF_FILE = (
+    argument("uid", help="the operator: its uid, or the uid hash of an existing one"),
+    argument("file", help="a row per key: .parquet, .arrow, .feather, .jsonl or .csv"),
+    argument("state", nargs="?", help="the state, if the file has one; default: every column but the key is a state"),
+    argument("--key", metavar="COLUMNS", help="the column of the key, or several of a composite key (default: key)"),
+    argument(
+        "--type",
+        action="append",
+        default=[],
+        metavar="COLUMN=TYPE",
+        help="the Flink type of a column, such as total=LONG or tags=LIST<STRING> (default: that of the existing "
+        "state, else by the file)",
+    ),
+    argument(
+        "--kind",
+        action="append",
+        default=[],
+        metavar="COLUMN=KIND",
+        help="value, list, map, reducing or aggregating (default: list and map for such columns, else value)",
+    ),
+    argument("--ttl", metavar="COLUMNS", help="columns whose states have a time to live in the job"),
+    argument(
+        "--table",
+        choices=("keyed_state", "window_state", "timers", "list", "union", "broadcast"),
+        help="what the rows are: state by key (default) or by key and window, timers, or operator state of a kind",
+    ),
+    argument("--name", help="the name of a new operator, which Flink 2 shows"),
+    FILE_FORMAT,
+    argument(
+        "-o",
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of a write of the Spark data source, such as typesFrom=/savepoints/old#accounts",
+    ),
+)
 READ_OPTION = argument(
     "-o",
     "--option",
@@ -104,6 +160,7 @@ COMMANDS = (
     Command(
         "ls",
         "reading.ls",
+        LOOK,
         "list the states of a snapshot, or the snapshots of a folder",
         (
             argument("path", help="a snapshot, or a folder with several; local, s3://, gs://, abfs://, hdfs://"),
@@ -125,6 +182,7 @@ COMMANDS = (
     Command(
         "show",
         "reading.show",
+        LOOK,
         "show the rows of a table of an operator",
         (
             PATH,
@@ -150,6 +208,7 @@ COMMANDS = (
     Command(
         "sizes",
         "reading.sizes",
+        LOOK,
         "show entries and bytes of every state, the largest first; no value is decoded",
         (
             PATH,
@@ -168,6 +227,7 @@ COMMANDS = (
     Command(
         "heaviest",
         "reading.heaviest",
+        LOOK,
         "show the keys of every state that take the most bytes",
         (
             PATH,
@@ -181,6 +241,7 @@ COMMANDS = (
     Command(
         "offsets",
         "reading.offsets",
+        LOOK,
         "show where the sources continue: topic or stream, partition, next position",
         (
             PATH,
@@ -203,6 +264,7 @@ COMMANDS = (
     Command(
         "set-offsets",
         "moving.set_offsets",
+        EDIT,
         "write a savepoint whose source continues at other positions; all else is copied byte for byte",
         (
             argument("path", metavar="old", help="the snapshot"),
@@ -228,8 +290,196 @@ COMMANDS = (
         "Command offsets lists the splits. If records are read again, their earlier changes of keyed state stay.",
     ),
     Command(
+        "rename",
+        "edits.rename",
+        EDIT,
+        "write a savepoint with other names of operators, states or timer services",
+        (
+            OLD,
+            NEW,
+            argument(
+                "names",
+                nargs="+",
+                metavar="NAME=NEW",
+                help="an operator: UID=NEW, or HASH=UID to give it a uid; a state or timer service: UID.STATE=NEW",
+            ),
+            *WRITES,
+        ),
+        (
+            "rename /savepoints/savepoint-2f1a3c /savepoints/renamed accounts=customers",
+            "rename /savepoints/savepoint-2f1a3c /savepoints/renamed accounts.total=sum",
+        ),
+        "All names are those of before, so that two operators can be swapped.",
+        prints_table=True,
+    ),
+    Command(
+        "copy-operator",
+        "edits.copy_operator",
+        EDIT,
+        "write a savepoint that has an operator once more, under another uid",
+        (
+            OLD,
+            NEW,
+            argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
+            argument("copies", nargs="+", metavar="copy", help="the uid of the copy, or several"),
+            *WRITES,
+        ),
+        ("copy-operator /savepoints/savepoint-2f1a3c /savepoints/two accounts accounts-2",),
+        prints_table=True,
+    ),
+    Command(
+        "remove",
+        "edits.remove",
+        EDIT,
+        "write a savepoint without some operators, states or timer services",
+        (
+            OLD,
+            NEW,
+            argument(
+                "names",
+                nargs="+",
+                metavar="NAME",
+                help="an operator: UID; a state or timer service: UID.STATE",
+            ),
+            *WRITES,
+        ),
+        (
+            "remove /savepoints/savepoint-2f1a3c /savepoints/new currency-converter",
+            "remove /savepoints/savepoint-2f1a3c /savepoints/new accounts.coupon accounts.user-timers --dry-run",
+        ),
+        prints_table=True,
+    ),
+    Command(
+        "remove-keys",
+        "edits.remove_keys",
+        EDIT,
+        "write a savepoint without some keys: none of the operator's states, windows and timers has them",
+        (
+            OLD,
+            NEW,
+            argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
+            argument("--keys", nargs="+", metavar="KEY", help="these keys; composite ones as JSON"),
+            argument(
+                "--keys-from",
+                metavar="FILE",
+                help="the keys of a file: column key or the only one of .parquet, .arrow, .jsonl or .csv, or a key per "
+                "line of .txt",
+            ),
+            argument(
+                "--where",
+                metavar="CONDITION",
+                help='the keys of rows for which a condition is true, in SQL without functions: "total < 0 AND '
+                "profile.tier = 'GOLD'\"",
+            ),
+            argument(
+                "--table",
+                choices=("keyed_state", "window_state", "timers"),
+                help="with --where: the table with the columns (default: the first of these that the operator has)",
+            ),
+            FILE_FORMAT,
+            READ_OPTION,
+            *WRITES,
+        ),
+        (
+            "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys 1042 1043",
+            'remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --where "total < 0" --dry-run',
+            "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys-from closed.csv",
+        ),
+        "Nothing is written if no key is found.",
+        prints_table=True,
+    ),
+    Command(
+        "set-max-parallelism",
+        "edits.set_max_parallelism",
+        EDIT,
+        "write a savepoint with another max parallelism: keys are assigned to that many key groups",
+        (OLD, NEW, argument("number", type=int, metavar="n", help="the max parallelism, 1 to 32768"), *WRITES),
+        ("set-max-parallelism /savepoints/savepoint-2f1a3c /savepoints/wide 512",),
+        prints_table=True,
+    ),
+    Command(
+        "create",
+        "edits.create",
+        EDIT,
+        "write a new savepoint with one operator, whose state is a file; put adds others",
+        (
+            NEW,
+            *OF_FILE,
+            argument(
+                "--max-parallelism",
+                type=int,
+                default=DEFAULT_MAX_PARALLELISM,
+                metavar="N",
+                help=f"the number of key groups; that of the job (default: {DEFAULT_MAX_PARALLELISM})",
+            ),
+            argument("--state-backend", choices=("hashmap", "rocksdb"), help="the job's state backend"),
+            *WRITES,
+        ),
+        (
+            "create golden accounts accounts.jsonl --key id --type total=LONG --flink 2.3",
+            "create golden accounts accounts.parquet --key tenant,account --ttl coupon --dry-run",
+        ),
+        "Types of .jsonl and .csv that nothing names are inferred from all rows; --dry-run shows them.",
+        prints_table=True,
+    ),
+    Command(
+        "put",
+        "edits.put",
+        EDIT,
+        "write a savepoint with the rows of a file as state: a new operator, or states that are replaced or added",
+        (OLD, NEW, *OF_FILE, *WRITES),
+        (
+            "put /savepoints/savepoint-2f1a3c /savepoints/fixed accounts totals.csv total",
+            "put golden with-timers accounts timers.jsonl --table timers --key id",
+            "put golden with-rates currency-converter rates.csv rates --table broadcast",
+        ),
+        "A key that the file lacks loses a replaced state; other states stay byte for byte.",
+        prints_table=True,
+    ),
+    Command(
+        "merge",
+        "edits.merge",
+        EDIT,
+        "write the operators of several savepoints as one",
+        (
+            argument("path", metavar="one", help="a snapshot"),
+            argument("others", nargs="+", metavar="other", help="another snapshot, or several"),
+            NEW,
+            *WRITES,
+        ),
+        ("merge /savepoints/accounts /savepoints/orders /savepoints/both",),
+        "No two of them may have the same operator; rename one of them before.",
+        prints_table=True,
+    ),
+    Command(
+        "split",
+        "edits.split",
+        EDIT,
+        "write the operators of a savepoint as several savepoints, such as one for each new job",
+        (
+            OLD,
+            argument(
+                "--to",
+                nargs="+",
+                action="append",
+                required=True,
+                metavar=("FOLDER", "UID"),
+                help="the folder of a new savepoint, and its operators",
+            ),
+            argument("--rest", metavar="FOLDER", help="the folder of a new savepoint with all other operators"),
+            *WRITES,
+        ),
+        (
+            "split /savepoints/savepoint-2f1a3c --to /savepoints/a accounts --to /savepoints/b orders-per-minute "
+            "--rest /savepoints/c",
+        ),
+        "Every operator goes to one of them. Each is published on its own, after all were checked.",
+        prints_table=True,
+    ),
+    Command(
         "diff",
         "comparing.diff",
+        LOOK,
         "show what differs in two snapshots, whatever backends wrote them; exit code 1 if anything does",
         (
             argument("path", metavar="old", help="the older snapshot"),
@@ -248,6 +498,7 @@ COMMANDS = (
     Command(
         "verify",
         "reading.verify",
+        CHECK,
         "read every byte of every state and report errors; exit code 1 if there are any",
         (PATH, UID, argument("--all", action="store_true", help="also show what is in order"), READ_OPTION),
         ("verify /savepoints/savepoint-2f1a3c", "verify s3://bucket/checkpoints/chk-42 accounts --json"),
@@ -256,6 +507,7 @@ COMMANDS = (
     Command(
         "doctor",
         "diagnosing.doctor",
+        CHECK,
         "find risks: no uids, skew, heavy keys, growth, Kryo, old timers, orphaned operators and others",
         (
             PATH,
@@ -284,6 +536,7 @@ COMMANDS = (
     Command(
         "vacuum",
         "files.vacuum_files",
+        COPY,
         "delete replaced files, and files that failed writes of this package left, in a savepoint's folder",
         (
             PATH,
@@ -301,6 +554,7 @@ COMMANDS = (
     Command(
         "check-restore",
         "restoring.check_restore_of",
+        CHECK,
         "check whether a job would restore a snapshot, without starting Flink",
         (
             argument("path", metavar="savepoint", help="the snapshot that the job starts from"),
@@ -343,6 +597,7 @@ COMMANDS = (
     Command(
         "check-migration",
         "migrating.check_migration_of",
+        CHECK,
         "list what a snapshot needs so that Flink 2 (or again Flink 1) restores it with equal values",
         (PATH, *MIGRATION, argument("--all", action="store_true", help="also show what needs no change")),
         (
@@ -355,6 +610,7 @@ COMMANDS = (
     Command(
         "migrate",
         "migrating.migrate",
+        EDIT,
         "write a savepoint that Flink 2 (or again Flink 1) restores with equal values",
         (
             argument("path", metavar="old", help="the snapshot"),
@@ -374,6 +630,7 @@ COMMANDS = (
     Command(
         "cp",
         "files.copy",
+        COPY,
         "copy a snapshot to a self-contained savepoint, published after all files",
         (
             argument("path", metavar="source", help="the snapshot"),
@@ -384,6 +641,7 @@ COMMANDS = (
     Command(
         "relocate",
         "files.relocate",
+        COPY,
         "write a savepoint that finds its files under another prefix; no file is copied",
         (
             argument("path", metavar="source", help="the snapshot"),
@@ -396,6 +654,7 @@ COMMANDS = (
     Command(
         "export",
         "exporting.export",
+        COPY,
         "write a table of an operator to a file, batch by batch",
         (
             PATH,
@@ -421,6 +680,7 @@ COMMANDS = (
     Command(
         "schema",
         "schemas.schema",
+        LOOK,
         "print operators, states and types, to be kept beside the job's code; or compare them with such a file",
         (
             PATH,
@@ -442,6 +702,7 @@ COMMANDS = (
     Command(
         "warm-up",
         "warming.warm_up",
+        TOOL,
         "compile what reads, compares and edits state, so that the first query is as fast as later ones",
         (argument("path", nargs="?", help="a snapshot like those that will be read; default: one of each kind"),),
         ("warm-up", "warm-up /savepoints/savepoint-2f1a3c"),
@@ -449,6 +710,7 @@ COMMANDS = (
     Command(
         "completion",
         "completing.completion",
+        TOOL,
         "print what makes a shell complete commands, options, operators, states and tables",
         (argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh, fish"),),
         (
@@ -476,13 +738,12 @@ class CommandParser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    names = max(len(command.name) for command in COMMANDS)
-    listed = "\n".join(f"  {command.name:<{names}}  {command.about}" for command in COMMANDS)
+    listed = "\n\n".join(f"{group}:\n{_listed(group)}" for group in (LOOK, CHECK, EDIT, COPY, TOOL))
     examples = "\n".join(f"  {PROGRAM} {command.examples[0]}" for command in COMMANDS[:3])
     top = CommandParser(
         PROGRAM,
         usage=f"{PROGRAM} COMMAND ...",
-        description=f"{ABOUT}\n\ncommands:\n{listed}",
+        description=f"{_wrapped(ABOUT)}\n\ncommands:\n\n{listed}",
         epilog=f"examples:\n{examples}\n\n{EXIT_CODES}\n\n{PROGRAM} COMMAND --help shows the arguments of a command.",
         formatter_class=_formatter,
         allow_abbrev=False,
@@ -491,11 +752,11 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", parser_class=CommandParser, help=argparse.SUPPRESS)
     for command in COMMANDS:
         examples = "\n".join(f"  {PROGRAM} {example}" for example in command.examples)
-        more = f"\n\n{command.more}" if command.more else ""
+        more = f"\n\n{_wrapped(command.more)}" if command.more else ""
         one = commands.add_parser(
             command.name,
             prog=f"{PROGRAM} {command.name}",
-            description=f"{command.about[0].upper()}{command.about[1:]}.{more}",
+            description=_wrapped(f"{command.about[0].upper()}{command.about[1:]}.") + more,
             epilog=f"examples:\n{examples}",
             formatter_class=_formatter,
             allow_abbrev=False,
@@ -505,8 +766,22 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _listed(group: str) -> str:
+    """Return the commands of a group, a line or two for each."""
+    names = max(len(command.name) for command in COMMANDS)
+    return "\n".join(
+        _wrapped(command.about, f"  {command.name:<{names}}  ", " " * (names + 4))
+        for command in COMMANDS
+        if command.group == group
+    )
+
+
+def _wrapped(text: str, first: str = "", others: str = "") -> str:
+    return textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
+
+
 def _formatter(prog: str) -> argparse.HelpFormatter:
-    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=32, width=WIDTH)
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=28, width=WIDTH)
 
 
 def parse(given: Sequence[str]) -> argparse.Namespace:
@@ -554,14 +829,17 @@ def _section(command: Command) -> Iterator[str]:
 
 def _placeholder(known: Argument) -> str:
     name = str(known.settings.get("metavar", known.names[0])).upper()
-    return f"[{name}]" if known.settings.get("nargs") == "?" else name
+    nargs = known.settings.get("nargs")
+    return f"[{name}]" if nargs == "?" else f"{name}..." if nargs == "+" else name
 
 
 def _shown(known: Argument) -> str:
     names = ", ".join(known.names)
     if not names.startswith("-"):
         return str(known.settings.get("metavar", names))
-    value = known.settings.get("metavar") or ", ".join(known.settings.get("choices", ()))
+    value = known.settings.get("metavar")
+    value = " ".join(value) + " ..." if isinstance(value, tuple) else value
+    value = value or ", ".join(known.settings.get("choices", ()))
     takes = value or ("" if "action" in known.settings else names.lstrip("-").upper())
     return f"{names} {takes}".strip()
 

@@ -85,13 +85,13 @@ def rows_table(arguments: Namespace, output: Output) -> LocalTable:
         if index < 0:
             raise StateNotFoundError("the table has no keys", path=arguments.path, operator=arguments.uid)
         kind = pa.binary() if "key" in table.options.raw else table.schema.field(index).type
-        table = table_of(arguments, output, **options, keys=[_key(text, kind) for text in keys])
+        table = table_of(arguments, output, **options, keys=[key_of_text(text, kind) for text in keys])
     if arguments.columns is not None:
         table = table.select(*(name.strip() for name in arguments.columns.split(",")))
     return table
 
 
-def _key(text: str, kind: pa.DataType) -> Any:
+def key_of_text(text: str, kind: pa.DataType) -> Any:
     """Return a key as option ``keys`` takes it: text as it is, anything else as JSON."""
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_temporal(kind):
         return text

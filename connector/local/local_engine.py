@@ -6,8 +6,10 @@ of Spark runs, so rows are sorted in bounded memory and spill in the same way.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ from pyspark_savepoint.execution.copying import copy_files
 from pyspark_savepoint.formats.columns import fixed_values
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, ValueRangeError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
-from pyspark_savepoint.local.local_table import LocalTable
+from pyspark_savepoint.local.local_table import LocalTable, RowsInArrow
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
@@ -150,6 +152,8 @@ class LocalEngine:
         """Return rows that export an Arrow stream; None for anything else."""
         if isinstance(given, LocalTable):
             return LocalRows(given.schema, (given.batches,))
+        if isinstance(given, RowsInArrow):
+            return _of_stream(given.schema, given.batches)
         if isinstance(given, pa.RecordBatchReader):
             return _of_stream(given.schema, _once(given))
         if type(given).__module__.partition(".")[0] == "pandas":
@@ -348,13 +352,13 @@ def _distributed(
     layout = Distribution(limit, parallelism)
     if parallelism == 1:
         return LocalRows(rows.schema, (rows.batches,), layout)
-    spilled: list[tempfile.TemporaryDirectory[str]] = []
+    spilled: list[_SpillFolder] = []
 
     def folder() -> Path:
         if not spilled:
-            spilled.append(tempfile.TemporaryDirectory(prefix="savepoint-"))
-            _spill(rows, key_groups, layout, Path(spilled[0].name))
-        return Path(spilled[0].name)
+            spilled.append(_SpillFolder())
+            _spill(rows, key_groups, layout, spilled[0].path)
+        return spilled[0].path
 
     def part(number: int) -> Iterator[pa.RecordBatch]:
         with pa.OSFile(str(folder() / str(number))) as file, pa.ipc.open_stream(file) as stream:
@@ -362,6 +366,14 @@ def _distributed(
 
     parts = tuple(partial(part, number) for number in range(parallelism))
     return LocalRows(rows.schema, parts, layout)
+
+
+class _SpillFolder:
+    """A temporary folder that is removed with the rows whose files it has, or when Python ends."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="savepoint-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 def _spill(

@@ -1,4 +1,4 @@
-"""Exact conversion between JSON and Arrow values of a known type, for keys given as an option.
+"""Exact conversion between JSON and Arrow values of a known type: keys given as an option, rows of text files.
 
 number, string, boolean   as they are; longs and decimals may also be strings
 timestamp, date           ISO 8601 text
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,28 +51,51 @@ def _convert(value: Any, kind: pa.DataType, where: str) -> Any:
         return [from_json(item, kind.value_type, where) for item in value]
     if types.is_boolean(kind) != isinstance(value, bool):
         raise _refuse(value, kind, where)
+    if isinstance(value, str) and "_" in value and (types.is_integer(kind) or types.is_floating(kind)):
+        raise _refuse(value, kind, where)  # Python's own notation of numbers
     if types.is_integer(kind):
-        if isinstance(value, float):
+        if isinstance(value, float | decimal.Decimal):
             raise _refuse(value, kind, where)
         number = int(value)
         pa.scalar(number, kind)
         return number
     if types.is_floating(kind):
-        return float(value)
+        return _float(value)
     if types.is_decimal(kind):
         return decimal.Decimal(str(value))
     if types.is_date(kind):
         return dt.date.fromisoformat(value)
+    if types.is_time(kind):
+        return dt.time.fromisoformat(_micros(value))
     if types.is_timestamp(kind):
-        moment = dt.datetime.fromisoformat(value)
+        moment = dt.datetime.fromisoformat(_micros(value))
         if kind.tz is None:
-            return moment.replace(tzinfo=None)
+            if moment.tzinfo is not None:
+                raise ValueError("a time zone")
+            return moment
         return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
     if types.is_binary(kind):
         return bytes.fromhex(value)
     if types.is_string(kind) and not isinstance(value, str):
         raise _refuse(value, kind, where)
     return value
+
+
+def _float(value: Any) -> float:
+    """Return a number, or the text of one; raise ValueError for a whole number that would lose digits."""
+    number = float(value)
+    if isinstance(value, int) and int(number) != value:
+        raise ValueError("a whole number that no double is")
+    if math.isinf(number) and not (isinstance(value, str) and value.strip("+-").lower().startswith("inf")):
+        raise OverflowError("a number that no double is")
+    return number
+
+
+def _micros(text: str) -> str:
+    """Return the text of a time; raise ValueError for digits after the microseconds, which Python would cut."""
+    if re.search(r"[.,][0-9]{6}[0-9]*[1-9]", text):
+        raise ValueError("more digits than microseconds have")
+    return text
 
 
 def _struct(value: Any, kind: pa.StructType, where: str) -> dict[str, Any]:

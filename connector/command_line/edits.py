@@ -1,0 +1,600 @@
+"""Commands that write an edited savepoint, each by verbs of ``LocalSavepoint``, and show a table of what changes.
+
+With ``--dry-run`` everything is checked and nothing written.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.conditions import Condition, parse_condition
+from pyspark_savepoint.command_line.files import free_target, located, written
+from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.reading import key_of_text
+from pyspark_savepoint.command_line.row_files import RowsOfFile, expect_columns, file_form, rows_of_file
+from pyspark_savepoint.execution.copying import to_free_path
+from pyspark_savepoint.execution.savepoint_writer import SavepointWriter
+from pyspark_savepoint.execution.texts import numbered
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.local.local_engine import LocalEngine
+from pyspark_savepoint.local.local_savepoint import LocalSavepoint, create_savepoint, open_savepoint
+from pyspark_savepoint.local.local_table import LocalTable
+from pyspark_savepoint.options.write_options import parse_flink_version
+from pyspark_savepoint.plan.keyed_edits import with_states
+from pyspark_savepoint.plan.operator_plan import OPERATOR, OperatorPlan
+from pyspark_savepoint.statebackends.model.json_values import from_json
+from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.writing.planning.flink_types import type_of
+from pyspark_savepoint.statebackends.writing.planning.write_request import (
+    BROADCAST,
+    DEFAULT_FLINK_VERSION,
+    KEYED_STATE,
+    LIST,
+    TIMERS,
+    UNION,
+    WINDOW_STATE,
+)
+
+DONE = 0
+COLUMNS = ("change", "operator", "state", "to", "key_type", "type", "entries", "bytes", "rows", "keys", "note")
+#: Columns of tables that are no state.
+OF_WINDOWS = ("window", "state_window")
+OF_OPERATOR = (LIST, UNION, BROADCAST)
+TELL_EVERY = 5.0
+OPENING = ("storageOptions", "allowOutside")
+#: Options from which the meaning of types follows.
+OF_CLASSES = ("classes", "inferredBy", "kryoTypes")
+
+Change = dict[str, Any]
+
+
+# -- a savepoint, and where it is written -------------------------------------------------------------------
+
+
+def opened(arguments: Namespace, path: str) -> LocalSavepoint:
+    """Open a snapshot that a command changes."""
+    return open_savepoint(path, **_opening_options(arguments))
+
+
+def _opening_options(arguments: Namespace) -> dict[str, Any]:
+    """Return the options with which savepoints are opened: of the store, and of files outside."""
+    return {name: value for name, value in read_options(arguments).items() if name in OPENING}
+
+
+def _more_options(arguments: Namespace) -> dict[str, Any]:
+    """Return the other options that the arguments give: of the read or the write."""
+    return {name: value for name, value in read_options(arguments).items() if name not in OPENING}
+
+
+def finished(
+    arguments: Namespace,
+    output: Output,
+    savepoint: LocalSavepoint,
+    changes: Iterable[Change],
+    target: str | None = None,
+) -> int:
+    """Show what changes, and write the savepoint; with ``--dry-run`` only check that it can be written."""
+    if target is not None:
+        arguments.target = target
+    path = free_target(arguments)
+    version = arguments.flink
+    if arguments.dry_run:
+        savepoint.plan.refuse_same_ids()
+        parsed = None if version is None else parse_flink_version(version)
+        SavepointWriter.to(LocalEngine(), savepoint.plan, path, "copy", parsed, arguments.portable)
+        output.table(COLUMNS, changes)
+        count = len(savepoint.plan.operators)
+        output.say(f"nothing was written: {absolute(arguments.target)} would have {numbered(count, 'operator')}")
+        output.record({"path": absolute(arguments.target), "operators": count, "dry_run": True})
+        return DONE
+    output.table(COLUMNS, changes)
+    stores = read_options(arguments).get("storageOptions")
+    savepoint.write(arguments.target, flink_version=version, portable=arguments.portable, storage_options=stores)
+    return written(arguments, output)
+
+
+def sizes_of(savepoint: LocalSavepoint, operator: OperatorPlan) -> dict[str, tuple[int, int]]:
+    """Return entries and bytes of each state of an operator, or of each timer service; no value is decoded."""
+    found: dict[str, tuple[int, int]] = {}
+    for row in savepoint.table("sizes", operator.identifier).rows():
+        name = row["state"] or ""
+        entries, size = found.get(name, (0, 0))
+        found[name] = (entries + (row["entries"] or 0), size + (row["bytes"] or 0))
+    return found
+
+
+def _sized(sizes: Mapping[str, tuple[int, int]], names: Sequence[str]) -> Change:
+    known = [sizes[name] for name in names if name in sizes]
+    return {"entries": sum(entries for entries, _ in known), "bytes": sum(size for _, size in known)}
+
+
+# -- names: UID, or UID.STATE -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a name of a command line names: an operator, or a state of it, or a timer service."""
+
+    operator: OperatorPlan
+    state: str | None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the state in listings: a timer service has two queues."""
+        states = with_states(self.operator).states or ()
+        return [one.name for one in states if self.state is None or self.state in (one.name, one.service)]
+
+
+def named(savepoint: LocalSavepoint, text: str) -> Named:
+    """Find ``UID`` or ``UID.STATE``; uids and states may have dots. Raise an error for nothing, or for two things."""
+    found: list[Named] = []
+    operator = savepoint.plan.find(text) if text.strip() else None
+    if operator is not None:
+        found.append(Named(operator, None))
+    for dot in (place for place, sign in enumerate(text) if sign == "."):
+        uid, state = text[:dot], text[dot + 1 :]
+        operator = savepoint.plan.find(uid) if uid.strip() and state else None
+        if operator is not None and any(state in (one.name, one.service) for one in with_states(operator).states or ()):
+            found.append(Named(operator, state))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(
+            f"{text!r} names {numbered(len(found), 'thing')}",
+            found=", ".join(f"{one.operator.label}: {one.state or 'the operator'}" for one in found),
+            remedy="name the operator by its uid hash",
+        )
+    uid, dot, state = text.partition(".")
+    operator = savepoint.plan.find(uid) if dot and uid.strip() else None
+    if operator is not None:
+        with_states(operator).without_state(state)  # raises the error that names the nearest state
+    found_operator = savepoint.plan.operator(text)
+    return Named(found_operator, None)
+
+
+def _pair(text: str, savepoint: LocalSavepoint) -> tuple[Named, str]:
+    """Split ``NAME=NEW``; names may contain the mark, as long as what stands before it exists."""
+    places = [place for place, sign in enumerate(text) if sign == "="]
+    if not places or not text[places[0] + 1 :].strip() or places[0] == 0:
+        raise UsageError("a name takes the form NAME=NEW", expected="such as accounts=customers", found=repr(text))
+    for place in places[1:]:
+        try:
+            return named(savepoint, text[:place]), text[place + 1 :]
+        except (OptionError, StateNotFoundError):
+            continue
+    return named(savepoint, text[: places[0]]), text[places[0] + 1 :]
+
+
+# -- operators and states -----------------------------------------------------------------------------------
+
+
+def rename(arguments: Namespace, output: Output) -> int:
+    """Rename operators and states; all names are those of before."""
+    base = opened(arguments, arguments.path)
+    pairs = [_pair(text, base) for text in arguments.names]
+    savepoint, changes = base, []
+    states = [(one, new) for one, new in pairs if one.state is not None]
+    operators = [(one, new) for one, new in pairs if one.state is None]
+    for one, new in states:
+        savepoint = savepoint.rename_state(one.operator.identifier, str(one.state), new)
+        sizes = sizes_of(base, one.operator)
+        changes.append({"change": "renamed", "operator": one.operator.label, "state": one.state, "to": new})
+        changes[-1] |= _sized(sizes, one.names)
+    for one, new in operators:
+        savepoint = savepoint.change_operator_identifier(one.operator.identifier, new)
+        changes.append({"change": "renamed", "operator": one.operator.label, "to": new})
+    return finished(arguments, output, savepoint, changes)
+
+
+def copy_operator(arguments: Namespace, output: Output) -> int:
+    """Copy an operator under other uids."""
+    base = opened(arguments, arguments.path)
+    operator = base.plan.operator(arguments.uid)
+    savepoint, changes = base, []
+    sizes = sizes_of(base, operator)
+    for new in arguments.copies:
+        savepoint = savepoint.copy_operator(operator.identifier, new)
+        changes.append({"change": "copied", "operator": operator.label, "to": new} | _sized(sizes, list(sizes)))
+    return finished(arguments, output, savepoint, changes)
+
+
+def remove(arguments: Namespace, output: Output) -> int:
+    """Remove operators and states."""
+    base = opened(arguments, arguments.path)
+    savepoint, changes = base, []
+    for one in [named(base, text) for text in dict.fromkeys(arguments.names)]:
+        sizes = sizes_of(base, one.operator)
+        if one.state is None:
+            savepoint = savepoint.remove_operator(one.operator.identifier)
+            names = list(sizes)
+        else:
+            savepoint = savepoint.remove_state(one.operator.identifier, one.state)
+            names = one.names
+        changes.append({"change": "removed", "operator": one.operator.label, "state": one.state} | _sized(sizes, names))
+    return finished(arguments, output, savepoint, changes)
+
+
+def set_max_parallelism(arguments: Namespace, output: Output) -> int:
+    """Assign keyed state and timers to another number of key groups."""
+    base = opened(arguments, arguments.path)
+    savepoint = base.with_max_parallelism(arguments.number)
+    changes = [
+        {
+            "change": "max parallelism",
+            "operator": old.label,
+            "to": f"{new.max_parallelism}, from {old.max_parallelism}",
+            "note": "keys get new key groups" if new.rehashes else None,
+        }
+        for old, new in zip(base.plan.operators, savepoint.plan.operators, strict=True)
+    ]
+    return finished(arguments, output, savepoint, changes)
+
+
+def merge(arguments: Namespace, output: Output) -> int:
+    """Write the operators of several savepoints as one."""
+    parts = [opened(arguments, path) for path in (arguments.path, *arguments.others)]
+    savepoint = parts[0]
+    for part in parts[1:]:
+        savepoint = savepoint.merge(part)
+    changes = [
+        {"change": "taken", "operator": operator.label, "note": f"from {part.path}"}
+        for part in parts
+        for operator in part.plan.operators
+    ]
+    return finished(arguments, output, savepoint, changes)
+
+
+def split(arguments: Namespace, output: Output) -> int:
+    """Write the operators of a savepoint as several savepoints, each with some of them."""
+    base = opened(arguments, arguments.path)
+    wanted: dict[str, list[OperatorPlan]] = {}
+    taken: dict[str, str] = {}
+    for words in arguments.to:
+        folder, *uids = words
+        if folder in wanted:
+            raise UsageError(f"--to names {folder!r} twice")
+        if not uids:
+            raise UsageError("--to takes a folder and operators", expected="--to FOLDER UID [UID ...]", found=folder)
+        wanted[folder] = [base.plan.operator(uid) for uid in dict.fromkeys(uids)]
+        for operator in wanted[folder]:
+            if operator.label in taken:
+                raise UsageError(f"operator {operator.label!r} goes to {taken[operator.label]!r} and {folder!r}")
+            taken[operator.label] = folder
+    rest = [operator for operator in base.plan.operators if operator.label not in taken]
+    if arguments.rest is not None:
+        if arguments.rest in wanted or not rest:
+            raise UsageError("--rest takes a folder of its own, for operators that no --to names")
+        wanted[arguments.rest] = rest
+    elif rest:
+        raise UsageError(
+            f"{numbered(len(rest), 'operator')} would be in no savepoint",
+            found=", ".join(operator.label for operator in rest),
+            remedy="--to names them, --rest FOLDER takes all others; remove leaves operators out",
+        )
+    for folder in wanted:
+        to_free_path(located(arguments, folder))
+    for folder, operators in wanted.items():
+        part = base
+        for operator in base.plan.operators:
+            if operator not in operators:
+                part = part.remove_operator(operator.identifier)
+        changes = [
+            {"change": "taken", "operator": operator.label, **_sized(sizes, list(sizes))}
+            for operator in operators
+            for sizes in [sizes_of(base, operator)]
+        ]
+        finished(arguments, output, part, changes, folder)
+    return DONE
+
+
+# -- keys ---------------------------------------------------------------------------------------------------
+
+
+def remove_keys(arguments: Namespace, output: Output) -> int:
+    """Remove keys from all keyed states and timers of an operator."""
+    given = (arguments.keys, arguments.keys_from, arguments.where)
+    if sum(one is not None for one in given) != 1:
+        raise UsageError(
+            "give --keys, --keys-from or --where: one of them", remedy="pyspark-savepoint remove-keys --help"
+        )
+    base = opened(arguments, arguments.path)
+    operator = base.plan.operator(arguments.uid)
+    if arguments.table is not None and arguments.where is None:
+        raise UsageError("--table is the one whose columns --where names")
+    if arguments.where is not None:
+        table = base.table(arguments.table, operator.identifier, **_more_options(arguments))
+        keys: Any = matching(table, arguments.where, output)
+        count = keys.count
+        if not count:
+            raise StateNotFoundError(
+                "no row matches --where: nothing would be removed", operator=operator.label, found=arguments.where
+            )
+        unit = "rows" if arguments.table not in (None, KEYED_STATE) or "window" in table.schema.names else "keys"
+    else:
+        keys, count = _given_keys(arguments, base, operator, output)
+        unit = "keys"
+    savepoint = base.remove_keys(operator.identifier, keys)
+    change = {"change": "keys removed", "operator": operator.label, unit: count}
+    return finished(arguments, output, savepoint, [change])
+
+
+@dataclass(frozen=True)
+class MatchingKeys(RowsOfFile):
+    """The keys of the rows of a table for which a condition is true."""
+
+    table: LocalTable
+    condition: Condition
+    output: Output
+
+    @property
+    def schema(self) -> pa.Schema:  # type: ignore[override]
+        """Column ``key``."""
+        return pa.schema([self.table.schema.field("key")])
+
+    @cached_property
+    def count(self) -> int:
+        """The number of rows, which are read for it."""
+        return sum(len(batch) for batch in self.batches())
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the keys of each batch."""
+        counted = telling(self.table.batches(), self.output)
+        return (self.condition.kept(batch).select(["key"]) for batch in counted)
+
+
+def matching(table: LocalTable, text: str, output: Output) -> MatchingKeys:
+    """Return the keys of the rows of a table that a condition selects; only the columns that it needs are decoded."""
+    if "key" not in table.schema.names:
+        raise StateNotFoundError("the table has no keys", found=", ".join(table.schema.names))
+    condition = parse_condition(text, table.schema)
+    return MatchingKeys(table.select(*dict.fromkeys(("key", *condition.columns))), condition, output)
+
+
+def telling(batches: Iterable[pa.RecordBatch], output: Output) -> Iterator[pa.RecordBatch]:
+    """Yield batches, and say how many rows were read every few seconds."""
+    rows, told = 0, time.monotonic()
+    for batch in batches:
+        rows += len(batch)
+        if time.monotonic() - told > TELL_EVERY:
+            told = time.monotonic()
+            output.remark(f"{rows:,} rows read")
+        yield batch
+
+
+def _given_keys(arguments: Namespace, base: LocalSavepoint, operator: OperatorPlan, output: Output) -> tuple[Any, int]:
+    """Return keys of the command line or of a file, and their number; keys without state are remarks."""
+    table = _keyed_table(base, operator)
+    kind = table.schema.field("key").type
+    texts: Sequence[str] = arguments.keys or ()
+    if arguments.keys_from is not None:
+        path = Path(arguments.keys_from).expanduser()
+        form = file_form(path, arguments.format)
+        if form != "text":
+            rows = rows_of_file(path, form, {"key": kind})
+            if "key" not in rows.schema.names and len(rows.schema.names) == 1:
+                rows = rows_of_file(path, form, {rows.schema.names[0]: kind})
+            return rows, rows.count
+        texts = [line for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+        if not texts:
+            raise OptionError("the file has no keys", path=str(path))
+    texts = list(dict.fromkeys(texts))
+    keys = [key_of_text(text, kind) for text in texts]
+    rows = base.table(table.options.table, operator.identifier, keys=json.dumps(keys)).select("key")
+    known = len({repr(key) for batch in rows.batches() for key in batch.column("key").to_pylist()})
+    if known == 0:
+        raise StateNotFoundError(
+            f"the operator has none of these keys in table {table.options.table}: nothing would be removed",
+            operator=operator.label,
+            found=", ".join(texts[:5]),
+        )
+    if known < len(texts):
+        output.remark(f"warning: {known} of {numbered(len(texts), 'key')} found in table {table.options.table}")
+    return pa.table({"key": pa.array([from_json(key, kind, "the key") for key in keys], kind)}), known
+
+
+def _keyed_table(savepoint: LocalSavepoint, operator: OperatorPlan) -> LocalTable:
+    """Return the first table of an operator that has keys; raise StateNotFoundError if none has."""
+    problem: StateNotFoundError | None = None
+    for table in (KEYED_STATE, WINDOW_STATE, TIMERS):
+        try:
+            return savepoint.table(table, operator.identifier)
+        except StateNotFoundError as error:
+            problem = problem or error
+    assert problem is not None
+    raise problem
+
+
+# -- tables of files ----------------------------------------------------------------------------------------
+
+
+def create(arguments: Namespace, output: Output) -> int:
+    """Write a new savepoint with one operator, whose state is a file."""
+    savepoint = create_savepoint(max_parallelism=arguments.max_parallelism, state_backend=arguments.state_backend)
+    return _put(arguments, output, savepoint)
+
+
+def put(arguments: Namespace, output: Output) -> int:
+    """Write a savepoint with the state of a file: a new operator, or states replaced or added."""
+    return _put(arguments, output, opened(arguments, arguments.path))
+
+
+def _put(arguments: Namespace, output: Output, base: LocalSavepoint) -> int:
+    operator = base.plan.find(arguments.uid)
+    if operator is not None and arguments.name is not None:
+        raise UsageError("--name is that of a new operator", found=f"{operator.label!r} exists")
+    given = _Given.of(arguments, base, operator)
+    savepoint = given.written(base, is_new=operator is None)
+    if arguments.dry_run:
+        given.rows.check()
+    return finished(arguments, output, savepoint, given.changes(savepoint))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A file that is written as state, and how."""
+
+    arguments: Namespace
+    rows: RowsOfFile
+    table: str
+    key: tuple[str, ...]
+    #: States of the operator that are replaced.
+    replaced: frozenset[str]
+
+    @classmethod
+    def of(cls, arguments: Namespace, base: LocalSavepoint, operator: OperatorPlan | None) -> _Given:
+        states = () if operator is None else with_states(operator).states or ()
+        old = next((one for one in states if one.name == arguments.state and one.kind == OPERATOR), None)
+        table = arguments.table or (old.meta.state_type.lower() if old is not None else KEYED_STATE)
+        if table in OF_OPERATOR and arguments.state is None:
+            raise UsageError(f"--table {table} needs the name of the state", expected="FILE STATE")
+        if table == TIMERS and arguments.state is not None:
+            raise UsageError("timers have no state: --option state=SERVICE names their timer service")
+        key = () if table in OF_OPERATOR else tuple(_listed(arguments.key)) or ("key",)
+        types = dict(_type_pair(text) for text in arguments.type)
+        known = {} if operator is None else _known_types(base, operator, table, key, arguments.state)
+        path = Path(arguments.file).expanduser()
+        for column, text in types.items():
+            known[column.partition(".")[0]] = _arrow_type(column, text, arguments)
+        rows = rows_of_file(path, arguments.format, known)
+        expect_columns(rows, key, "--key", path)
+        expect_columns(rows, [name.partition(".")[0] for name in types if name != "key"], "--type", path)
+        return cls(arguments, rows, table, key, frozenset(one.name for one in states))
+
+    def written(self, savepoint: LocalSavepoint, is_new: bool) -> LocalSavepoint:
+        """Return the savepoint with the state of the file; ``is_new``: it has no such operator yet."""
+        uid, state, rows = self.arguments.uid, self.arguments.state, self.rows
+        options, name = self.options(rows.schema.names), self.arguments.name
+        if is_new and self.table == KEYED_STATE and state is None:
+            return savepoint.with_operator(uid, rows, key=self.key, name=name, **options)
+        if is_new:
+            savepoint = savepoint.with_operator(uid, name=name)
+        if self.table in OF_OPERATOR and state in self.replaced:
+            kind = {} if self.arguments.table is None else {"kind": self.table}
+            return savepoint.with_state(uid, state, rows, **kind, **options)
+        verbs: dict[str, Callable[..., LocalSavepoint]] = {
+            LIST: savepoint.with_list_state,
+            UNION: savepoint.with_union_state,
+            BROADCAST: savepoint.with_broadcast_state,
+        }
+        if self.table in verbs:
+            return verbs[self.table](uid, state, rows, **options)
+        if self.table == TIMERS:
+            return savepoint.with_timers(uid, rows, key=self.key, **options)
+        if state is not None and (state in self.replaced or self.table == KEYED_STATE):
+            return savepoint.with_state(uid, state, rows, key=self.key, **options)
+        if self.table == WINDOW_STATE and not self.replaced & set(self.states):
+            return savepoint.with_window_state(uid, rows, key=self.key, **options)
+        others = [column for column in rows.schema.names if column not in self.states and not _is_access(column)]
+        for one in self.states:
+            columns = [*others, *(name for name in (one, one + LAST_ACCESS) if name in rows.schema.names)]
+            options = self.options(columns)
+            savepoint = savepoint.with_state(uid, one, rows.select(columns), key=self.key, **options)
+        return savepoint
+
+    @property
+    def states(self) -> list[str]:
+        """The columns that are states."""
+        others = {*self.key, *(OF_WINDOWS if self.table == WINDOW_STATE else ())}
+        return [name for name in self.rows.schema.names if name not in others and not _is_access(name)]
+
+    def options(self, columns: Sequence[str]) -> dict[str, Any]:
+        """Return the options of a write for some columns."""
+        arguments = self.arguments
+        types = {name: text for name, text in map(_type_pair, arguments.type) if _is_of(name, columns)}
+        kinds = {name: kind for name, kind in map(_kind_pair, arguments.kind) if name in columns}
+        ttl = [name for name in _listed(arguments.ttl) if name in columns]
+        found = _more_options(arguments)
+        if types:
+            found["types"] = types
+        if kinds:
+            found["states"] = kinds
+        if ttl:
+            found["ttl"] = ttl
+        return found
+
+    def changes(self, savepoint: LocalSavepoint) -> Iterator[Change]:
+        """Yield what is written: a row for each state, with its types."""
+        operator = with_states(savepoint.plan.operator(self.arguments.uid))
+        states = [self.arguments.state] if self.arguments.state is not None else self.states
+        for one in operator.states or ():
+            if one.put < 0 or (self.table != TIMERS and one.name not in states):
+                continue
+            yield {
+                "change": "replaced" if one.name in self.replaced else "added",
+                "operator": operator.label,
+                "state": one.name,
+                "key_type": operator.key_serializer.flink_type if operator.key_serializer and self.key else None,
+                "type": one.meta.value_serializer.flink_type,
+                "rows": self.rows.count,
+            }
+
+
+def _is_access(column: str) -> bool:
+    return column.endswith(LAST_ACCESS)
+
+
+def _is_of(name: str, columns: Sequence[str]) -> bool:
+    """Return whether a type is that of a column, of a part of it, or of the key."""
+    return name == "key" or name.partition(".")[0] in columns
+
+
+def _listed(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def _type_pair(text: str) -> tuple[str, str]:
+    name, equals, kind = text.partition("=")
+    if not equals or not name or not kind:
+        raise UsageError("--type takes COLUMN=TYPE", expected="such as total=LONG", found=repr(text))
+    return name, kind
+
+
+def _kind_pair(text: str) -> tuple[str, str]:
+    name, equals, kind = text.partition("=")
+    if not equals or not name or not kind:
+        raise UsageError("--kind takes COLUMN=KIND", expected="such as totals=reducing", found=repr(text))
+    return name, kind
+
+
+def _arrow_type(column: str, text: str, arguments: Namespace) -> pa.DataType | None:
+    """Return the type of a column of a text file, by its Flink type; None for a part of one."""
+    if "." in column or set(OF_CLASSES) & set(_more_options(arguments)):
+        return None
+    version = DEFAULT_FLINK_VERSION if arguments.flink is None else parse_flink_version(arguments.flink)
+    return type_of(text, column, version).arrow_type(DecodeOptions())
+
+
+def _known_types(
+    base: LocalSavepoint, operator: OperatorPlan, table: str, key: Sequence[str], state: str | None
+) -> dict[str, pa.DataType]:
+    """Return the types of columns of an existing operator, as they are read."""
+    options = {"state": state} if state is not None else {}
+    try:
+        name = "operator_state" if table in OF_OPERATOR else table
+        schema = base.table(name, operator.identifier, **options).schema
+    except (StateNotFoundError, UnsupportedStateError):
+        try:
+            schema = _keyed_table(base, operator).schema
+        except StateNotFoundError:
+            return {}
+    found = {field.name: field.type for field in schema}
+    kind = found.pop("key", None)
+    if table == BROADCAST and kind is not None:
+        return {**found, "key": kind}
+    if kind is not None and len(key) == 1:
+        found[key[0]] = kind
+    elif kind is not None and pa.types.is_struct(kind) and kind.num_fields == len(key):
+        found |= {name: kind.field(number).type for number, name in enumerate(key)}
+    return found
