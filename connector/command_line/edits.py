@@ -26,7 +26,7 @@ from pyspark_savepoint.execution.copying import to_free_path
 from pyspark_savepoint.execution.savepoint_writer import SavepointWriter
 from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.local.local_engine import LocalEngine
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint, create_savepoint, open_savepoint
@@ -156,12 +156,11 @@ def named(savepoint: LocalSavepoint, text: str) -> Named:
             found=", ".join(f"{one.operator.label}: {one.state or 'the operator'}" for one in found),
             remedy="name the operator by its uid hash",
         )
-    uid, dot, state = text.partition(".")
-    operator = savepoint.plan.find(uid) if dot and uid.strip() else None
+    uid, mark, state = text.partition(".")
+    operator = savepoint.plan.find(uid) if mark and uid.strip() else None
     if operator is not None:
         with_states(operator).without_state(state)  # raises the error that names the nearest state
-    found_operator = savepoint.plan.operator(text)
-    return Named(found_operator, None)
+    return Named(savepoint.plan.operator(text), None)
 
 
 def _pair(text: str, savepoint: LocalSavepoint) -> tuple[Named, str]:
@@ -172,7 +171,7 @@ def _pair(text: str, savepoint: LocalSavepoint) -> tuple[Named, str]:
     for place in places[1:]:
         try:
             return named(savepoint, text[:place]), text[place + 1 :]
-        except (OptionError, StateNotFoundError):
+        except SavepointError:
             continue
     return named(savepoint, text[: places[0]]), text[places[0] + 1 :]
 
@@ -391,8 +390,8 @@ def _given_keys(arguments: Namespace, base: LocalSavepoint, operator: OperatorPl
             raise OptionError("the file has no keys", path=str(path))
     texts = list(dict.fromkeys(texts))
     keys = [key_of_text(text, kind) for text in texts]
-    rows = base.table(table.options.table, operator.identifier, keys=json.dumps(keys)).select("key")
-    known = len({repr(key) for batch in rows.batches() for key in batch.column("key").to_pylist()})
+    stored = base.table(table.options.table, operator.identifier, keys=json.dumps(keys)).select("key")
+    known = len({repr(key) for batch in stored.batches() for key in batch.column("key").to_pylist()})
     if known == 0:
         raise StateNotFoundError(
             f"the operator has none of these keys in table {table.options.table}: nothing would be removed",
@@ -481,8 +480,9 @@ class _Given:
         if is_new:
             savepoint = savepoint.with_operator(uid, name=name)
         if self.table in OF_OPERATOR and state in self.replaced:
-            kind = {} if self.arguments.table is None else {"kind": self.table}
-            return savepoint.with_state(uid, state, rows, **kind, **options)
+            if self.arguments.table is not None:
+                options["kind"] = self.table
+            return savepoint.with_state(uid, state, rows, **options)
         verbs: dict[str, Callable[..., LocalSavepoint]] = {
             LIST: savepoint.with_list_state,
             UNION: savepoint.with_union_state,
@@ -580,7 +580,7 @@ def _known_types(
     base: LocalSavepoint, operator: OperatorPlan, table: str, key: Sequence[str], state: str | None
 ) -> dict[str, pa.DataType]:
     """Return the types of columns of an existing operator, as they are read."""
-    options = {"state": state} if state is not None else {}
+    options: dict[str, Any] = {"state": state} if state is not None else {}
     try:
         name = "operator_state" if table in OF_OPERATOR else table
         schema = base.table(name, operator.identifier, **options).schema

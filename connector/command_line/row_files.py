@@ -368,7 +368,8 @@ class CsvRows(TypedTexts):
         from pyarrow import csv
 
         with self.path.open("rb") as file:
-            header = csv.open_csv(file, parse_options=csv.ParseOptions(ignore_empty_lines=False)).schema.names
+            first = file.readline() + b"\n"
+        header = csv.read_csv(pa.py_buffer(first), parse_options=csv.ParseOptions(newlines_in_values=True)).schema.names
         repeated = [name for name in header if header.count(name) > 1]
         if repeated:
             raise OptionError("a column occurs twice", path=str(self.path), found=repr(repeated[0]))
