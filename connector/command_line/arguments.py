@@ -120,7 +120,8 @@ OF_FILE = (
     argument(
         "--table",
         choices=("keyed_state", "window_state", "timers", "list", "union", "broadcast"),
-        help="what the rows are: state by key (default) or by key and window, timers, or operator state of a kind",
+        metavar="TABLE",
+        help="what the rows are: keyed_state (default), window_state, timers; operator state: list, union, broadcast",
     ),
     argument("--name", help="the name of a new operator, which Flink 2 shows"),
     FILE_FORMAT,
@@ -486,7 +487,12 @@ COMMANDS = (
             argument("new", help="the newer snapshot"),
             argument("uid", nargs="?", help="the operator whose rows are shown; default: numbers for all"),
             argument("state", nargs="?", help="one state; default: all keyed states"),
-            argument("--table", choices=DECODED, help="default: the first of these that the operator has"),
+            argument(
+                "--table",
+                choices=DECODED,
+                metavar="TABLE",
+                help=f"{', '.join(DECODED)} (default: the first of these that the operator has)",
+            ),
             argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
         ),
         (
@@ -739,7 +745,7 @@ class CommandParser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     listed = "\n\n".join(f"{group}:\n{_listed(group)}" for group in (LOOK, CHECK, EDIT, COPY, TOOL))
-    examples = "\n".join(f"  {PROGRAM} {command.examples[0]}" for command in COMMANDS[:3])
+    examples = "\n".join(_example(command.examples[0]) for command in COMMANDS[:3])
     top = CommandParser(
         PROGRAM,
         usage=f"{PROGRAM} COMMAND ...",
@@ -751,7 +757,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(*TOP[0].names, **TOP[0].settings)
     commands = top.add_subparsers(dest="command", parser_class=CommandParser, help=argparse.SUPPRESS)
     for command in COMMANDS:
-        examples = "\n".join(f"  {PROGRAM} {example}" for example in command.examples)
+        examples = "\n".join(map(_example, command.examples))
         more = f"\n\n{_wrapped(command.more)}" if command.more else ""
         one = commands.add_parser(
             command.name,
@@ -774,6 +780,16 @@ def _listed(group: str) -> str:
         for command in COMMANDS
         if command.group == group
     )
+
+
+def _example(text: str) -> str:
+    """Return a command line as a shell takes it, in lines that fit."""
+    lines = [f"  {PROGRAM}"]
+    for word in re.findall(r"""(?:"[^"]*"|'[^']*'|\S)+""", text):
+        if len(lines[-1]) + len(word) + 3 > WIDTH:
+            lines.append("    ")
+        lines[-1] += f" {word}"
+    return " \\\n".join(lines)
 
 
 def _wrapped(text: str, first: str = "", others: str = "") -> str:

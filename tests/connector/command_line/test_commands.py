@@ -39,7 +39,7 @@ def test_help_has_examples(run: Run, command: str | None) -> None:
     done = run(*filter(None, (command, "--help")))
     assert done.code == 0
     assert "examples:\n  pyspark-savepoint" in done.out
-    assert max(map(len, done.out.splitlines())) <= 120
+    assert max(map(len, done.out.splitlines())) <= 80
 
 
 def test_without_a_command_help_is_shown(run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -420,3 +421,36 @@ def test_interrupted_while_it_writes(tmp_path: Path) -> None:
     assert process.stderr.read().endswith("interrupted\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.parquet", "tmp"]
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+# -- README -----------------------------------------------------------------------------------------------------
+
+README = Path(__file__).parents[3] / "connector" / "command_line" / "README.md"
+
+
+def blocks_of(language: str, containing: str) -> str:
+    """Return the block of code of the README that has a text."""
+    (block,) = [
+        block for block in re.findall(rf"```{language}\n(.*?)```", README.read_text(), re.DOTALL) if containing in block
+    ]
+    return str(block)
+
+
+def test_the_golden_savepoint_of_the_readme(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both forms are run as they are written, are equal, and take about a second."""
+    monkeypatch.chdir(tmp_path)
+    shell = blocks_of("bash", "cat > accounts.jsonl")
+    shell = shell.replace("pyspark-savepoint ", f"{sys.executable} -m pyspark_savepoint ")
+    as_users = {name: value for name, value in os.environ.items() if name != "PYSPARK_SAVEPOINT_KERNELS"}
+    for command in (["sh", "-ec", shell], [sys.executable, "-c", blocks_of("python", "golden-in-python")]):
+        before = os.times()
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=as_users)
+        after = os.times()
+        assert done.returncode == 0, done.stderr
+        used = after.children_user + after.children_system - before.children_user - before.children_system
+        assert used < 8  # seconds of a processor that others use too; each process takes about one
+    assert changed_states(run, tmp_path / "golden-with-timers", tmp_path / "golden-in-python") == set()
+    assert rows_of(tmp_path / "golden", "accounts") == {
+        1042: {"total": 68520, "tags": ["gold"], "spent": [("EUR", 60000), ("USD", 8520)]},
+        1043: {"total": 120, "tags": None, "spent": None},
+    }

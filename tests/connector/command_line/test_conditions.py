@@ -1,0 +1,137 @@
+"""Conditions of ``--where`` mean what they mean in Spark, and in ``ls --sql``."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from pyspark_savepoint.command_line.conditions import parse_condition
+from pyspark_savepoint.formats.errors import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROW = pa.struct([("tier", pa.string()), ("n", pa.int64())])
+ROWS = pa.table(
+    {
+        "key": pa.array([1, 2, 3, 4, 5, (1 << 53) + 1], pa.int64()),
+        "n": pa.array([1, -2, None, 0, 7, 2147483647], pa.int32()),
+        "x": [1.0, float("nan"), None, -2.5, float("inf"), -0.0],
+        "f": pa.array([0.1, None, float("nan"), 1.5, -1.0, 3.0], pa.float32()),
+        "s": ["a", "b'c", None, "test-1", "", "line\nb%_\\"],
+        "ok": [True, False, None, True, False, None],
+        "d": pa.array([Decimal("1.50"), None, Decimal("-3.00"), Decimal("0.01"), None, Decimal("99.99")]),
+        "day": [dt.date(2026, 1, 1), None, dt.date(1969, 12, 31), dt.date(2026, 2, 1), None, None],
+        "at": pa.array(
+            [dt.datetime(2026, 1, 1, 0, 0, 0, 5), None, *[dt.datetime(2025, 1, 1)] * 4], pa.timestamp("us", "UTC")
+        ),
+        "b": [b"\x00\xff", b"", None, b"a", b"b", b"c"],
+        "profile": pa.array(
+            [{"tier": "GOLD", "n": 1}, None, {"tier": None, "n": 2}, *[{"tier": "S", "n": 3}] * 3], ROW
+        ),
+        "order id": [1, 2, 3, 4, 5, 6],
+    }
+)
+CONDITIONS = """
+key = 1
+key <> 1 and n <> 1
+n < 0 or ok
+not (n > 0)
+not ok
+ok = false
+ok <> true or s = ''
+x > 0
+x >= 1e0
+x < 0
+x <> 1
+x = x
+x <= 1.5
+f = 0.1
+f > 1
+f < x
+n > 0.5
+n = 1.0
+d = 1.5
+d < 1
+d >= n
+key = 9007199254740992e0
+s = 'b''c'
+s > 'a'
+s like 'test-%'
+s like '%'
+s like '_'
+s like '%b\\%\\_%'
+s not like 'a%' or s is null
+s in ('a', '', 'x')
+n not in (1, 7)
+n between -2 and 1
+n not between 0 and 10
+day < date '2026-01-15'
+day = '1969-12-31'
+at > timestamp '2026-01-01 00:00:00'
+at <= '2025-01-01'
+b = x'00FF'
+b > X'61'
+profile.tier = 'GOLD'
+profile.n in (1, 3) and profile.tier is not null
+profile is null
+PROFILE.Tier = 'S' AND Key > 4
+`order id` >= 5
+n = 1 or n = 7 and key = 5
+not n = 1 and not ok
+true
+false or key=2
+""".strip().splitlines()
+
+
+def kept(condition: str) -> list[int]:
+    parsed = parse_condition(condition, ROWS.schema)
+    needed = ROWS.select(list(dict.fromkeys(("key", *parsed.columns))))
+    return [key for batch in needed.to_batches() for key in parsed.kept(batch).column("key").to_pylist()]
+
+
+def test_conditions_mean_what_they_mean_in_spark(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(ROWS)
+    names = {str(number): text for number, text in enumerate(CONDITIONS)}
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    try:
+        masks = frame.selectExpr("key", *(f"({text}) AS `{name}`" for name, text in names.items())).collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+    for name, text in names.items():
+        assert kept(text) == [row["key"] for row in masks if row[name]], text
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("kye = 1", "did you mean 'key'"),
+        ("profile.teir = 'S'", "did you mean 'tier'"),
+        ("s.x = 1", "s has no fields"),
+        ("x = 'a'", "they cannot be compared"),
+        ("s = 1", "they cannot be compared"),
+        ("profile = 1", "compare a field of it"),
+        ("x", "a comparison with x is missing"),
+        ("key =", "the end of 'key ='"),
+        ('s = "a"', "texts are in single quotes"),
+        ("length(s) > 1", "length is a function"),
+        ("key = 1 key", "AND or OR is missing"),
+        ("(key = 1", ") is missing"),
+        ("x = NULL", "IS NULL"),
+        ("at < 'soon'", "no time"),
+        ("n + 1 = 2", "no part of a condition"),
+        ("-n > 1", "a number is missing after -"),
+        ("ok > false", "booleans are equal or not"),
+        ("key = 1; drop table x", "at character 8"),
+        ("", "a column or value is missing"),
+    ],
+)
+def test_what_is_no_condition_is_refused_with_its_place(condition: str, told: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        kept(condition)
+    assert told in str(raised.value)
