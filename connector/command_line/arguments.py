@@ -59,6 +59,12 @@ class Command:
 PATH = argument(
     "path", help="a savepoint, a retained checkpoint (chk-N), or its _metadata; local, s3://, gs://, abfs://, hdfs://"
 )
+AS_OF = argument(
+    "--as-of",
+    metavar="VERSION",
+    help="the path is a folder of snapshots: take the one with this checkpoint id, the newest (latest), or the newest "
+    "at a time such as 2026-11-24T12:00:00Z",
+)
 UID = argument("uid", nargs="?", help="the operator: its uid or its uid hash (32 hex digits); default: all")
 JSON = argument("--json", action="store_true", help="print one JSON object per line")
 #: Of commands that print a table.
@@ -165,6 +171,7 @@ COMMANDS = (
         "list the states of a snapshot, or the snapshots of a folder",
         (
             argument("path", help="a snapshot, or a folder with several; local, s3://, gs://, abfs://, hdfs://"),
+            AS_OF,
             argument(
                 "--sql",
                 action="append",
@@ -176,6 +183,7 @@ COMMANDS = (
         (
             "ls /savepoints/savepoint-2f1a3c",
             "ls s3://bucket/checkpoints --storage-option region=eu-west-1",
+            "ls /checkpoints/7d2e --as-of latest",
             'ls /savepoints/savepoint-2f1a3c --sql "SELECT count(*) FROM accounts"',
         ),
         prints_table=True,
@@ -187,6 +195,7 @@ COMMANDS = (
         "show the rows of a table of an operator",
         (
             PATH,
+            AS_OF,
             argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
             argument("state", nargs="?", help="one state; default: all keyed states, or the only operator state"),
             argument(
@@ -213,6 +222,7 @@ COMMANDS = (
         "show entries and bytes of every state, the largest first; no value is decoded",
         (
             PATH,
+            AS_OF,
             UID,
             argument(
                 "--by",
@@ -232,6 +242,7 @@ COMMANDS = (
         "show the keys of every state that take the most bytes",
         (
             PATH,
+            AS_OF,
             UID,
             argument("--top", type=int, default=5, metavar="N", help="how many keys of each state (default: 5)"),
             READ_OPTION,
@@ -246,6 +257,7 @@ COMMANDS = (
         "show where the sources continue: topic or stream, partition, next position",
         (
             PATH,
+            AS_OF,
             UID,
             argument(
                 "--history",
@@ -269,6 +281,7 @@ COMMANDS = (
         "write a savepoint whose source continues at other positions; all else is copied byte for byte",
         (
             argument("path", metavar="old", help="the snapshot"),
+            AS_OF,
             argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet"),
             argument("uid", nargs="?", help="the source: its uid or its uid hash; default: the only one"),
             argument(
@@ -506,7 +519,7 @@ COMMANDS = (
         "reading.verify",
         CHECK,
         "read every byte of every state and report errors; exit code 1 if there are any",
-        (PATH, UID, argument("--all", action="store_true", help="also show what is in order"), READ_OPTION),
+        (PATH, AS_OF, UID, argument("--all", action="store_true", help="also show what is in order"), READ_OPTION),
         ("verify /savepoints/savepoint-2f1a3c", "verify s3://bucket/checkpoints/chk-42 accounts --json"),
         prints_table=True,
     ),
@@ -517,6 +530,7 @@ COMMANDS = (
         "find risks: no uids, skew, heavy keys, growth, Kryo, old timers, orphaned operators and others",
         (
             PATH,
+            AS_OF,
             argument(
                 "--budget",
                 metavar="LIMITS",
@@ -564,6 +578,7 @@ COMMANDS = (
         "check whether a job would restore a snapshot, without starting Flink",
         (
             argument("path", metavar="savepoint", help="the snapshot that the job starts from"),
+            AS_OF,
             argument(
                 "job",
                 help="a JSON file: a description of the job, its execution plan, or the plan of the REST interface; or "
@@ -605,7 +620,7 @@ COMMANDS = (
         "migrating.check_migration_of",
         CHECK,
         "list what a snapshot needs so that Flink 2 (or again Flink 1) restores it with equal values",
-        (PATH, *MIGRATION, argument("--all", action="store_true", help="also show what needs no change")),
+        (PATH, AS_OF, *MIGRATION, argument("--all", action="store_true", help="also show what needs no change")),
         (
             "check-migration /savepoints/of-1.20 --flink 2.3 --classes job.jar",
             "check-migration /savepoints/of-1.20 --flink 2.3 --types-from /savepoints/of-the-new-job --json",
@@ -620,6 +635,7 @@ COMMANDS = (
         "write a savepoint that Flink 2 (or again Flink 1) restores with equal values",
         (
             argument("path", metavar="old", help="the snapshot"),
+            AS_OF,
             argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet"),
             *MIGRATION,
             argument(
@@ -640,6 +656,7 @@ COMMANDS = (
         "copy a snapshot to a self-contained savepoint, published after all files",
         (
             argument("path", metavar="source", help="the snapshot"),
+            AS_OF,
             argument("target", help="the folder of the new savepoint; there must be none yet"),
         ),
         ("cp s3://bucket/checkpoints/7d2e/chk-42 /savepoints/copy-of-42",),
@@ -664,6 +681,7 @@ COMMANDS = (
         "write a table of an operator to a file, batch by batch",
         (
             PATH,
+            AS_OF,
             argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
             argument("state", nargs="?", help="one state; default: all keyed states, or the only operator state"),
             argument(
@@ -690,6 +708,7 @@ COMMANDS = (
         "print operators, states and types, to be kept beside the job's code; or compare them with such a file",
         (
             PATH,
+            AS_OF,
             argument(
                 "--to",
                 choices=("savepoint", "avro", "json-schema"),

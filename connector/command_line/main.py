@@ -147,6 +147,10 @@ def _run(words: list[str], output: Output) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = _remarking(output)
+        if getattr(arguments, "as_of", None) is not None:
+            from pyspark_savepoint.command_line.reading import chosen_path
+
+            arguments.path = chosen_path(arguments)
         return command(arguments)(arguments, output)
 
 

@@ -14,12 +14,13 @@ from pyspark_savepoint.command_line.output import Output, Row
 from pyspark_savepoint.execution.texts import numbered, readable_size
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.snapshot.as_of import LATEST
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_history import history_of
 from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import to_options
-from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.options import SavepointReadOptions, at_version
 from pyspark_savepoint.options.paths import snapshot_path
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
@@ -34,6 +35,16 @@ def table_of(arguments: Namespace, output: Output, **options: Any) -> LocalTable
     for warning in table.warnings:
         output.remark(f"warning: {warning}")
     return table
+
+
+def chosen_path(arguments: Namespace) -> str:
+    """Return the path of the snapshot that ``--as-of`` chooses of a folder."""
+    if getattr(arguments, "history", False):
+        raise UsageError("--history shows all versions, --as-of chooses one", remedy="leave one of them out")
+    version = str(arguments.as_of).strip()
+    name = "versionAsOf" if version.isdecimal() or version.casefold() == LATEST else "timestampAsOf"
+    texts = to_options({**read_options(arguments), name: version})
+    return at_version({**texts, "path": absolute(snapshot_path(arguments.path))})["path"]
 
 
 def ls(arguments: Namespace, output: Output) -> int:

@@ -31,7 +31,7 @@ from pyspark_savepoint.local.local_table import ArrowRows, LocalTable, RowsInArr
 from pyspark_savepoint.local.offset_changes import OffsetChange
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import inheriting, to_options
-from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.options import SavepointReadOptions, at_version
 from pyspark_savepoint.options.paths import path_text, snapshot_path
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck
@@ -39,7 +39,7 @@ from pyspark_savepoint.statebackends.model.applicability import TABLES
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.options.keywords import StateOptions, TableOptions
+    from pyspark_savepoint.options.keywords import OpenOptions, StateOptions, TableOptions
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 
 #: What to use in place of methods that only Savepoint has.
@@ -57,13 +57,14 @@ def open_savepoint(
     path: str | PathLike[str],
     *,
     state_backend: Literal["hashmap", "rocksdb"] | None = None,
-    **options: Unpack[TableOptions],
+    **options: Unpack[OpenOptions],
 ) -> LocalSavepoint:
     """Open a snapshot without Spark and Java: its tables are Arrow tables of this process, which edits it too.
 
     Args:
         path: The folder of a savepoint or of a retained checkpoint, or its ``_metadata`` file; relative paths are
-            relative to the working directory.
+            relative to the working directory. With ``version_as_of`` (a checkpoint id, or ``latest``) or
+            ``timestamp_as_of`` (a time) a folder of several.
         state_backend: The state backend of the job that restores the written savepoint, as in
             :meth:`Savepoint.create`.
         **options: Options of the data source, in snake case or camel case, which apply to all tables.
@@ -79,10 +80,12 @@ def open_savepoint(
     Example::
 
         pyspark_savepoint.open("/savepoints/savepoint-2f1a3c").keyed_state("accounts").to_arrow()
+        pyspark_savepoint.open("/checkpoints/7d2e", version_as_of="latest").states().to_arrow()
 
     """
-    located, texts = absolute(snapshot_path(path)), to_options(options)
     expect_backend(state_backend)
+    texts = at_version({**to_options(options), "path": absolute(snapshot_path(path))})
+    located = texts.pop("path")
     opened = LocalSavepoint(located, texts)
     return LocalSavepoint(located, texts, replace(opened.plan, state_backend=state_backend))
 

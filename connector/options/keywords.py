@@ -10,6 +10,7 @@ parsed. Use them in functions of your own::
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from os import PathLike
 from typing import Literal, TypeAlias, TypedDict
 
@@ -90,6 +91,13 @@ class TableOptions(StoreOptions, total=False):
     memory: Size
 
 
+class OpenOptions(TableOptions, total=False):
+    """Options of opening a snapshot, or one of those below a folder."""
+
+    version_as_of: int | str
+    timestamp_as_of: datetime | str
+
+
 class StateOptions(TableOptions, total=False):
     """Options of a read of one operator's table."""
 
@@ -102,7 +110,7 @@ class SnapshotOptions(StateOptions, total=False):
     table: Table
 
 
-class ReadOptions(SnapshotOptions, total=False):
+class ReadOptions(SnapshotOptions, OpenOptions, total=False):
     """All options of a read but its path."""
 
     uid: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from os import PathLike
 from typing import Any
 
@@ -62,6 +63,8 @@ def option_text(name: str, value: Any) -> str:
         return serializers_text(value)
     if isinstance(value, PathLike):
         return str(value)
+    if isinstance(value, datetime):
+        return value.astimezone().isoformat()  # without a zone it is of this machine's, as in Python and Spark
     if isinstance(value, Mapping) or (name in JSON_LISTS and not isinstance(value, str)):
         return json.dumps(value, default=str)
     if isinstance(value, Iterable) and not isinstance(value, str):

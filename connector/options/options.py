@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark_savepoint.formats.columns import DecodeOptions
@@ -17,6 +18,7 @@ from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALL
 from pyspark_savepoint.formats.plug_in_packages import KRYO_CLASSES, plugged_in
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
+from pyspark_savepoint.formats.snapshot.as_of import LATEST, snapshot_as_of
 from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE, Snapshot
 from pyspark_savepoint.options.option_fields import (
     SERIALIZERS_DOC,
@@ -67,6 +69,8 @@ MEMORY = (
 MAX_BATCH_ROWS = 1 << 20
 MAX_TOP = 10_000
 MAX_DECIMAL_PRECISION = 38
+#: Options that choose a snapshot of a folder, in lower case.
+AS_OF = frozenset({"versionasof", "timestampasof"})
 
 # -- values of options of reads -----------------------------------------------------------------------------
 
@@ -139,6 +143,33 @@ def _uids(value: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _version(value: str) -> int | str:
+    """Parse a checkpoint id, or ``latest``."""
+    folded = value.strip().casefold()
+    if folded == LATEST:
+        return LATEST
+    if not re.fullmatch("[0-9]{1,19}", folded):
+        raise InvalidOptionValueError("a checkpoint id, such as 42, or latest")
+    return int(folded)
+
+
+def _time(value: str) -> datetime:
+    """Parse a time with a zone.
+
+    >>> _time("2026-11-24T12:00:00Z").isoformat()
+    '2026-11-24T12:00:00+00:00'
+    """
+    try:
+        found = datetime.fromisoformat(value.strip())
+    except ValueError:
+        raise InvalidOptionValueError("a time with its zone, such as 2026-11-24T12:00:00Z or ...+02:00") from None
+    if found.tzinfo is None:
+        raise InvalidOptionValueError(
+            f"a time with its zone, such as {found.isoformat()}Z or {found.isoformat()}+02:00"
+        )
+    return found
+
+
 def _decimals(value: str) -> str:
     folded = value.strip().casefold()
     match = re.fullmatch(r"([0-9]{1,2})\s*,\s*([0-9]{1,2})", folded)
@@ -166,6 +197,14 @@ class SavepointReadOptions:
         absolute_path,
         "the directory of a savepoint or checkpoint, its `_metadata` file, or a directory that contains several; the "
         "argument of `load(path)`",
+    )
+    version_as_of: int | str | None = option(
+        _version, "of a folder of snapshots the one with this checkpoint id, or the newest: `latest`"
+    )
+    timestamp_as_of: datetime | None = option(  # noqa: RUF009 (a field)
+        _time,
+        "of a folder of snapshots the newest that was complete at this time, such as `2026-11-24T12:00:00Z`; its "
+        "`_metadata` was written then",
     )
     uid: str | None = option(words, "the operator, by the uid that its job gave it")
     uid_hash: str | None = option(words, "the operator, by its uid hash (32 hex digits)")
@@ -345,8 +384,12 @@ class SavepointReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """Parse Spark's options; raise one OptionError for all problems."""
-        return cls(**collect(cls, options, _conflicts))
+        """Parse Spark's options, and look up the snapshot of a version; raise one OptionError for all problems."""
+        read = cls(**collect(cls, options, _conflicts))
+        if read.version_as_of is None and read.timestamp_as_of is None:
+            return read
+        chosen = snapshot_as_of(read.located, read.version_as_of, read.timestamp_as_of)
+        return replace(read, path=chosen.path, version_as_of=None, timestamp_as_of=None)
 
     def request(self) -> TableRequest:
         """Return the request for the table."""
@@ -435,6 +478,17 @@ class SavepointReadOptions:
         return operator_at_plan(snapshot, self.execution_plan or "", node, hasher).hex
 
 
+def at_version(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options of a read of a folder at a version as those of a read of that snapshot."""
+    version = {name: text for name, text in options.items() if name.casefold() in AS_OF}
+    if not version:
+        return dict(options)
+    reached = {name: text for name, text in options.items() if name.casefold() in ("path", OPTION.casefold())}
+    path = SavepointReadOptions.parse({**version, **reached}).path
+    others = {name: text for name, text in options.items() if name not in version and name.casefold() != "path"}
+    return {**others, "path": path}
+
+
 def options_table() -> str:
     """Return all options as a Markdown table, for the README."""
     return table_of(SavepointReadOptions)
@@ -448,6 +502,11 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
         problems.append(f"options {listed(operators)} each name the operator: give one of them")
     if (values.get("node") is None) != (values.get("execution_plan") is None):
         problems.append("options 'node' and 'executionPlan' go together: an operator, and the graph that it is in")
+    versions = [name for name in given if name.casefold() in AS_OF]
+    if len(versions) > 1:
+        problems.append(f"options {listed(versions)} each choose a snapshot: give one of them")
+    if versions and values.get("table") == "snapshots":
+        problems.append(f"table 'snapshots' lists all versions: option {listed(versions)} chooses one")
     if "streamGraphHasher" in given and "executionPlan" not in given:
         problems.append("option 'streamGraphHasher' is for operators that 'node' and 'executionPlan' name")
     return problems

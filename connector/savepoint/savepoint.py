@@ -27,6 +27,7 @@ from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import inheriting, to_options
+from pyspark_savepoint.options.options import at_version
 from pyspark_savepoint.options.paths import located, reached, snapshot_path
 from pyspark_savepoint.options.schema import expect_types
 from pyspark_savepoint.options.worker_python import check_worker_python, expect_session
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.formats.serializers.base import TypeSerializer
     from pyspark_savepoint.options.keywords import (
+        OpenOptions,
         ReadOptions,
         StateOptions,
         TableOptions,
@@ -100,16 +102,17 @@ class Savepoint(SavepointVerbs["DataFrame", "DataFrame"]):
         path: str | PathLike[str] = "",
         *,
         state_backend: Literal["hashmap", "rocksdb"] | None = None,
-        **options: Unpack[TableOptions],
+        **options: Unpack[OpenOptions],
     ) -> Savepoint:
-        """Open the snapshot at a path and read its ``_metadata``.
+        """Open the snapshot at a path, or a version of it below a folder, and read its ``_metadata``.
 
         A relative path is relative to the working directory of the driver's JVM, as in Spark; on Connect, to that of
         this process.
 
         Args:
             spark: The session, classic or Connect.
-            path: The folder of a savepoint or of a retained checkpoint, or its ``_metadata`` file.
+            path: The folder of a savepoint or of a retained checkpoint, or its ``_metadata`` file; with
+                ``version_as_of`` (a checkpoint id, or ``latest``) or ``timestamp_as_of`` (a time) a folder of several.
             state_backend: The state backend of the job that restores the written savepoint, as in :meth:`create`.
             **options: Options of the data source, which apply to all tables of the snapshot.
 
@@ -124,12 +127,14 @@ class Savepoint(SavepointVerbs["DataFrame", "DataFrame"]):
         Example::
 
             sp = Savepoint.load(spark, "s3://bucket/sp", storage_options={"region": "eu-west-1"})
+            newest = Savepoint.load(spark, "s3://bucket/checkpoints/7d2e", version_as_of="latest")
 
         """
         expect_session(spark, "Savepoint.load(spark, path)")
         check_worker_python(spark)
         expect_backend(state_backend)
-        loaded = cls._loaded(spark, located(spark, snapshot_path(path)), to_options(options))
+        texts = at_version({**to_options(options), "path": located(spark, snapshot_path(path))})
+        loaded = cls._loaded(spark, texts.pop("path"), texts)
         return cls(spark, replace(loaded.plan, state_backend=state_backend), loaded.path, loaded.options)
 
     @classmethod

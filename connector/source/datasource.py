@@ -42,6 +42,8 @@ class SavepointDataSource(DataSource):
     given: tuple[str, ...] = ()
     #: Warnings that :meth:`schema` has shown; Spark pickles them along to the process that makes the reader.
     shown_warnings: tuple[str, ...] = ()
+    #: The snapshot of a folder that :meth:`schema` has chosen, so that the reader does not choose another.
+    chosen: str | None = None
     #: The operator that :meth:`schema` has opened, for the process that plans partitions.
     opened: Shared | None = None
 
@@ -76,6 +78,7 @@ class SavepointDataSource(DataSource):
                     "uid ..., key 'id')",
                 )
             options = SavepointReadOptions.parse(self.options)
+            self.chosen = options.path
             table = table_of(options)
             if options.names_operator:
                 from pyspark_savepoint.statebackends.sources.opened_operators import OPENED
@@ -101,7 +104,7 @@ class SavepointDataSource(DataSource):
 
         """
         from pyspark_savepoint.formats.errors import SavepointError
-        from pyspark_savepoint.options.options import SavepointReadOptions
+        from pyspark_savepoint.options.options import AS_OF, SavepointReadOptions
         from pyspark_savepoint.source.reader import SavepointDataSourceReader
 
         self._accept()
@@ -111,6 +114,9 @@ class SavepointDataSource(DataSource):
             given = {name: value for name, value in given.items() if name.casefold() != KEY}
         else:
             key = None
+        if self.chosen is not None:
+            given = {name: text for name, text in given.items() if name.casefold() not in {*AS_OF, "path", "paths"}}
+            given["path"] = self.chosen
         try:
             options = SavepointReadOptions.parse(given)
         except SavepointError as error:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
+import shutil
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError
+from pyspark_savepoint.local.local_table import LocalTable
+from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.savepoint.savepoint import Savepoint
+from pyspark_savepoint.source.datasource import SavepointDataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 HISTORIES = (
     "1.20.5-changelog-rocksdb-mat",
@@ -64,3 +77,94 @@ def test_every_checkpoint_holds_what_the_job_knew(corpus: Path, name: str) -> No
         truth = of_truth(json.loads((folder / "truth" / f"{checkpoint['id']}.json").read_text()))
         for part, rows in held(folder / checkpoint["path"]).items():
             assert rows == truth[part], (checkpoint["id"], part)
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_a_version_of_a_folder_is_the_checkpoint_of_that_id(corpus: Path, name: str) -> None:
+    folder = corpus / "history" / name
+    checkpoints = json.loads((folder / "history.json").read_text())["checkpoints"]
+    paths = {checkpoint["id"]: folder / checkpoint["path"] for checkpoint in checkpoints}
+    retained = {number: str(path) for number, path in paths.items() if path.exists()}
+    for version, path in {**retained, "latest": retained[max(retained)]}.items():
+        assert pyspark_savepoint.open(folder, version_as_of=version, allow_outside=True).path == path
+
+
+@pytest.fixture
+def folder(corpus: Path, tmp_path: Path) -> Path:
+    """Checkpoints 1 to 8 of two jobs, the second restored from the first: completed a minute one after the other."""
+    copy = tmp_path / "checkpoints"
+    shutil.copytree(corpus / "history" / "1.20.5-rocksdb-incr-rescaled" / "checkpoints", copy)
+    for metadata in copy.rglob("_metadata"):
+        minute = int(metadata.parent.name.removeprefix("chk-")) * 60
+        os.utime(metadata, (START + minute, START + minute))
+    return copy
+
+
+START = datetime(2026, 11, 24, 12, tzinfo=UTC).timestamp()
+
+
+def test_a_time_chooses_the_newest_snapshot_that_was_complete(folder: Path) -> None:
+    def at(time: datetime | str) -> int:
+        return pyspark_savepoint.open(folder, timestamp_as_of=time).snapshot().metadata.checkpoint_id
+
+    assert at("2026-11-24T12:03:00Z") == 3
+    assert at("2026-11-24T14:06:59+02:00") == 6
+    assert at(datetime(2026, 11, 24, 12, 5, 30, tzinfo=UTC)) == 5
+    assert at(datetime.fromtimestamp(START + 4 * 60)) == 4
+    assert at("2030-01-01T00:00:00Z") == 8
+    with pytest.raises(SnapshotNotFoundError, match=r"as old as 2026-11-24T12:00:59\+00:00(?s:.*)2026-11-24T12:01:00"):
+        at("2026-11-24T12:00:59Z")
+    with pytest.raises(OptionError, match="'2026-11-24', expected a time with its zone"):
+        at("2026-11-24")
+
+
+def test_a_version_that_is_not_there_is_answered_with_those_that_are(folder: Path) -> None:
+    shutil.rmtree(next(folder.rglob("chk-4")))
+    with pytest.raises(SnapshotNotFoundError, match="checkpoint ids 1-3, 5-8"):
+        pyspark_savepoint.open(folder, version_as_of=4)
+    with pytest.raises(OptionError, match="'versionAsOf' is 'newest', expected a checkpoint id"):
+        pyspark_savepoint.open(folder, version_as_of="newest")
+    with pytest.raises(OptionError, match="each choose a snapshot"):
+        pyspark_savepoint.open(folder, version_as_of=4, timestamp_as_of="2026-11-24T12:03:00Z")
+    with pytest.raises(OptionError, match="lists all versions"):
+        LocalTable.of(SavepointReadOptions.parse({"path": str(folder), "table": "snapshots", "versionAsOf": "5"}))
+
+
+def test_a_version_of_two_branches_names_both(folder: Path) -> None:
+    fork = shutil.copytree(next(folder.rglob("chk-6")), folder / "another-job" / "chk-6")
+    with pytest.raises(SnapshotNotFoundError, match=r"2 snapshots(?s:.*)started twice") as caught:
+        pyspark_savepoint.open(folder, version_as_of=6)
+    assert str(fork) in str(caught.value)
+    assert str(next(folder.rglob("f954*/chk-6"))) in str(caught.value)
+    assert pyspark_savepoint.open(folder, version_as_of=7).path == str(next(folder.rglob("chk-7")))
+
+
+def test_the_command_line_takes_a_version(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", str(folder), "--as-of", "latest"]) == 0
+    assert "checkpoint 8, 5 operators" in capsys.readouterr().out
+    assert main(["show", str(folder), "names", "--as-of", "2026-11-24T12:02:30Z", "--json", "--limit", "0"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows == pyspark_savepoint.open(next(folder.rglob("chk-2"))).keyed_state("names").to_arrow().to_pylist()
+    assert main(["offsets", str(folder), "--as-of", "2", "--history"]) == 2
+
+
+def test_the_reader_takes_the_version_that_the_schema_was_of(folder: Path) -> None:
+    moved = shutil.move(next(folder.rglob("chk-8")), folder.parent / "chk-8")
+    source = SavepointDataSource({"path": str(folder), "versionAsOf": "latest", "uid": "names"})
+    schema = source.schema()
+    shutil.move(moved, next(folder.rglob("chk-7")).parent / "chk-8")
+    source = pickle.loads(pickle.dumps(source))  # as Spark does, for another process
+    assert Path(source.reader(schema).options.path).name == "chk-7"
+    assert Path(SavepointDataSource(source.options).reader(schema).options.path).name == "chk-8"
+
+
+def test_spark_reads_a_version(spark: SparkSession, folder: Path) -> None:
+    rows = pyspark_savepoint.open(next(folder.rglob("chk-3"))).keyed_state("names").to_arrow().num_rows
+    assert spark.read.format("savepoint").options(uid="names", versionAsOf=3).load(str(folder)).count() == rows
+    assert Savepoint.load(spark, folder, version_as_of="latest").path == str(next(folder.rglob("chk-8")))
+    spark.sql(
+        f"CREATE TEMPORARY VIEW names USING savepoint OPTIONS (path '{folder}', uid 'names', "
+        "timestampAsOf '2026-11-24T12:03:30Z')"
+    )
+    assert spark.sql("SELECT count(*) FROM names").first()[0] == rows
+    spark.catalog.dropTempView("names")

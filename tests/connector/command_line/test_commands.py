@@ -316,7 +316,7 @@ def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, mo
         (["show", "SHOP", "accounts", "--columns", "ky"], "did you mean 'key'?"),
         (["show", "SHOP", "accounts", "--keys", "x"], "key cannot be a value of int64"),
         (["show", "SHOP", "accounts", "--limit", "-1"], "--limit must be 0 or more"),
-        (["show", "SHOP", "accounts", "-o", "timestmps=raw"], "did you mean 'timestamps'?"),
+        (["show", "SHOP", "accounts", "-o", "timestmps=raw"], "did you mean 'timestamps'"),
         (["show", "SHOP", "accounts", "-o", "timestamps"], "--option takes NAME=VALUE"),
         (["ls", "SHOP", "--storage-option", "regoin=x"], "region"),
         (["ls", "SHOP", "--jsn"], "unrecognized arguments: --jsn"),

@@ -17,6 +17,8 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 
 NAMES = [
     "path",
+    "versionAsOf",
+    "timestampAsOf",
     "uid",
     "uidHash",
     "operatorName",
