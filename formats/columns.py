@@ -30,7 +30,7 @@ MAX_OFFSET = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
-    """Options for values that can be represented in Spark in more than one way. All but ``ends`` are reader's options.
+    """Options for values that can be represented in Spark in more than one way; the last two are no reader's options.
 
     ``timestamps``: ``micros`` (an error where a value is finer or out of range), ``truncate`` (finer digits are cut),
     or ``raw`` (Flink's own representation: longs and structs). ``decimals``: ``auto`` (BigInteger as DECIMAL(38,0),
@@ -40,7 +40,8 @@ class DecodeOptions:
     decoded. ``ttl``: a TTL value is a struct of value and last access. ``times``: a LOCAL_TIME is Arrow's time of day
     rather than a long of nanoseconds. ``internal``: a stream element has all its fields; otherwise it is a record's
     value and timestamp. ``text``: ``escape``, ``replace`` or ``error`` for half of a surrogate pair. ``ends``: only the
-    ends of values are needed, so that a value that no column can hold may be NULL.
+    ends of values are needed, so that a value that no column can hold may be NULL. ``synthetic``: Kryo 2 wrote fields
+    of the compiler (``this$0``), as it does where flink-scala is on the class path; no option, but tried both ways.
     """
 
     timestamps: str = "micros"
@@ -53,6 +54,7 @@ class DecodeOptions:
     internal: bool = True
     text: str = "escape"
     ends: bool = False
+    synthetic: bool = True
 
     def undecoded(self) -> DecodeOptions:
         """Return options for locating the ends of values, which also accept values that no column can hold."""

@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.snapshot.changes import assemble, metadata_versio
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.paths import path_text
+from pyspark_savepoint.statebackends.migration.findings import StateFindings
 from pyspark_savepoint.statebackends.migration.migration_check import verdicts_of
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, expect_known, expect_types_fit
 from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork, WriteWork
@@ -71,7 +72,8 @@ class Migration:
     def check(self, run: Run = run_here) -> MigrationCheck:
         """Return the verdicts about all parts."""
         self._expect_known(self._planned())
-        return self._checked(Planned(self.source, self.knowledge), run)
+        planned = Planned(self.source, self.knowledge)
+        return verdicts_of(planned.wanted, self._scanned(planned, run))
 
     def _planned(self) -> Planned:
         return Planned(self.source, self.knowledge, self.drop, self.as_is)
@@ -82,9 +84,9 @@ class Migration:
         expect_types_fit(planned.plans, self.knowledge)
 
     @staticmethod
-    def _checked(planned: Planned, run: Run) -> MigrationCheck:
+    def _scanned(planned: Planned, run: Run) -> Mapping[int, Mapping[str, StateFindings]]:
         work = ScanWork(planned)
-        return verdicts_of(planned.wanted, work.findings(run(work)))
+        return work.findings(run(work))
 
     def write(self, path: str, run: Run = run_here) -> MigrationCheck:
         """Write the migrated savepoint to a free path, and return the verdicts about its parts.
@@ -95,12 +97,13 @@ class Migration:
         self._expect_known(planned)
         staging = to_free_path(path)
         named = self.drop | self.as_is
-        checked = self._checked(planned, run)
+        findings = self._scanned(planned, run)
+        checked = verdicts_of(planned.wanted, findings)
         hindered = [part for part in checked.missing if not part.ref.is_named(named)]
         if hindered:
             raise _hindered(hindered, self.source)
         relocation = Relocation(f"{staging.token}-copy")
-        work = WriteWork(planned, replace(staging, begun=True))
+        work = WriteWork(planned.knowing(findings.values()), replace(staging, begun=True))
         # Readers of the savepoint derive the version of Kryo from this version.
         version = metadata_version(self.knowledge.release.version)
         publish(

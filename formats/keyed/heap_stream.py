@@ -12,13 +12,14 @@ Flink: ``HeapSnapshotStrategy``, ``HeapRestoreOperation``, ``StateTableByKeyGrou
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin
-from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UndecodableStateError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent, read_extent, whole_content
 from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock
@@ -123,7 +124,7 @@ class HeapKeyedStream:
     def _block(self, extents: Sequence[Extent], selected: set[int], namespaced: bool) -> KeyedBlock:
         buffer, start, end, origin = self._content(extents)
         at = Cursors(buffer, start.astype(np.int64), end.astype(np.int64), origin, self.options)
-        tables = self._tables(at, selected)
+        tables = self._tables_in_either_form(at, selected)
         return self._assemble(buffer, origin, extents, tables, namespaced)
 
     def _partial(self, extent: Extent, selected: set[int], namespaced: bool, block_bytes: int) -> Iterator[KeyedBlock]:
@@ -149,6 +150,18 @@ class HeapKeyedStream:
                 raise self._hidden(state, error, selected, seen) from None
             seen.add(state)
         reader.expect_end()
+
+    def _tables_in_either_form(self, at: Cursors, selected: set[int]) -> list[_Table]:
+        """Locate the tables, whichever fields of inner classes Kryo 2 wrote: no length tells the ends of values."""
+        begin = at.position.copy()
+        try:
+            return self._tables(at, selected)
+        except CorruptStateError as error:
+            if self.options.kryo == 2:
+                with suppress(SavepointError):
+                    other = replace(at, position=begin, options=replace(self.options, synthetic=False))
+                    return self._tables(other, selected)
+            raise error from None
 
     def _tables(self, at: Cursors, selected: set[int]) -> list[_Table]:
         """Locate the tables of all key groups in parallel: the first table of each, then the second, and so on."""

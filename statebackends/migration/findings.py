@@ -58,6 +58,8 @@ class StateFindings:
     outcome: Outcome = Outcome.RESTORES
     #: Whether some values fail to be read, if they are not migrated.
     is_unreadable: bool = False
+    #: Whether Kryo 2 wrote fields of the compiler (``this$0``), if values show it.
+    synthetic: bool | None = None
     parts: dict[tuple[str, str], PartFindings] = field(default_factory=dict)
 
     def part(self, role: str, name: str) -> PartFindings:
@@ -83,6 +85,7 @@ class StateFindings:
         """Add what was found in other entries."""
         self.saw(other.outcome)
         self.is_unreadable = self.is_unreadable or other.is_unreadable
+        self.synthetic = other.synthetic if self.synthetic is None else self.synthetic
         for place, part in other.parts.items():
             self.part(*place).add(part)
 
@@ -106,6 +109,7 @@ def to_json(findings: Mapping[str, StateFindings]) -> bytes:
         name: {
             "outcome": state.outcome,
             "unreadable": state.is_unreadable,
+            "synthetic": state.synthetic,
             "parts": [[*place, asdict(part)] for place, part in state.parts.items()],
         }
         for name, state in findings.items()
@@ -121,7 +125,7 @@ def from_json(text: bytes) -> Findings:
 
 def _state(state: Mapping[str, Any]) -> StateFindings:
     parts = {(role, name): _part(part) for role, name, part in state["parts"]}
-    return StateFindings(Outcome(state["outcome"]), state["unreadable"], parts)
+    return StateFindings(Outcome(state["outcome"]), state["unreadable"], state["synthetic"], parts)
 
 
 def _part(part: Mapping[str, Any]) -> PartFindings:

@@ -270,10 +270,9 @@ class MigratedOperator:
             program = None if self.is_as_is(plan) else self.plan.element_program(plan)
             for data, count in elements_in(source, header, meta.name):
                 try:
-                    elements = program.elements(data, count) if program is not None else iter([data])
+                    made = program.elements(data, count) if program is not None else [data]
                     if program is None and count > 1:
-                        elements = self.plan.element_program(plan).elements(data, count)
-                    made = list(elements)
+                        made = self.plan.element_program(plan).elements(data, count)
                 except PartError as error:
                     raise _unexpected(error, opened.operator) from error
                 except UnknownSubclassError as error:

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import Word
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import KryoChange
+from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import KryoChange, SyntheticFields
 from pyspark_savepoint.statebackends.migration.rewriting.scala_keys import ScalaKeyGroups, expect_hashes
 from pyspark_savepoint.statebackends.migration.rewriting.state_programs import (
     LIST,
@@ -74,6 +74,8 @@ class Knowledge:
     types_from: Snapshot | None = None
     #: Classes in the words of option ``kryoTypes``.
     kryo_types: str = ""
+    #: Whether Kryo 2 wrote fields of the compiler (``this$0``), if values have shown it.
+    synthetic: bool | None = None
 
     @cached_property
     def class_path(self) -> ClassPath:
@@ -315,7 +317,8 @@ def plan_migration(savepoint: Snapshot, knowledge: Knowledge) -> list[OperatorMi
     before, after = kryo_of(savepoint), 5 if knowledge.release.version >= (2, 0) else 2
     change = None
     if before != after:
-        change = KryoChange(before, after, knowledge.described, knowledge.targets.pojo, knowledge.subclass)
+        synthetic = SyntheticFields(knowledge.synthetic is not False, knowledge.synthetic is not None)
+        change = KryoChange(before, after, knowledge.described, knowledge.targets.pojo, knowledge.subclass, synthetic)
     return [OperatorMigration(OpenOperator(savepoint, operator), knowledge, change) for operator in savepoint.operators]
 
 

@@ -7,7 +7,7 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -52,6 +52,12 @@ class Planned:
     def unopened(self) -> Planned:
         """Return a copy without open files and cached results, for another process."""
         return replace(self, knowledge=replace(self.knowledge))
+
+    def knowing(self, findings: Iterable[Mapping[str, StateFindings]]) -> Planned:
+        """Return the input with what values have shown: the form in which Kryo 2 wrote objects of inner classes."""
+        shown = (state.synthetic for found in findings for state in found.values())
+        synthetic = next((each for each in shown if each is not None), None)
+        return self if synthetic is None else replace(self, knowledge=replace(self.knowledge, synthetic=synthetic))
 
 
 @dataclass(frozen=True)

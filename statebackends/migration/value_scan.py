@@ -27,6 +27,7 @@ from pyspark_savepoint.statebackends.migration.operator_elements import elements
 from pyspark_savepoint.statebackends.migration.rewriting.compiled_programs import CLASSES, CompiledProgram
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import (
     CALLS,
+    AmbiguousFormError,
     KryoStatePart,
     OwnSerializerError,
     PartError,
@@ -74,6 +75,8 @@ LOSING = {
     for name in CLASSES
     if name not in LISTS | MAPS
 }  # fmt: skip
+#: Values that wait until others show in which form they are.
+MAX_WAITING = 1000
 #: Values that are read one by one because they hold the name of one such collection.
 MAX_LOOKED_AT = 1000
 
@@ -113,9 +116,10 @@ class Scan:
     def run(self, plans: Sequence[OperatorMigration], piece: ScanUnit) -> Findings:
         """Return the findings in a piece."""
         plan = plans[piece.operator]
-        if piece.keyed:
-            return _scan_keyed(plan, piece, self.limit)
-        return _scan_operator_state(plan, piece, self.limit)
+        findings = (_scan_keyed if piece.keyed else _scan_operator_state)(plan, piece, self.limit)
+        for found in findings.values():
+            found.synthetic = plan.change.synthetic.proven if plan.change is not None else None
+        return findings
 
 
 def _readings(plan: StatePlan) -> list[Misread | None]:
@@ -245,7 +249,7 @@ def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: in
                 break
             values.one(
                 data,
-                lambda: b"".join(program.elements(data, count)),  # noqa: B023
+                partial(_joined, program, data, count),
                 [partial(_with_doubt, each, partial(_joined, each, data, count)) for each in misread],
                 count,
             )
@@ -341,6 +345,16 @@ def _joined(program: ElementProgram, data: bytes, count: int) -> bytes:
     return b"".join(program.elements(data, count))
 
 
+@dataclass(frozen=True)
+class _Value:
+    """A value that is looked at, or some: the bytes, and what rewrites them, and reads them without a migration."""
+
+    old: object
+    rewrite: Callable[[], object]
+    misread: Sequence[ReadWithDoubt]
+    count: int
+
+
 @dataclass
 class _Values:
     """The values of one state in a piece."""
@@ -351,6 +365,8 @@ class _Values:
     count: int = 0
     sampled: int = 0
     roles: list[tuple[StateFindings, str, RoleProgram]] = field(default_factory=list)
+    #: Values that can be read in two ways, until others show which one is right.
+    waiting: list[_Value] = field(default_factory=list)
 
     @property
     def is_done(self) -> bool:
@@ -390,17 +406,33 @@ class _Values:
         ``misread`` reads it without a migration: as the job does, and as the hashmap backend does before.
         """
         self.count += count
-        new = self.made(rewrite)
-        if new is not None and new != old and self.sampled < self.sample:
-            self.sampled += count
-            self.found.saw(_misread(misread[0], new))
-            for each in misread[1:]:
-                if not self.found.is_unreadable:
-                    self.found.is_unreadable = _misread(each, new) is Outcome.FAILS
+        value = _Value(old, rewrite, misread, count)
+        waits = len(self.waiting) < MAX_WAITING
+        new = self.made(partial(self._unless_ambiguous, value) if waits else rewrite)
+        self._compare(value, new)
         return new
 
+    def _unless_ambiguous(self, value: _Value) -> object | None:
+        """Return the new bytes of a value; None if it must wait for others."""
+        try:
+            return value.rewrite()
+        except AmbiguousFormError:
+            self.waiting.append(value)
+            return None
+
+    def _compare(self, value: _Value, new: object | None) -> None:
+        """Read a value without a migration, if it is one of the sample."""
+        if new is not None and new != value.old and self.sampled < self.sample:
+            self.sampled += value.count
+            self.found.saw(_misread(value.misread[0], new))
+            for each in value.misread[1:]:
+                if not self.found.is_unreadable:
+                    self.found.is_unreadable = _misread(each, new) is Outcome.FAILS
+
     def finish(self) -> None:
-        """Add what the parts have counted."""
+        """Look at the values that wait, and add what the parts have counted."""
+        for value in self.waiting:
+            self._compare(value, self.made(value.rewrite))
         for found, role, program in self.roles:
             for name, part, of_subclass in program.all_parts:
                 into = found.part(role, name)

@@ -8,7 +8,9 @@ MAP                        one entry per user key: null flag value  one entry, t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,16 +26,18 @@ from pyspark_savepoint.formats.columns import (
     map_type,
     scatter,
 )
-from pyspark_savepoint.formats.errors import UndecodableStateError
+from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows, binary_column
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
+from pyspark_savepoint.formats.serializers.kryo.described.job_classes import DescribedKryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements, locate
 from pyspark_savepoint.formats.serializers.partial.open_ended import open_ended
 from pyspark_savepoint.statebackends.model.rows import Rows, RowsOfBlock
+from pyspark_savepoint.statebackends.model.serializer_parts import by_path
 from pyspark_savepoint.statebackends.model.unify_types import conform
 
 Block = KeyedBlock | SortedRows
@@ -96,6 +100,48 @@ def decode_whole(serializer: TypeSerializer, at: Cursors) -> pa.Array:
     return serializer.decode(at)
 
 
+@lru_cache(maxsize=1024)
+def _described_parts(serializer: TypeSerializer) -> tuple[DescribedKryoSerializer, ...]:
+    return tuple(part for part in by_path(serializer).values() if isinstance(part, DescribedKryoSerializer))
+
+
+def decode_either(serializer: TypeSerializer, at: Cursors, decode: Callable[[Cursors], pa.Array]) -> pa.Array:
+    """Decode values that fill their spans, whichever fields of inner classes Kryo 2 wrote.
+
+    The form in which all values take all of their bytes is right. If both are, and differ, it is unknown.
+    """
+    parts = _described_parts(serializer) if at.options.kryo == 2 else ()
+
+    def of_form(synthetic: bool) -> pa.Array:
+        here = replace(at, position=at.position.copy(), options=replace(at.options, synthetic=synthetic))
+        column = decode(here)
+        here.expect_end()
+        return column
+
+    try:
+        found = of_form(True)
+    except (CorruptStateError, UndecodableStateError) as error:
+        if any(part.has_forms for part in parts):
+            try:
+                return of_form(False)
+            except SavepointError:
+                raise error from None
+        raise
+    if any(part.has_forms for part in parts):
+        try:
+            other = of_form(False)
+        except SavepointError:
+            return found
+        if not found.equals(other) and str(found.to_pylist()) != str(other.to_pylist()):
+            raise UndecodableStateError(
+                "Kryo wrote objects of inner classes with their outer objects, or without: both readings are possible",
+                **at.origin.facts(int(at.position[0])),
+                found=serializer.flink_type,
+                remedy="read more values at a time: option('batchSize', ...); or as bytes: option('raw', '<state>')",
+            )
+    return found
+
+
 @dataclass(frozen=True)
 class StateColumn:
     """State of one file and the way it is shown.
@@ -155,10 +201,7 @@ class StateColumn:
         """Decode values that fill their spans."""
         if self._as_bytes(serializer):
             return binary_spans(block, start, end)
-        at = self.cursors(block, start, end)
-        column = decode_whole(serializer, at)
-        at.expect_end()
-        return column
+        return decode_either(serializer, self.cursors(block, start, end), lambda at: decode_whole(serializer, at))
 
     def decode_values(self, block: Block, start: Longs, end: Longs) -> pa.Array:
         """Decode values that are one row each."""
@@ -192,13 +235,16 @@ class StateColumn:
 
     def decode_list(self, block: Block, start: Longs, end: Longs) -> tuple[Longs, pa.Array]:
         """Decode lists in the canonical format: return the number of elements per list, and all elements."""
-        at = self.cursors(block, start, end)
         (element,) = unit_serializers(self.meta)
-        counts = count_until_end(element, at, DELIMITER)
-        self._check_delimiters(at, counts)
-        column = decode_elements(element, at, counts, DELIMITER)
-        at.expect_end()
-        return counts, column
+
+        def decode(at: Cursors) -> pa.Array:
+            counts = count_until_end(element, at, DELIMITER)
+            self._check_delimiters(at, counts)
+            elements = decode_elements(element, at, counts, DELIMITER)
+            return list_array(pa.list_(elements.type), counts, elements)
+
+        lists = decode_either(element, self.cursors(block, start, end), decode)
+        return lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64), lists.values
 
     def _check_delimiters(self, at: Cursors, counts: Longs) -> None:
         empty = np.flatnonzero(counts == 0)

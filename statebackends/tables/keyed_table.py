@@ -29,6 +29,7 @@ from pyspark_savepoint.statebackends.model.rows import RowsOfBlock, rows_of
 from pyspark_savepoint.statebackends.model.state_column import (
     LAST_ACCESS,
     StateColumn,
+    decode_either,
     has_ttl,
     split_ttl,
     split_ttl_type,
@@ -399,6 +400,4 @@ def _column(
     if name in spec.raw or (name == KEY and serializer.opaque_parts()):
         return binary_column(block.buffer, *spans)
     at = Cursors(block.buffer, spans[0].copy(), spans[1], replace(block.origin, state=name), spec.options)
-    column = serializer.decode(at)
-    at.expect_end()
-    return column
+    return decode_either(serializer, at, serializer.decode)

@@ -32,6 +32,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import decode_elements, locate
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_states, with_columns
+from pyspark_savepoint.statebackends.model.state_column import decode_either
 from pyspark_savepoint.statebackends.model.unify_serializers import united_meta
 from pyspark_savepoint.statebackends.model.unify_types import conform, unify
 from pyspark_savepoint.statebackends.sources.assignment import repartition_state
@@ -247,9 +248,8 @@ class OperatorPartition:
         step = self.request.batch_rows
         for low in range(0, len(at), step):
             part = at.at(at.position[low : low + step].copy(), at.end[low : low + step])
-            column = decode_elements(serializer, part, counts[low : low + step])
-            part.expect_end()
-            yield {VALUE: column}
+            some = counts[low : low + step]
+            yield {VALUE: decode_either(serializer, part, lambda at: decode_elements(serializer, at, some))}  # noqa: B023
 
     def _bytes(self, serializer: TypeSerializer, at: Cursors, counts: Longs) -> pa.Array:
         if (counts == 1).all():
@@ -274,8 +274,7 @@ class OperatorPartition:
                     columns[name] = binary_column(at.buffer, *spans)
                     continue
                 part = at.at(spans[0].copy(), spans[1])
-                columns[name] = serializers[i].decode(part)
-                part.expect_end()
+                columns[name] = decode_either(serializers[i], part, serializers[i].decode)
             yield columns
 
     def _batches(self, columns: dict[str, pa.Array], subtask: int, origin: Origin) -> Iterator[pa.RecordBatch]:

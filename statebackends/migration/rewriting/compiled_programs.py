@@ -6,7 +6,7 @@ values with other contents are left to the :class:`ValueProgram`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,8 @@ class CompiledProgram:
     tables: tuple[Any, Any, Any]
     touched: Any
     node: int
+    #: Rewrites values of other contents.
+    others: Callable[[bytes], bytes]
 
     @classmethod
     def of(cls, program: ValueProgram, parts: Mapping[Path, KryoStatePart]) -> CompiledProgram | None:
@@ -63,7 +65,7 @@ class CompiledProgram:
             key, value = kinds[number] or (0, 0)
             layout.nodes[place] = (kryo_collections.COLLECTION, key, value, 0, 0)
         touched = _touched(layout, set(places))
-        return cls(program, layout.tables(), touched, node)
+        return cls(program, layout.tables(), touched, node, program.whole)
 
     def run(self, values: Bytes, start: Longs, end: Longs) -> tuple[Bytes, Longs, Longs]:
         """Return the new bytes of some values, and their spans."""
@@ -83,7 +85,7 @@ class CompiledProgram:
         if not len(left):
             return read_only(out[: int(size)].copy()), starts, stops
         others = [
-            self.program.whole(values[low:high].tobytes())
+            self.others(values[low:high].tobytes())
             for low, high in zip(start[left].tolist(), end[left].tolist(), strict=True)
         ]
         bounds = int(size) + np.cumsum([0, *map(len, others)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -88,6 +89,33 @@ class PartError(Exception):
         self.part = part
         self.error = error
 
+    @property
+    def is_of_bytes(self) -> bool:
+        """Return whether the bytes are no value of the classes that they name."""
+        return isinstance(self.error, DamagedError | BeyondError | IndexError | struct.error)
+
+
+class AmbiguousFormError(UnsupportedStateError):
+    """Error for a value that has one meaning with synthetic fields, and another one without them."""
+
+
+@dataclass
+class SyntheticFields:
+    """Whether Kryo 2 wrote fields that the compiler added, such as ``this$0``: flink-scala on the job's class path."""
+
+    are_written: bool = True
+    #: Whether values show it: those with such fields that can be read in one form only.
+    is_proven: bool = False
+
+    @property
+    def proven(self) -> bool | None:
+        """Whether they are written; None as long as no value shows it."""
+        return self.are_written if self.is_proven else None
+
+    def change(self) -> None:
+        """Take the other form."""
+        self.are_written = not self.are_written
+
 
 @dataclass(frozen=True)
 class KryoChange:
@@ -99,22 +127,34 @@ class KryoChange:
     pojo_of: PojoOf
     #: The old serializer and the target of a POJO's subclass, by its name; None if class files do not describe it.
     subclass_of: Callable[[str], tuple[TypeSerializer, Target] | None]
-    _formats: dict[tuple[KryoSerializer, int], ObjectFormat] = field(default_factory=dict)
+    synthetic: SyntheticFields = field(default_factory=SyntheticFields)
+    _formats: dict[tuple[KryoSerializer, int, bool], ObjectFormat] = field(default_factory=dict)
 
-    def format(self, serializer: KryoSerializer, kryo: int) -> ObjectFormat:
+    @cached_property
+    def _without_synthetic(self) -> DescribedClasses:
+        return self.classes.without_synthetic()
+
+    @property
+    def has_forms(self) -> bool:
+        """Return whether values have classes whose bytes differ with and without synthetic fields."""
+        return self.before == 2 and bool(self.classes.with_synthetic or self._without_synthetic.with_synthetic)
+
+    def format(self, serializer: KryoSerializer, kryo: int, synthetic: bool = True) -> ObjectFormat:
         """Return what a version reads and writes, with the registrations of a serializer."""
-        known = self._formats.get((serializer, kryo))
+        known = self._formats.get((serializer, kryo, synthetic))
         if known is None:
-            known = object_format(2 if kryo == 2 else 5, serializer.classes, self.classes)
-            self._formats[serializer, kryo] = known
+            classes = self.classes if synthetic else self._without_synthetic
+            known = object_format(2 if kryo == 2 else 5, serializer.classes, classes)
+            self._formats[serializer, kryo, synthetic] = known
         return known
 
     def reader(self, serializer: KryoSerializer, kryo: int) -> ReadObject:
         """Return the function that reads the object at a position, and returns it with the position after it."""
-        form = self.format(serializer, kryo)
+        without, form = (self.format(serializer, kryo, each) for each in (False, True))
+        synthetic = self.synthetic
 
         def read(data: bytes, at: int) -> tuple[KryoObject | None, int]:
-            return read_object(data, form, at)
+            return read_object(data, form if synthetic.are_written else without, at)
 
         return read
 
@@ -127,11 +167,17 @@ class KryoChange:
 
         return write
 
-    def direct(self, serializer: KryoSerializer, new: KryoSerializer) -> DirectConversion | None:
-        """Return the conversion of values without objects in between, which there is from Kryo 2 to Kryo 5."""
+    def direct(self, serializer: KryoSerializer, new: KryoSerializer) -> list[DirectConversion]:
+        """Return the conversions of values without objects in between, which there are from Kryo 2 to Kryo 5.
+
+        They are by whether synthetic fields are written.
+        """
         if (self.before, self.after) != (2, 5):
-            return None
-        return DirectConversion(self.format(serializer, self.before), self.format(new, self.after))
+            return []
+        return [
+            DirectConversion(self.format(serializer, self.before, each), self.format(new, self.after, each))
+            for each in (False, True)
+        ]
 
     def is_inner(self, class_name: str) -> bool:
         """Return whether objects of a class have an outer object, in a field that Kryo 5 leaves out."""
@@ -270,14 +316,14 @@ class KryoStatePart:
         if is_mapped_number(old, new):
             return self._numbers()
         read, put = change.flink_reader().of(old), change.writer(self.inspection).of(new)
-        direct = None
+        direct: list[DirectConversion] = []
         own = self.part.own_serializers
         if isinstance(old, KryoSerializer) and isinstance(new, KryoSerializer) and own is None:
             direct = change.direct(old, new)
 
         def rewrite(data: bytes, at: int, out: bytearray) -> int:
             start = len(out)
-            end = direct.append(data, at, out) if direct is not None else -1
+            end = direct[change.synthetic.are_written].append(data, at, out) if direct else -1
             if end >= 0:
                 # Values of these types lose nothing, and Kryo 5 reads them.
                 self.values += 1

@@ -8,19 +8,31 @@ operator list, union      the elements        broadcast    key and value of ever
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TypeVar
 
-from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.migration.rewriting.compiled_programs import CompiledProgram
-from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import KryoChange, KryoStatePart
+from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import (
+    AmbiguousFormError,
+    KryoChange,
+    KryoStatePart,
+    PartError,
+)
 from pyspark_savepoint.statebackends.migration.rewriting.scala_values import ScalaPart
 from pyspark_savepoint.statebackends.migration.rewriting.target_types import Target
-from pyspark_savepoint.statebackends.migration.rewriting.value_program import Rewrite, SubclassOf, ValueProgram
+from pyspark_savepoint.statebackends.migration.rewriting.value_program import (
+    Rewrite,
+    SubclassOf,
+    UnknownSubclassError,
+    ValueProgram,
+)
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import Losses
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.model.serializer_parts import Path
 from pyspark_savepoint.statebackends.model.state_column import unit_serializers
@@ -28,6 +40,9 @@ from pyspark_savepoint.statebackends.model.state_column import unit_serializers
 COMMA = 0x2C
 VALUE, NAMESPACE, KEY = "VALUE_SERIALIZER", "NAMESPACE_SERIALIZER", "KEY_SERIALIZER"
 LIST, MAP = "LIST", "MAP"
+#: Errors of values that cannot be rewritten.
+ValueErrors = (PartError, SavepointError, UnknownSubclassError)
+T = TypeVar("T")
 
 
 class Misread(Enum):
@@ -128,6 +143,106 @@ class RoleProgram:
         return subclass_of
 
 
+@dataclass(frozen=True)
+class _EitherForm:
+    """Kryo 2 wrote values with synthetic fields (``this$0``), or without: the form that takes all bytes is theirs.
+
+    Where both do, with different results, other values must have shown it.
+    """
+
+    change: KryoChange | None
+    roles: tuple[RoleProgram, ...]
+
+    def read(self, rewrite: Callable[[], T]) -> T:
+        """Return the result of a function that rewrites a value."""
+        change = self.change
+        if change is None or change.before != 2:
+            return rewrite()
+        counted = self._counted()
+        try:
+            found = rewrite()
+        except ValueErrors as error:
+            other = self._of_other(rewrite, counted)
+            if other is None:
+                raise
+            change.synthetic.change()
+            change.synthetic.is_proven = _is_of_bytes(error)
+            return other[0]
+        if change.has_forms and not change.synthetic.is_proven:
+            try:
+                self._prove(change, rewrite, found)
+            except AmbiguousFormError:
+                _restore(counted)
+                raise
+        return found
+
+    def _prove(self, change: KryoChange, rewrite: Callable[[], T], found: T) -> None:
+        """Read a value in the other form too, which must fail or make no difference."""
+        counted = self._counted()
+        change.synthetic.change()
+        try:
+            other = rewrite()
+        except ValueErrors as error:
+            change.synthetic.is_proven = _is_of_bytes(error)
+            return
+        finally:
+            change.synthetic.change()
+            _restore(counted)
+        if other != found:
+            raise AmbiguousFormError(
+                "Kryo wrote a value with fields of the compiler (this$0), or without them: it can be read in both ways",
+                expected="flink-scala was on the class path of the job, or was not: no other value shows it",
+                remedy="leave the state out (drop), or as it is (as_is)",
+            )
+
+    def _of_other(self, rewrite: Callable[[], T], counted: Iterable[_Counted]) -> tuple[T] | None:
+        """Return the result in the other form, None if it fails too."""
+        change = self.change
+        assert change is not None
+        if not change.has_forms:
+            return None
+        failed = self._counted()
+        _restore(counted)
+        change.synthetic.change()
+        try:
+            return (rewrite(),)
+        except ValueErrors:
+            _restore(failed)
+            return None
+        finally:
+            change.synthetic.change()
+
+    def _counted(self) -> list[_Counted]:
+        return [_Counted.of(part) for role in self.roles for _, part, _ in role.all_parts]
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What a part had counted before a value."""
+
+    part: KryoStatePart | ScalaPart
+    values: int
+    changed: int
+    lost: Losses | None
+
+    @classmethod
+    def of(cls, part: KryoStatePart | ScalaPart) -> _Counted:
+        lost = part.inspection.lost.copy() if isinstance(part, KryoStatePart) and part.inspection.is_on else None
+        return cls(part, part.values, part.changed, lost)
+
+
+def _restore(counted: Iterable[_Counted]) -> None:
+    for each in counted:
+        each.part.values, each.part.changed = each.values, each.changed
+        if each.lost is not None and isinstance(each.part, KryoStatePart):
+            each.part.inspection.lost = each.lost.copy()
+
+
+def _is_of_bytes(error: Exception) -> bool:
+    """Return whether an error shows that bytes are in another form, and no class is missing."""
+    return isinstance(error, CorruptStateError) or (isinstance(error, PartError) and error.is_of_bytes)
+
+
 class EntryProgram:
     """Program for the entries of one keyed state, or of one queue of timers: composite key, and value."""
 
@@ -144,6 +259,8 @@ class EntryProgram:
         self.key_role = key
         self.roles = roles
         self.timer = is_timer(meta)
+        # A misreading is that of the other release, whose Kryo never writes synthetic fields.
+        self._form = _EitherForm(key.change if misread is None else None, (key, *roles.values()))
         value = roles[VALUE]
         units = unit_serializers(meta)
         self.kind = meta.state_type
@@ -161,7 +278,8 @@ class EntryProgram:
             self.user = value.program(units[0], "key", misread=misread)
         else:
             self.value = value.program(units[0], misread=misread)
-            self.compiled = None if misread is not None else value.compiled(self.value)
+            compiled = None if misread is not None else value.compiled(self.value)
+            self.compiled = replace(compiled, others=self.new_value) if compiled is not None else None
         namespace = roles[NAMESPACE]
         self.key_parts = (
             key.program(key_serializer, misread=misread),
@@ -199,7 +317,7 @@ class EntryProgram:
 
     def key(self, data: bytes) -> bytes:
         """Return the composite key without its key-group prefix."""
-        return self.walked_key(data) if self.changes_keys else data
+        return self._form.read(lambda: self.walked_key(data)) if self.changes_keys else data
 
     def walked_key(self, data: bytes) -> bytes:
         """Return the composite key after a walk through all of it, even if nothing changes."""
@@ -223,7 +341,7 @@ class EntryProgram:
 
     def new_value(self, data: bytes) -> bytes:
         """Return the value."""
-        return data if self.value.changes_nothing or self.timer else self.walked(data)
+        return data if self.value.changes_nothing or self.timer else self._form.read(lambda: self.walked(data))
 
     def walked(self, data: bytes) -> bytes:
         """Return the value after a walk through all of it, even if nothing changes."""
@@ -259,6 +377,7 @@ class ElementProgram:
         self.broadcast = meta.kind is BackendStateType.BROADCAST
         names = (KEY, VALUE) if self.broadcast else (VALUE,)
         self.programs = [roles[name].program(meta.serializers[name], misread=misread) for name in names]
+        self._form = _EitherForm(roles[VALUE].change if misread is None else None, tuple(roles.values()))
 
     @property
     def doubts(self) -> int:
@@ -270,8 +389,11 @@ class ElementProgram:
         """Return whether all elements stay as they are."""
         return all(program.changes_nothing for program in self.programs)
 
-    def elements(self, data: bytes, count: int) -> Iterator[bytes]:
-        """Yield ``count`` elements that are contiguous; a broadcast state is one element."""
+    def elements(self, data: bytes, count: int) -> list[bytes]:
+        """Return ``count`` elements that are contiguous; a broadcast state is one element."""
+        return self._form.read(lambda: list(self._elements(data, count)))
+
+    def _elements(self, data: bytes, count: int) -> Iterator[bytes]:
         at = 0
         for _ in range(count):
             out = bytearray()

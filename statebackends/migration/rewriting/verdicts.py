@@ -88,6 +88,10 @@ class Losses:
         """Keep the name of a class."""
         self.names.setdefault(loss, set()).add(name)
 
+    def copy(self) -> Losses:
+        """Return the same losses, which others are not added to."""
+        return Losses({loss: set(names) for loss, names in self.names.items()})
+
     def add(self, other: Losses) -> None:
         """Add what was found in other values."""
         for loss, names in other.names.items():

@@ -86,10 +86,16 @@ class DescribedClasses:
         self._sources = tuple(sources)
         #: Whether Kryo 2 writes synthetic fields, as the Kryo of flink-scala does.
         self.synthetic = synthetic
+        #: Classes with such fields whose fields were asked for.
+        self.with_synthetic: set[str] = set()
         self._finals: dict[str, bool] = {}
         self._kinds: dict[str, str] = {}
         self._ancestors: dict[str, frozenset[str]] = {}
         self._fields: dict[tuple[str, int, tuple[JavaType, ...]], tuple[ObjectField, ...]] = {}
+
+    def without_synthetic(self) -> DescribedClasses:
+        """Return the same classes in a job whose Kryo 2 does not write synthetic fields."""
+        return DescribedClasses(self._sources, synthetic=False)
 
     def find(self, name: str) -> JavaClass | None:
         """Return a class; None if it is not described."""
@@ -217,8 +223,10 @@ class DescribedClasses:
             for field in found.fields:
                 if field.is_static or field.is_transient:
                     continue
-                if field.is_synthetic and (kryo == 5 or not self.synthetic):
-                    continue
+                if field.is_synthetic:
+                    self.with_synthetic.add(name)
+                    if kryo == 5 or not self.synthetic:
+                        continue
                 if components is not None and field.name not in components:
                     continue
                 if any(each.name.startswith(KRYO) for each in field.annotations):

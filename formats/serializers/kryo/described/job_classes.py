@@ -193,12 +193,17 @@ class DescribedKryoSerializer(KryoSerializer):
         classes, _ = load(self.job, synthetic)
         return object_format(2 if kryo == 2 else 5, self.classes, classes)
 
+    @property
+    def has_forms(self) -> bool:
+        """Return whether classes were met that Kryo 2 writes in two forms: with fields of the compiler, or without."""
+        return any(load(self.job, synthetic)[0].with_synthetic for synthetic in (False, True))
+
     def decode(self, at: Cursors, whole: bool = False) -> pa.Array:
         """Read row by row."""
         if self.typed:
             return super().decode(at, whole)
         column = self._column(at.options)
-        form = self._form(at.options.kryo)
+        form = self._form(at.options.kryo, at.options.synthetic)
         rows = _Rows(self, at, form, column)
         return rows.array(whole)
 

@@ -268,6 +268,8 @@ class DirectConversion:
         fields = classes.fields(name, 2)
         if [field.key for field in fields] != [field.key for field in classes.fields(name, 5)]:
             return None
+        if name in classes.with_synthetic:
+            return None
         steps: list[Step] = []
         for field in classes.fields(name, 5):
             if isinstance(field.type, TypeVariable) or any(map(_has_arguments, field.arguments)):

@@ -2,30 +2,62 @@ package oracle;
 
 import java.io.File;
 import java.math.MathContext;
+import java.net.InetSocketAddress;
+import java.net.URI;
+import java.nio.ByteBuffer;
+import java.text.DecimalFormat;
+import java.text.SimpleDateFormat;
 import java.time.LocalDateTime;
 import java.time.ZoneId;
 import java.time.ZoneOffset;
 import java.time.ZonedDateTime;
+import java.util.AbstractMap;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
+import java.util.Currency;
 import java.util.EnumMap;
+import java.util.EnumSet;
+import java.util.GregorianCalendar;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.LongSummaryStatistics;
 import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.PriorityQueue;
+import java.util.Random;
 import java.util.Set;
+import java.util.StringJoiner;
 import java.util.TimeZone;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.WeakHashMap;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.concurrent.CopyOnWriteArraySet;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.PriorityBlockingQueue;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicIntegerArray;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.atomic.AtomicReferenceArray;
+import java.util.concurrent.atomic.DoubleAdder;
+import java.util.concurrent.atomic.LongAccumulator;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.zip.CRC32;
 import org.apache.flink.api.common.typeinfo.TypeHint;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
@@ -199,6 +231,11 @@ public final class Upgraded {
         public int written = 1;
     }
 
+    public static class Filed {
+        public File file;
+        public int number;
+    }
+
     public static class Holding {
         public Index index;
         public int id;
@@ -262,6 +299,13 @@ public final class Upgraded {
         public boolean equals(Object other) {
             return other instanceof Code that && that.text.equals(text) && that.number == number;
         }
+    }
+
+    /** A POJO in which fields follow an object of an inner class. */
+    public static class Around {
+        public Inner inner;
+        public String text;
+        public Size size;
     }
 
     public class Inner {
@@ -336,7 +380,9 @@ public final class Upgraded {
         losses(outer);
         subclasses();
         forecasts(outer);
+        inner(outer);
         others();
+        hidden();
         keys();
     }
 
@@ -474,6 +520,90 @@ public final class Upgraded {
         Skipping skipping = new Skipping();
         skipping.byId = new ConcurrentSkipListMap<>(Map.of(1, "a", 2, "b"));
         value("skip-list-in-pojo", TypeInformation.of(Skipping.class), skipping);
+    }
+
+    private static void inner(Upgraded outer) {
+        TypeInformation<Around> around = TypeInformation.of(Around.class);
+        value("inner-in-pojo", around, around(outer, "", Size.SMALL), around(outer, "abc", Size.LARGE));
+        value("inner-in-pojo-empty", around, around(outer, "", null));
+        kryo("inner-in-list", ArrayList.class, list(Arrays.asList(outer.inner(1), outer.inner(2), null)));
+        add("inner-in-list-state", "list", Types.GENERIC(Inner.class), outer.inner(1), outer.inner(300));
+        add("inner-in-map-state", "map", Types.GENERIC(Inner.class), outer.inner(1), outer.inner(300));
+        add("inner-in-operator-list", "operator list", Types.GENERIC(Inner.class), outer.inner(1), outer.inner(300));
+    }
+
+    private static Around around(Upgraded outer, String text, Size size) {
+        Around around = new Around();
+        around.inner = outer.inner(7);
+        around.text = text;
+        around.size = size;
+        return around;
+    }
+
+    /** Classes of Java whose state is in fields that are transient, or in those of classes that are not public. */
+    private static void hidden() {
+        DoubleAdder adder = new DoubleAdder();
+        adder.add(2.5);
+        kryo("double-adder", DoubleAdder.class, adder);
+        LongAccumulator longs = new LongAccumulator(Math::max, 0);
+        longs.accumulate(7);
+        kryo("long-accumulator", LongAccumulator.class, longs);
+        Holding holding = new Holding();
+        LongAdder one = new LongAdder();
+        one.add(5);
+        kryo("long-adder-in-list", ArrayList.class, list(List.of(one)));
+        kryo("atomic-integer-array", AtomicIntegerArray.class, new AtomicIntegerArray(new int[] {1, 2}));
+        kryo("atomic-reference-array", AtomicReferenceArray.class, new AtomicReferenceArray<>(new String[] {"a"}));
+        kryo("atomic-long", AtomicLong.class, new AtomicLong(5));
+        kryo("atomic-integer", AtomicInteger.class, new AtomicInteger(5));
+        kryo("atomic-boolean", AtomicBoolean.class, new AtomicBoolean(true));
+        kryo("atomic-reference", AtomicReference.class, new AtomicReference<>("a"));
+        kryo("random", Random.class, new Random(5));
+        kryo("optional", Optional.class, Optional.of("a"));
+        kryo("optional-int", OptionalInt.class, OptionalInt.of(3));
+        kryo("bit-set", BitSet.class, BitSet.valueOf(new long[] {5}));
+        kryo("string-joiner", StringJoiner.class, new StringJoiner(",").add("a").add("b"));
+        kryo("simple-entry", AbstractMap.SimpleEntry.class, new AbstractMap.SimpleEntry<>("a", 1));
+        kryo("map-entry", Object.class, Map.entry("a", 1));
+        kryo("identity-map", IdentityHashMap.class, new IdentityHashMap<>(Map.of("a", 1)));
+        kryo("weak-map", WeakHashMap.class, new WeakHashMap<>(Map.of("a", 1)));
+        kryo("enum-set", Object.class, EnumSet.of(Size.LARGE));
+        kryo("statistics", LongSummaryStatistics.class, new LongSummaryStatistics(2, 1, 5, 6));
+        kryo("decimal-format", DecimalFormat.class, new DecimalFormat("0.00"));
+        kryo("date-format", SimpleDateFormat.class, new SimpleDateFormat("yyyy", Locale.ROOT));
+        kryo("calendar", GregorianCalendar.class, new GregorianCalendar(2020, 1, 2));
+        kryo("currency", Currency.class, Currency.getInstance("EUR"));
+        kryo("uri", URI.class, URI.create("http://a/b"));
+        kryo("socket-address", InetSocketAddress.class, InetSocketAddress.createUnresolved("a", 1));
+        kryo("string-builder", StringBuilder.class, new StringBuilder("abc"));
+        kryo("crc", CRC32.class, new CRC32());
+        kryo("lock", ReentrantLock.class, new ReentrantLock());
+        kryo("key-set", Object.class, new HashMap<>(Map.of("a", 1)).keySet());
+        kryo("concurrent-key-set", Object.class, filled(ConcurrentHashMap.newKeySet(), List.of("a")));
+        kryo("copy-on-write-set", CopyOnWriteArraySet.class, new CopyOnWriteArraySet<>(List.of("a")));
+        kryo("array-blocking-queue", ArrayBlockingQueue.class, filled(new ArrayBlockingQueue<>(3), List.of("a")));
+        kryo("linked-blocking-queue", LinkedBlockingQueue.class, new LinkedBlockingQueue<>(List.of("a")));
+        kryo("priority-queue", PriorityQueue.class, new PriorityQueue<>(List.of(3, 1)));
+        kryo("priority-queue-in-list", ArrayList.class, list(List.of(new PriorityQueue<>(List.of(3, 1)))));
+        kryo("priority-blocking", PriorityBlockingQueue.class, new PriorityBlockingQueue<>(List.of(3, 1)));
+        kryo("sub-list", Object.class, list(List.of(1, 2, 3)).subList(0, 2));
+        kryo("n-copies", Object.class, Collections.nCopies(2, "a"));
+        kryo("descending", Object.class, new TreeMap<>(Map.of(1, "a", 2, "b")).descendingMap());
+        kryo("head-map", Object.class, new TreeMap<>(Map.of(1, "a", 2, "b")).headMap(2));
+        kryo("tree-map-ordered", TreeMap.class, ordered());
+        kryo("zone-id", Object.class, ZoneId.of("Europe/Berlin"));
+        kryo("zone-offset", ZoneOffset.class, ZoneOffset.ofHours(2));
+        kryo("exception", RuntimeException.class, new RuntimeException("a"));
+        kryo("class-object", Class.class, String.class);
+        kryo("byte-buffer", Object.class, ByteBuffer.wrap(new byte[] {1, 2}));
+        holding.index = null;
+        value("subclass-in-pojo-null", TypeInformation.of(Holding.class), holding);
+        Filed filed = new Filed();
+        filed.file = new File("a", "b");
+        filed.number = 3;
+        value("file-in-pojo", TypeInformation.of(Filed.class), filed);
+        kryo("file-in-list", ArrayList.class, list(List.of(new File("a"), "x")));
+        kryo("math-context-in-list", ArrayList.class, list(List.of(MathContext.DECIMAL32, 1)));
     }
 
     private static void others() {

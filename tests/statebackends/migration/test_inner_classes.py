@@ -1,0 +1,95 @@
+"""Objects of inner classes, which Kryo 2 writes with their outer objects, or without: it depends on flink-scala."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pyspark_savepoint
+from pyspark_savepoint.execution.migrating import migration_of
+from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedStateError
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.migration.migration_work import Planned
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict
+from pyspark_savepoint.statebackends.migration.value_scan import entries_of
+from tests.data import unpacked
+from tests.statebackends.migration.test_value_scan import migration
+
+MIGRATION = unpacked() / "migration"
+CLASSES = MIGRATION / "classes"
+#: What 1.20.5 wrote with flink-scala: the class, b, this$0.
+WRITTEN = bytes.fromhex("570104") + b"\x01\x00miglab.Model$KInne\xf2\x01\x02"
+INNER = b"\x01\x00miglab.Model$KInner$I\xee\x01"
+OUTER = b"\x01\x01miglab.Model$KInne\xf2\x01\x02"
+KRYO = "KRYO<miglab.Model$KInner$In>"
+POJO = "POJO<miglab.Around>(inner KRYO<miglab.Model$KInner$In>, text STRING)"
+
+
+def around(inner: bytes, text: bytes) -> bytes:
+    """A POJO with an object of an inner class before a string."""
+    return b"\x02\0" + inner + b"\0" + bytes([len(text) + 1]) + text
+
+
+def values(path: str) -> list[Any]:
+    table = pyspark_savepoint.open(path, classes=[CLASSES]).keyed_state("late", raw="key")
+    return sorted(table.to_arrow().column("v").to_pylist(), key=repr)
+
+
+def rewritten(path: Path) -> list[bytes]:
+    (plan,) = [plan for plan in migration_of(Snapshot.open(str(path)), "2.3")._planned().plans if plan.keyed_plans]
+    return sorted(value for _, value in entries_of(plan, ("v", False)))
+
+
+def test_the_savepoint_of_a_job_with_flink_scala_has_outer_objects() -> None:
+    of_inner = Snapshot.open(str(MIGRATION / "cases" / "kryo-u-inner" / "1.20.5-hashmap"))
+    (plan,) = [plan for plan in migration_of(of_inner, "2.3")._planned().plans if plan.keyed_plans]
+    assert WRITTEN in [value for _, value in entries_of(plan, ("v", False))]
+
+
+def test_objects_are_the_same_with_and_without_their_outer_objects(tmp_path: Path) -> None:
+    made = []
+    for name, outer in (("with", OUTER), ("without", b"")):
+        old = migration(tmp_path / name, [INNER + b"\4" + outer, INNER + b"\x06" + outer], KRYO, classes=[CLASSES])
+        (part,) = [part for part in old.check().parts if part.ref.state == "v"]
+        assert part.verdict is MigrationVerdict.IS_LOST
+        assert (part.values, "outer object" in str(part.reason)) == (2, True)
+        assert values(str(tmp_path / name)) == [{"b": 2}, {"b": 3}]
+        old.write(str(tmp_path / f"{name}-new"))
+        made.append(rewritten(tmp_path / f"{name}-new"))
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("outer", [OUTER, b""])
+def test_other_values_show_the_form_of_one_that_can_be_read_in_two_ways(outer: bytes, tmp_path: Path) -> None:
+    written = [around(INNER + b"\4" + outer, text) for text in (b"", b"ab")]
+    old = migration(tmp_path / "old", written, POJO, classes=[CLASSES])
+    assert [part.values for part in old.check().parts if part.ref.state == "v"] == [2]
+    assert [each["text"] for each in values(str(tmp_path / "old"))] == ["", "ab"]
+    old.write(str(tmp_path / "new"))
+    found = pyspark_savepoint.open(tmp_path / "new", classes=[CLASSES]).keyed_state("late", raw="key").to_arrow()
+    assert sorted(each["text"] for each in found.column("v").to_pylist()) == ["", "ab"]
+
+
+def test_processes_that_write_know_the_form_that_others_have_found(tmp_path: Path) -> None:
+    written = [around(INNER + b"\4", text) for text in (b"", b"ab")]
+    old = migration(tmp_path / "old", written, POJO, classes=[CLASSES])
+    planned = Planned(old.source, old.knowledge)
+    known = planned.knowing(
+        old._scanned(planned, lambda work: {n: work.run(n) for n in range(len(work.pieces))}).values()
+    )
+    (plan,) = [plan for plan in known.unopened().plans if plan.keyed_plans]
+    assert plan.change is not None
+    assert plan.change.synthetic.proven is False
+
+
+def test_a_value_that_can_be_read_in_two_ways_is_refused(tmp_path: Path) -> None:
+    old = migration(tmp_path / "old", [around(INNER + b"\4", b"")], POJO, classes=[CLASSES])
+    (part,) = [part for part in old.check().parts if part.ref.state == "v"]
+    assert part.verdict is MigrationVerdict.NEEDS
+    assert "can be read in both ways" in str(part.reason)
+    with pytest.raises(UnsupportedStateError, match="both ways"):
+        old.write(str(tmp_path / "new"))
+    with pytest.raises(UndecodableStateError, match="both readings are possible"):
+        values(str(tmp_path / "old"))
