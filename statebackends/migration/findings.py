@@ -22,6 +22,8 @@ class Hindrance:
     remedy: str
     #: Whether Flink fails to read such values in any case.
     fails: bool = False
+    #: Whether the outcome of the state tells what Flink makes of such values.
+    is_foretold: bool = False
 
 
 @dataclass
@@ -130,7 +132,7 @@ def _state(state: Mapping[str, Any]) -> StateFindings:
 
 def _part(part: Mapping[str, Any]) -> PartFindings:
     hindrances = [
-        Hindrance(MigrationVerdict(h["verdict"]), h["reason"], h["remedy"], h["fails"])
+        Hindrance(MigrationVerdict(h["verdict"]), h["reason"], h["remedy"], h["fails"], h["is_foretold"])
         for h in part["hindrances"].values()
     ]
     return PartFindings(

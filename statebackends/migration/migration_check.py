@@ -114,7 +114,9 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
     hindrances = list({**own, **whole}.values())
     if hindrances:
         verdict = max((each.verdict for each in hindrances), key=lambda each: each.severity)
-        outcome = Outcome.FAILS if any(each.fails for each in hindrances) else Outcome.UNKNOWN
+        foretold = all(each.is_foretold for each in hindrances) and state.outcome is not Outcome.RESTORES
+        outcome = state.outcome if foretold else Outcome.UNKNOWN
+        outcome = Outcome.FAILS if any(each.fails for each in hindrances) else outcome
         reasons = "; ".join(each.reason for each in hindrances[:MAX_REASONS])
         more = len(hindrances) - MAX_REASONS
         reason = reasons + (f"; and {more} more" if more > 0 else "")
@@ -129,7 +131,7 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
         return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, Outcome.FAILS, old, new, reason, None, *counts)
     lost = found.lost if found is not None else Losses()
     verdict = MigrationVerdict.IS_LOST if lost else MigrationVerdict.REWRITTEN
-    if not (isinstance(part.new, KryoSerializer) and isinstance(part.old, KryoSerializer)):
+    if not part.is_restored and not (isinstance(part.new, KryoSerializer) and isinstance(part.old, KryoSerializer)):
         reason = "; ".join([f"Flink infers {new} in place of {old}", *lost.reasons])
         return PartVerdict(ref, name, verdict, Outcome.FAILS, old, new, reason, None, *counts)
     if found is None:

@@ -16,6 +16,8 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import DescribedClasses
 from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.objects.conversion import is_read
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -58,6 +60,8 @@ NEWEST = ExtractionRelease(RELEASES[-1])
 #: The key of an operator, as a state of its own in the table.
 KEY_STATE = "key"
 IN_FLIGHT = "records in flight"
+#: Packages whose class files no jar of a job contains.
+OF_JAVA = ("java.", "javax.", "sun.", "jdk.", "com.sun.")
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,14 @@ class Knowledge:
 
     def subclass(self, name: str) -> tuple[TypeSerializer, Target] | None:
         """Return what Flink 1 and the release infer for a subclass of a POJO, None if class files do not contain it."""
-        old = TargetTypes(BEFORE if self.release.has_collections else NEWEST, self.class_path).extracted(name)
-        return None if isinstance(old, SavepointError) else (old, self.targets.of(old))
+        before = BEFORE if self.release.has_collections else NEWEST
+        old = TargetTypes(before, self.class_path).extracted(name)
+        if isinstance(old, SavepointError):
+            if not name.startswith(OF_JAVA) or not (is_read(name, 2) and is_read(name, 5)):
+                return None
+            # Kryo writes it, where Flink takes the class above for a POJO, such as java.util.TimeZone.
+            old = KryoSerializer.of(name)
+        return old, self.targets.of(old)
 
     @cached_property
     def described(self) -> DescribedClasses:

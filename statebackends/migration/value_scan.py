@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
@@ -22,7 +23,7 @@ from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
 from pyspark_savepoint.statebackends.merging.paired_chunks import together
 from pyspark_savepoint.statebackends.migration.findings import Findings, Hindrance, StateFindings
-from pyspark_savepoint.statebackends.migration.migration_plan import OperatorMigration, StatePlan
+from pyspark_savepoint.statebackends.migration.migration_plan import OF_JAVA, OperatorMigration, StatePlan
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.rewriting.compiled_programs import CLASSES, CompiledProgram
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import (
@@ -67,8 +68,6 @@ CLASS_FILES = "name the job's jar or class files (classes), or leave the state o
 FLINK_CLASS_FILES = (
     "name flink-dist.jar of the release that wrote it, which has the class (classes), or leave the state out (drop)"
 )
-#: Packages whose class files no jar of a job contains.
-OF_JAVA = ("java.", "javax.", "sun.", "jdk.", "com.sun.")
 #: Collections that may lose something (a HashSet does in a list), as Kryo writes their names.
 LOSING = {
     name: name[:-1].encode() + bytes([ord(name[-1]) | 0x80])
@@ -123,8 +122,11 @@ class Scan:
 
 
 def _readings(plan: StatePlan) -> list[Misread | None]:
-    """Return how values of a state are read: rightly, and without a migration."""
-    return [None, Misread.KEPT, *[Misread.ALL] * plan.is_refused]
+    """Return how values of a state are read: rightly, with and without a look at them, and without a migration.
+
+    Without: as the job does, and as the hashmap backend does before.
+    """
+    return [None, None, Misread.KEPT, *[Misread.ALL] * plan.is_refused]
 
 
 def state_name(state: StateId) -> str:
@@ -239,20 +241,15 @@ def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: in
         if not plan.has_values:
             continue
         values = _Values(found, piece.sample, limit)
-        made = values.made(lambda: [operator.element_program(plan, misread=each) for each in _readings(plan)])  # noqa: B023
+        make = partial(operator.element_program, plan)
+        made = values.made(lambda: [make(misread=each) for each in _readings(plan)])  # noqa: B023
         if made is None:
             continue
-        program, *misread = made
-        values.collect(program.roles, found)
+        values.collect(made[0].roles, found)
         for data, count in elements_in(source, header, plan.meta.name):
             if values.is_done:
                 break
-            values.one(
-                data,
-                partial(_joined, program, data, count),
-                [partial(_with_doubt, each, partial(_joined, each, data, count)) for each in misread],
-                count,
-            )
+            values.one(data, made, partial(_joined, data=data, count=count), count)
         values.finish()
     return findings
 
@@ -353,6 +350,8 @@ class _Value:
     rewrite: Callable[[], object]
     misread: Sequence[ReadWithDoubt]
     count: int
+    #: Rewrites it even if Flink 2 cannot read it.
+    written: Callable[[], object]
 
 
 @dataclass
@@ -398,17 +397,17 @@ class _Values:
             self.found.whole.hinder(_failure(error))
         return None
 
-    def one(
-        self, old: object, rewrite: Callable[[], object], misread: Sequence[ReadWithDoubt], count: int = 1
-    ) -> object | None:
+    def one(self, old: object, programs: Sequence[P], run: Callable[[P], object], count: int = 1) -> object | None:
         """Rewrite one value; return the new bytes, None if it cannot be rewritten.
 
-        ``misread`` reads it without a migration: as the job does, and as the hashmap backend does before.
+        ``programs`` are in the order of :func:`_readings`; ``run`` runs one of them.
         """
         self.count += count
-        value = _Value(old, rewrite, misread, count)
+        program, written, *others = programs
+        misread = [partial(_with_doubt, each, partial(run, each)) for each in others]
+        value = _Value(old, partial(run, program), misread, count, partial(run, written))
         waits = len(self.waiting) < MAX_WAITING
-        new = self.made(partial(self._unless_ambiguous, value) if waits else rewrite)
+        new = self.made(partial(self._unless_ambiguous, value) if waits else value.rewrite)
         self._compare(value, new)
         return new
 
@@ -422,6 +421,9 @@ class _Values:
 
     def _compare(self, value: _Value, new: object | None) -> None:
         """Read a value without a migration, if it is one of the sample."""
+        if new is None and self.sampled < self.sample:
+            with suppress(PartError, SavepointError, UnknownSubclassError):
+                new = value.written()
         if new is not None and new != value.old and self.sampled < self.sample:
             self.sampled += value.count
             self.found.saw(_misread(value.misread[0], new))
@@ -452,11 +454,11 @@ class _KeyedScan:
         values: _Values,
         hidden: _HiddenParts[EntryProgram] | None,
         key: StateFindings,
-        program: EntryProgram | None = None,
-        *misread: EntryProgram,
+        *programs: EntryProgram,
     ) -> None:
         self.values, self.hidden, self.key = values, hidden, key
-        self.program, self.misread = program, misread
+        self.programs = programs
+        self.program = program = programs[0] if programs else None
         self.looked_at: Counter[str] = Counter()
         if program is not None:
             values.collect(program.roles, values.found)
@@ -500,13 +502,7 @@ class _KeyedScan:
             self._one(key, value)
 
     def _one(self, key: bytes, value: bytes) -> None:
-        program = self.program
-        assert program is not None
-        new = self.values.one(
-            (key, value),
-            lambda: program.entry(key, value),
-            [partial(_with_doubt, each, partial(each.entry, key, value)) for each in self.misread],
-        )
+        new = self.values.one((key, value), self.programs, lambda program: program.entry(key, value))
         if isinstance(new, tuple) and new[0] != key:
             self.key.saw(self.values.found.outcome)
 
@@ -586,7 +582,8 @@ def _hindrance(found: PartError) -> Hindrance:
         reason = "an object contains itself, or is nested too deep, where Flink's own serializers have no references"
         return Hindrance(MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT)
     if isinstance(error, UnreadableError):
-        return Hindrance(MigrationVerdict.IMPOSSIBLE, str(error), LEAVE_OUT, fails=not error.args[1].endswith(CALLS))
+        fails = not error.args[1].endswith(CALLS)
+        return Hindrance(MigrationVerdict.IMPOSSIBLE, str(error), LEAVE_OUT, fails, is_foretold=not fails)
     if isinstance(error, SavepointError):
         return Hindrance(MigrationVerdict.NEEDS, error.message, str(error.facts.get("remedy") or CLASS_FILES))
     reason = f"a value does not fit the part's new type, or is damaged: {': '.join(map(str, error.args))[:200]}"

@@ -34,7 +34,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
 )
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import objects_in
 from pyspark_savepoint.statebackends.migration.rewriting.java_times import expect_plausible, loses_offset
-from pyspark_savepoint.statebackends.migration.rewriting.misreading import misread_object
+from pyspark_savepoint.statebackends.migration.rewriting.misreading import CALLS, misread_object
 from pyspark_savepoint.statebackends.migration.rewriting.object_reader import FlinkReader, ReadObject
 from pyspark_savepoint.statebackends.migration.rewriting.object_writer import FlinkObjectWriter, PojoOf, WriteObject
 from pyspark_savepoint.statebackends.migration.rewriting.scala_types import is_mapped_number
@@ -50,8 +50,12 @@ KryoErrors = (
 ZONED, LOCALE, PATTERN = "java.time.ZonedDateTime", "java.util.Locale", "java.util.regex.Pattern"
 #: In place of the bytes of an object that cannot be written: no value is equal to it.
 WRONG = b"\xff" * 16
+#: Classes whose content Kryo does not write, because it is in fields that are transient.
+UNWRITTEN = frozenset(
+    f"java.util.concurrent.atomic.{name}"
+    for name in ("LongAdder", "DoubleAdder", "LongAccumulator", "DoubleAccumulator")
+)
 MAX_SUPERCLASSES = 256
-CALLS = "which Kryo 5 calls"
 NOT_READ = "whose objects it makes empty and cannot fill"
 #: Classes of the JDK whose serializers call a public constructor, in subclasses too, by its parameters.
 CALLED = {
@@ -128,6 +132,7 @@ class KryoChange:
     #: The old serializer and the target of a POJO's subclass, by its name; None if class files do not describe it.
     subclass_of: Callable[[str], tuple[TypeSerializer, Target] | None]
     synthetic: SyntheticFields = field(default_factory=SyntheticFields)
+    _unreadable: dict[str, str | None] = field(default_factory=dict)
     _formats: dict[tuple[KryoSerializer, int, bool], ObjectFormat] = field(default_factory=dict)
 
     @cached_property
@@ -192,6 +197,11 @@ class KryoChange:
         It makes objects of the job's own collections by the constructor that the serializer of the JDK's class calls,
         or by the one without arguments; without that, the fields of the JDK's class are all null.
         """
+        if class_name not in self._unreadable:
+            self._unreadable[class_name] = self._why_unreadable(class_name)
+        return self._unreadable[class_name]
+
+    def _why_unreadable(self, class_name: str) -> str | None:
         if class_name.startswith(UNREADABLE_CLASSES):
             return NOT_READ
         found = self.classes.find(class_name) if class_name[:1] != "[" else None
@@ -268,6 +278,11 @@ class Inspection:
     is_on: bool = False
     _seen: set[str] = field(default_factory=set)
 
+    def found_before(self, lost: Losses) -> None:
+        """Go back to what was found before a value."""
+        self.lost = lost
+        self._seen.clear()
+
     def of_collection(self, value: KryoObject) -> None:
         """Note a list, set or map that one of Flink's serializers writes, and reads as one of another class."""
         self.lost.note(Loss.COLLECTION, value.class_name)
@@ -283,6 +298,8 @@ class Inspection:
             self.lost.note(Loss.OFFSET, ZONED)
         if LOCALE in names and any(any(each.content[3:]) for each in objects_in(value) if each.class_name == LOCALE):
             self.lost.note(Loss.SCRIPT, LOCALE)
+        for name in names & UNWRITTEN:
+            self.lost.note(Loss.UNWRITTEN, name)
         for name in names - self._seen:
             why = change.why_unreadable(name)
             if why is not None:
@@ -307,8 +324,9 @@ class KryoStatePart:
 
     @property
     def keeps_kryo(self) -> bool:
-        """Whether both releases leave the part to Kryo."""
-        return isinstance(self.part.new, KryoSerializer) and isinstance(self.part.old, KryoSerializer)
+        """Whether the new release leaves the part to Kryo too, as it is in the snapshot."""
+        kept = self.part.is_restored or isinstance(self.part.new, KryoSerializer)
+        return kept and isinstance(self.part.old, KryoSerializer)
 
     def rewrite(self) -> Rewrite:
         """Return the function that rewrites a value."""
@@ -380,7 +398,10 @@ class KryoStatePart:
 
         def misread(data: bytes, at: int, out: bytearray) -> int:
             try:
-                value, end = misread_object(data, form, at) if change.after != 2 else read_object(data, form, at)
+                if change.after != 2:
+                    value, end = misread_object(data, form, at, change.why_unreadable)
+                else:
+                    value, end = read_object(data, form, at)
                 expect_plausible(value)
             except KryoErrors as error:
                 raise PartError(self.part, error) from error

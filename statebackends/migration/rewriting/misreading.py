@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Callable
 
 from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import ENUM
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM_CLASSES, is_final_class
@@ -50,12 +51,22 @@ JUST_ABOVE = frozenset({"java.lang.Comparable", "java.lang.CharSequence", "java.
 PROTOCOL = re.compile("https?|file|jar|ftp|mailto|jrt", re.IGNORECASE)
 
 
+#: Returns why Kryo 5 cannot read the objects of a class that it writes, or None.
+WhyUnreadable = Callable[[str], str | None]
+#: The end of the reason for a class without the constructor that Kryo 5 calls for every object.
+CALLS = "which Kryo 5 calls"
+
+
 class MisreadError(ValueError):
     """Error that Java raises for an object that Kryo 5 made from bytes of Kryo 2."""
 
 
 class MisreadingReader(ObjectReader):
-    """Reader that takes what Kryo 5 takes."""
+    """Reader that takes what Kryo 5 takes; ``why_unreadable`` tells why it cannot read objects of a class."""
+
+    def __init__(self, data: memoryview, at: int, form: ObjectFormat, why_unreadable: WhyUnreadable) -> None:
+        super().__init__(data, at, len(data), form, Budget())
+        self.why_unreadable = why_unreadable
 
     def boolean(self) -> bool:
         """Read a byte; all but 1 are false."""
@@ -89,6 +100,9 @@ class MisreadingReader(ObjectReader):
     def _expect_made(self, found: KryoObject) -> None:
         """Raise MisreadError if Java refuses what an object consists of."""
         name = found.class_name
+        why = self.why_unreadable(name)
+        if why is not None and (found.content or why.endswith(CALLS)):
+            raise MisreadError(f"a {name}: {why}")
         if name in SORTED:
             if isinstance(found.header, KryoObject) and not self._may_compare(found.header.class_name):
                 raise MisreadError(f"a {found.header.class_name} is no comparator")
@@ -146,9 +160,10 @@ def _flat(content: object) -> list[object]:
     return [part for each in content for part in (each if isinstance(each, tuple) else (each,))]
 
 
-def misread_object(data: bytes, form: ObjectFormat, position: int) -> tuple[KryoObject | None, int]:
+def misread_object(
+    data: bytes, form: ObjectFormat, position: int, why_unreadable: WhyUnreadable
+) -> tuple[KryoObject | None, int]:
     """Read the value at a position as Kryo 5 does; return it and the position after it; raise an error if it fails."""
-    view = memoryview(data)
-    reader = MisreadingReader(view, position, len(view), form, Budget())
+    reader = MisreadingReader(memoryview(data), position, form, why_unreadable)
     found = reader.value()
     return found, reader.position

@@ -235,7 +235,7 @@ def _restore(counted: Iterable[_Counted]) -> None:
     for each in counted:
         each.part.values, each.part.changed = each.values, each.changed
         if each.lost is not None and isinstance(each.part, KryoStatePart):
-            each.part.inspection.lost = each.lost.copy()
+            each.part.inspection.found_before(each.lost.copy())
 
 
 def _is_of_bytes(error: Exception) -> bool:
@@ -335,7 +335,7 @@ class EntryProgram:
             at = end
         if self.user is not None:
             at = self.user.run(data, at, out)
-        if at != len(data):
+        if at != len(data) and not self.key_parts[0].lenient:
             raise self._damaged("a composite key without bytes after it", data)
         return bytes(out)
 

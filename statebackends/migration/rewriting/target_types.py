@@ -93,6 +93,9 @@ class ChangedPart:
     obstacle: Obstacle | None = None
     #: Classes that the new job registers with serializers of its own, and the snapshot does not.
     own_serializers: OwnSerializers | None = None
+    #: Whether the part is in a subclass of a POJO that no job has registered: Flink reads it with the old serializer,
+    #: which it takes from the snapshot and compares with no other one.
+    is_restored: bool = False
 
     @property
     def name(self) -> str:
@@ -107,7 +110,8 @@ class ChangedPart:
     @property
     def is_refused(self) -> bool:
         """Whether Flink finds the new serializer incompatible with the old one."""
-        return self.obstacle is None and self.is_kryo and type(self.new) is not type(self.old)
+        changes = self.obstacle is None and self.is_kryo and type(self.new) is not type(self.old)
+        return changes and not self.is_restored
 
     @property
     def is_scala(self) -> bool:
@@ -162,7 +166,7 @@ class TargetTypes:
         """Return the target of a serializer; ``known`` is the serializer of the new job, if there is one."""
         search = _Search(self, by_path(known) if known is not None else {})
         serializer = search.target(old, ())
-        return Target(serializer, tuple(search.parts))
+        return Target(serializer, tuple(map(search.marked, search.parts)))
 
 
 @dataclass
@@ -174,8 +178,17 @@ class _Search:
     parts: list[ChangedPart] = field(default_factory=list)
     #: Why the types below a path are not known.
     errors: dict[Path, SavepointError] = field(default_factory=dict)
+    #: Paths of subclasses of POJOs that are not registered.
+    unregistered: list[Path] = field(default_factory=list)
+
+    def marked(self, part: ChangedPart) -> ChangedPart:
+        """Return a part that knows whether it is in a subclass that is not registered."""
+        is_restored = any(part.path[: len(path)] == path for path in self.unregistered)
+        return replace(part, is_restored=True) if is_restored else part
 
     def target(self, old: TypeSerializer, path: Path) -> TypeSerializer:
+        if isinstance(old, PojoSerializer):
+            self.unregistered += [(*path, each.name) for each in old.others]
         if not self.types.release.has_collections and _is_collection(old):
             part = self._of_flink_2(old, path)
             self.parts.append(part)

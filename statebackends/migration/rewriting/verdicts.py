@@ -73,6 +73,7 @@ class Loss(StrEnum):
     )
     SCRIPT = "without the script and extensions of"
     FLAGS = "without the flags of"
+    UNWRITTEN = "without the content, which Kryo did not write because it is in transient fields, of"
 
 
 @dataclass

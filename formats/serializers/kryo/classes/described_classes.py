@@ -48,6 +48,10 @@ MAPS = frozenset(
         *("java.util.Properties", "java.util.WeakHashMap", "java.util.concurrent.ConcurrentHashMap"),
     ]
 )
+#: Classes that have serializers of their own, which their subclasses inherit.
+SORTED = frozenset(
+    f"java.util.{name}" for name in ("TreeMap", "TreeSet", "PriorityQueue", "concurrent.ConcurrentSkipListMap")
+)
 INTERFACES = {
     "java.util.Map": "java.util.HashMap",
     "java.util.Collection": "java.util.ArrayList",
@@ -161,7 +165,7 @@ class DescribedClasses:
                 return "java.util.ArrayList"
             if above in MAPS:
                 return "java.util.HashMap"
-            if above in ("java.util.TreeMap", "java.util.TreeSet"):
+            if above in SORTED:
                 return above
         for interface, inherited in INTERFACES.items():
             if interface in interfaces:
@@ -170,7 +174,7 @@ class DescribedClasses:
 
     def superclasses(self, name: str) -> Iterator[JavaClass]:
         """Yield a class and its superclasses, up to a JDK class that has no fields or its own serializer."""
-        known = {"java.util.TreeMap", "java.util.TreeSet", "java.lang.Enum"} | PLAIN | COLLECTIONS | MAPS
+        known = {"java.lang.Enum"} | SORTED | PLAIN | COLLECTIONS | MAPS
         for _ in range(MAX_SUPERCLASSES):
             found = self.describe(name)
             yield found

@@ -24,6 +24,8 @@ from pyspark_savepoint.formats.serializers.kryo.kryo_walker import BASE_IDS, PRI
 
 Version: TypeAlias = Literal[2, 5]
 ARRAY = "[]"
+#: Flink 1 has a serializer for this class alone: its subclasses are written as other collections are.
+PRIORITY_QUEUE, LIST = "java.util.PriorityQueue", "java.util.ArrayList"
 #: Registrations of a job that registers nothing.
 NO_REGISTRATIONS = KryoClasses(BASE_IDS)
 #: Maximum depth of a value; each level takes four Python stack frames in the reader.
@@ -77,6 +79,8 @@ class ObjectFormat:
             if self.version == 2:
                 raise ForeignError(name, "Kryo 2 cannot write records")
             kind = FIELDS
+        if self.version == 2 and kind == PRIORITY_QUEUE:
+            kind = LIST
         return self.bodies[kind]
 
     def _is_java_serialized(self, name: str) -> bool:
