@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +27,13 @@ from pyspark_savepoint.statebackends.migration.migration_plan import OF_JAVA, Op
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.rewriting.compiled_programs import CLASSES, CompiledProgram
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import (
-    CALLS,
     AmbiguousFormError,
     KryoStatePart,
     OwnSerializerError,
     PartError,
     UnreadableError,
 )
+from pyspark_savepoint.statebackends.migration.rewriting.misreading import CALLS
 from pyspark_savepoint.statebackends.migration.rewriting.object_writer import LISTS, MAPS
 from pyspark_savepoint.statebackends.migration.rewriting.state_programs import (
     KEY,
@@ -404,8 +404,8 @@ class _Values:
         """
         self.count += count
         program, written, *others = programs
-        misread = [partial(_with_doubt, each, partial(run, each)) for each in others]
-        value = _Value(old, partial(run, program), misread, count, partial(run, written))
+        misread = [_with_doubt(run, each) for each in others]
+        value = _Value(old, lambda: run(program), misread, count, lambda: run(written))
         waits = len(self.waiting) < MAX_WAITING
         new = self.made(partial(self._unless_ambiguous, value) if waits else value.rewrite)
         self._compare(value, new)
@@ -534,10 +534,14 @@ class _KeyedScan:
         )
 
 
-def _with_doubt(program: EntryProgram | ElementProgram, read: Callable[[], object]) -> tuple[object, bool]:
-    """Return what is read, and whether it is unknown whether Flink reads it, or fails."""
-    doubts = program.doubts
-    return read(), program.doubts > doubts
+def _with_doubt(run: Callable[[Any], object], program: EntryProgram | ElementProgram) -> ReadWithDoubt:
+    """Return a function that reads a value, and tells whether it is unknown whether Flink reads it, or fails."""
+
+    def read() -> tuple[object, bool]:
+        doubts = program.doubts
+        return run(program), program.doubts > doubts
+
+    return read
 
 
 def _misread(read: ReadWithDoubt, right: object) -> Outcome:
