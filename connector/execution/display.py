@@ -10,7 +10,6 @@ from pyspark_savepoint.execution.texts import numbered, readable_size
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.paths import reached
-from pyspark_savepoint.statebackends.connectors.connector_table import positions_of
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 
@@ -123,6 +122,8 @@ def _positions(operator: OperatorPlan) -> list[str]:
     """Return the positions of a source, also changed ones; empty if it is no source, or cannot be read."""
     if operator.base is None:
         return []
+    from pyspark_savepoint.statebackends.connectors.connector_table import positions_of
+
     snapshot = operator.base.snapshot
     try:
         rows = list(positions_of(snapshot, operator.base.operator, TableRequest(snapshot.path)))

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack
 
 import pyarrow as pa
 
-from pyspark_savepoint.execution.migrating import Migration, MigrationArguments, migration_of
 from pyspark_savepoint.execution.verbs import SavepointVerbs
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, did_you_mean
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
@@ -34,13 +33,14 @@ from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions, at_version
 from pyspark_savepoint.options.paths import path_text, snapshot_path
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
-from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck
 from pyspark_savepoint.statebackends.model.applicability import TABLES
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
 
 if TYPE_CHECKING:
+    from pyspark_savepoint.execution.migrating import Migration, MigrationArguments
     from pyspark_savepoint.options.keywords import OpenOptions, StateOptions, TableOptions
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
+    from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck
 
 #: What to use in place of methods that only Savepoint has.
 WITHOUT_SPARK = {
@@ -499,6 +499,8 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, RowsInArrow]):
         drop: Iterable[str] | None = None,
         as_is: Iterable[str] | None = None,
     ) -> Migration:
+        from pyspark_savepoint.execution.migrating import MigrationArguments, migration_of
+
         names = tuple(MigrationArguments.__annotations__)
         for name in known:
             if name not in names:
