@@ -267,7 +267,11 @@ if not TYPE_CHECKING:  # type checkers see the names above, and no others
 
     def __getattr__(name: str) -> object:
         if name not in _LAZY:
-            instead = f"; there is {_INSTEAD[name]}" if name in _INSTEAD else ""
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, _LAZY, n=1, cutoff=0.75)
+            instead = f"; did you mean {near[0]!r}?" if near else ""
+            instead = f"; there is {_INSTEAD[name]}" if name in _INSTEAD else instead
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{instead}")
         module, attribute = _LAZY[name]
         if module.split(".")[1] in _WITH_SPARK:

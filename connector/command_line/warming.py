@@ -4,17 +4,25 @@ Without a path, it does so with small savepoints in a temporary folder: one of u
 of ``samples.tar.xz``, which Flink 2.2.1 wrote. One job has a native savepoint of RocksDB, a native one of the hashmap
 state backend, and a canonical one (``python -m tests.oracle.flink generate 2.2.1 shop OUT --backend rocksdb --format
 native``, and so on); these are compared and edited, too. Others are of SQL queries (``tests/oracle/sql_plans.py``).
+
+numba compiles in one thread of a process at a time. Therefore a second process does the same in reverse order: each
+takes from the cache what the other has compiled, and they meet in the middle.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import os
+import subprocess
+import sys
 import tarfile
 import time
 import warnings
 from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +34,7 @@ from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
 from pyspark_savepoint.local.comparing import count_differences
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint, open_savepoint
+from pyspark_savepoint.local.table_reads import cpus
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.model.applicability import SURVEYED
 
@@ -48,14 +57,16 @@ def warm_up(arguments: Namespace, output: Output) -> int:
             remedy="set NUMBA_CACHE_DIR to a folder that this user can write",
         )
     always_compile()
-    notice.text = None if output.as_json else "savepoint: compiling, which takes half a minute to a minute"
+    notice.text = None if output.as_json else "savepoint: compiling, which takes up to a minute"
     start = time.monotonic()
     if arguments.path is not None:
         read = read_all(open_savepoint(arguments.path, **read_options(arguments)))
     else:
         with TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", SavepointWarning)
-            read = use_samples(Path(folder))
+            here, other = (Path(folder, name) for name in ("here", "other"))
+            with second_process(other):
+                read = use_samples(here)
     seconds = time.monotonic() - start
     output.say(f"{read} tables read in {seconds:.1f} s: the code that they need is compiled and cached")
     output.record({"tables": read, "seconds": round(seconds, 3)})
@@ -77,18 +88,80 @@ def read_all(savepoint: LocalSavepoint) -> int:
     return read
 
 
+@contextmanager
+def second_process(folder: Path) -> Iterator[None]:
+    """Have another process use the samples backwards, where this one may use more than one core.
+
+    It ends with the block, and has a group of its own, so that Ctrl-C does not reach it. If it fails, this process
+    compiles everything itself.
+    """
+    if cpus() < 2:
+        yield
+        return
+    script = f"from {__name__} import compile_backwards; compile_backwards({str(folder)!r})"
+    process = subprocess.Popen(  # noqa: S603  (this Python, and a script of this module)
+        [sys.executable, "-P", "-c", script],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def compile_backwards(folder: str) -> None:
+    """Use the samples in reverse order."""
+    from pyspark_savepoint.formats.kernels.interpretation import always_compile
+
+    always_compile()
+    for step in reversed(steps(Path(folder))):
+        step()
+
+
 def use_samples(folder: Path) -> int:
     """Read every table of small savepoints, compare them and edit them; return how many tables were read."""
+    return sum(step() for step in steps(folder))
+
+
+def steps(folder: Path) -> list[Callable[[], int]]:
+    """Unpack the samples, and return all that is done with them; each step returns how many tables it has read."""
     with tarfile.open(SAMPLES) as archive:
         archive.extractall(folder, filter="data")
     samples = [f"{folder}/{name}" for name in SAMPLES_OF_A_JOB]
-    for before, after in pairwise(samples):
-        count_differences(open_savepoint(before), open_savepoint(after))
-    for sample in samples:
-        remove_key(sample, f"{sample}-edited")
-    write_sample(f"{folder}/written")
-    use_entry_memory()
-    return sum(read_all(open_savepoint(str(path))) for path in sorted(folder.iterdir()))
+    return [
+        *(partial(compare, before, after) for before, after in pairwise(samples)),
+        *(partial(edit, sample) for sample in samples),
+        partial(write_and_read, f"{folder}/written"),
+        use_entry_memory,
+        *(partial(read_at, str(path)) for path in sorted(folder.iterdir())),
+    ]
+
+
+def read_at(path: str) -> int:
+    """Read every table of the savepoint at a path; return how many."""
+    return read_all(open_savepoint(path))
+
+
+def compare(before: str, after: str) -> int:
+    """Compare two samples."""
+    count_differences(open_savepoint(before), open_savepoint(after))
+    return 0
+
+
+def edit(sample: str) -> int:
+    """Edit a sample, and read the result."""
+    remove_key(sample, f"{sample}-edited")
+    return read_at(f"{sample}-edited")
+
+
+def write_and_read(path: str) -> int:
+    """Write a savepoint, and read it."""
+    write_sample(path)
+    return read_at(path)
 
 
 def remove_key(path: str, target: str) -> None:
@@ -121,7 +194,7 @@ def remove_key(path: str, target: str) -> None:
     commit(plan, [write_rows(plan, 0, deleted.to_batches())])
 
 
-def use_entry_memory() -> None:
+def use_entry_memory() -> int:
     """Use the entries in memory of the state backend ``rocksdb``, before a database without entries."""
     from pyspark_savepoint.statebackends.processing.backends.rocksdb.buffer import BufferedDatabase
     from pyspark_savepoint.statebackends.processing.backends.rocksdb.entry_memory import EntryMemory
@@ -131,6 +204,7 @@ def use_entry_memory() -> None:
     memory.read_all([b"key"])
     memory.read(b"key")
     list(memory.entries(b""))
+    return 0
 
 
 def write_sample(folder: str) -> None:

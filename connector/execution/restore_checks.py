@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.execution.restore import values_of
-from pyspark_savepoint.formats.errors import SavepointWarning
+from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, type_name
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import identifier_of
@@ -56,6 +56,12 @@ def identifier_at(
     savepoint: Snapshot, graph: StreamGraph, name: str, stream_graph_hasher: str | None
 ) -> OperatorIdentifier:
     """Return the identifier of the operator with a name in the graph."""
+    if not isinstance(graph, StreamGraph):
+        raise OptionError(
+            "the job must be given as its stream graph",
+            found=type_name(graph),
+            remedy="from_execution_plan(text), or a StreamGraph; without a graph, options 'node' and 'executionPlan'",
+        )
     return OperatorIdentifier(operator_at(savepoint, graph, name, _hasher(stream_graph_hasher)))
 
 
@@ -66,6 +72,12 @@ def changed_uids(
 
     Only a stream graph needs the snapshot: a savepoint that is not written yet has none to open.
     """
+    if not isinstance(uids, StreamGraph | Mapping):
+        raise OptionError(
+            "uids must be given by uid hash, or as the stream graph of the job",
+            found=type_name(uids),
+            remedy="assign_uids({'5af9c1d8a9b8e2f06e0f0a3c1d2e4b77': 'accounts'}); table 'metadata' has the hashes",
+        )
     if isinstance(uids, StreamGraph):
         changes = identifiers_to_change(opened(), uids)
         return {OperatorIdentifier(operator_id): new for operator_id, new in changes.items()}

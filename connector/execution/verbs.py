@@ -329,8 +329,6 @@ class SavepointVerbs(Generic[R, T]):
             sp.with_max_parallelism(512).write("/savepoints/wide")
 
         """
-        if type(max_parallelism) is not int:
-            raise OptionError("max parallelism is a whole number", expected="such as 256", found=repr(max_parallelism))
         return self._planned(self.plan.with_max_parallelism(self._engine, max_parallelism, key_hashes or {}))
 
     # -- states of an operator ----------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack
 
@@ -49,6 +50,8 @@ WITHOUT_SPARK = {
     "sizes": "table('sizes', uid)",
     "heaviest_keys": "table('heaviest_keys', uid)",
     "ttl_ages": "table('ttl_ages', uid)",
+    "save": "write(path)",
+    **dict.fromkeys(("operators", "uids", "show"), "states().to_arrow(), metadata().to_arrow()"),
     **dict.fromkeys(("list_state", "union_state", "broadcast_state"), "operator_state(uid, state)"),
 }
 
@@ -178,7 +181,9 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, RowsInArrow]):
 
         def __getattr__(self, name: str) -> NoReturn:
             """Raise AttributeError with what to use instead, or the class that has the other methods."""
-            instead = f"without Spark: {WITHOUT_SPARK[name]}; " if name in WITHOUT_SPARK else ""
+            near = get_close_matches(name, [verb for verb in dir(type(self)) if verb[0] != "_"], n=1, cutoff=0.75)
+            instead = f"did you mean {near[0]!r}? " if near else ""
+            instead = f"without Spark: {WITHOUT_SPARK[name]}; " if name in WITHOUT_SPARK else instead
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}; {instead}"
                 "all other methods need Spark: Savepoint.load(spark, path)",

@@ -65,6 +65,8 @@ def option_text(name: str, value: Any) -> str:
         return str(value)
     if isinstance(value, datetime):
         return value.astimezone().isoformat()  # without a zone it is of this machine's, as in Python and Spark
+    if name in JSON_LISTS and isinstance(value, set | frozenset | range):
+        value = list(value)
     if isinstance(value, Mapping) or (name in JSON_LISTS and not isinstance(value, str)):
         return json.dumps(value, default=str)
     if isinstance(value, Iterable) and not isinstance(value, str):

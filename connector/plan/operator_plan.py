@@ -178,7 +178,7 @@ class OperatorPlan:
             there = next((old for old in kept if (old.name, old.kind) == (new.name, new.kind)), None)
             if there is not None and not replaces:
                 raise StateExistsError(
-                    f"the operator has this {new.kind} already",
+                    f"the operator has {'these' if new.kind == TIMERS else 'this'} {new.kind} already",
                     operator=self.label,
                     state=new.name,
                     remedy=f"with_state replaces it, remove_state({new.name!r}) removes it first",
@@ -202,6 +202,9 @@ class OperatorPlan:
     def with_renamed_state(self, old: str, new: str) -> OperatorPlan:
         """Rename a state or a timer service; raise StateExistsError if the name is taken."""
         found = self._find(old)
+        expect_name(new, self.label)
+        if not new.strip():
+            raise OptionError("the name of a state must not be empty", operator=self.label, found=repr(new))
         renamed = [_renamed(state, old, new) if state in found else state for state in self.states or ()]
         names = [(state.name, state.kind) for state in renamed]
         if len(set(names)) < len(names):
@@ -225,6 +228,7 @@ class OperatorPlan:
         return replace(self, states=tuple(states), edited=self.edited | kinds)
 
     def _find(self, name: str) -> list[PlannedState]:
+        expect_name(name, self.label)
         found = [state for state in self.states or () if name in (state.name, state.service)]
         if not found:
             names = dict.fromkeys(state.service or state.name for state in self.states or ())
@@ -232,6 +236,18 @@ class OperatorPlan:
                 f"the operator has no state {name!r}", operator=self.label, remedy=did_you_mean(name, names)
             )
         return found
+
+
+def expect_name(name: object, operator: str) -> None:
+    """Raise OptionError unless the name of a state is text."""
+    if not isinstance(name, str):
+        raise OptionError(
+            "a state must be given by its name",
+            operator=operator,
+            expected="one text, such as 'total'",
+            found=f"{type_name(name)}: {name!r}",
+            remedy="call it once for each state",
+        )
 
 
 def _renamed(state: PlannedState, old: str, new: str) -> PlannedState:

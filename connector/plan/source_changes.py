@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE
-from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
+from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, type_name
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.plan.engine import Engine
@@ -65,6 +65,13 @@ def with_operator(plan: OperatorPlan, operator: OperatorState) -> OperatorPlan:
 def with_coordinator(plan: OperatorPlan, data: bytes | None) -> OperatorPlan:
     """Return the plan with other state of the coordinator, or none, and warn of what that does."""
     operator = base_of(plan).operator
+    if data is not None and not isinstance(data, bytes | bytearray | memoryview):
+        raise OptionError(
+            "the state of a coordinator must be given as bytes",
+            operator=plan.label,
+            found=type_name(data),
+            remedy="table 'coordinator_state' has the bytes; None removes the state",
+        )
     warnings.warn(
         f"{plan.label}: {WITHOUT_COORDINATOR if data is None else OTHER_COORDINATOR}",
         SavepointWarning,

@@ -38,6 +38,7 @@ REMEDIES = {
     "raise it, or write with a greater parallelism",
     errno.EACCES: "give the user that runs Spark's executors and driver the right to write there",
     errno.EPERM: "give the user that runs Spark's executors and driver the right to write there",
+    errno.ENOENT: "no folder can be made there: check the path, or write elsewhere",
     errno.EROFS: "the file system is read-only: write elsewhere",
 }
 

@@ -66,6 +66,7 @@ class SourceState:
                 "the operator is no source with splits",
                 operator=operator.label,
                 expected=f"operator state {READER_STATE!r}, or the state of a coordinator",
+                remedy="table 'offsets' lists the sources that the savepoint has",
             )
         found = recognise_elements(SPLITS, READER_STATE, [data for _, data in elements], connector)
         known = found.kind.name if elements and found.kind is not None else connector

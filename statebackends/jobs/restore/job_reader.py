@@ -72,7 +72,11 @@ def describe_job(job: Job, hasher: StreamGraphHasher | None = None, **settings: 
         return from_snapshot(job)
     if not isinstance(job, Mapping):
         raise OptionError(
-            "this is not the description of a job", expected="an object with 'operators'", found=type(job).__name__
+            "this is not the description of a job",
+            expected="an object with 'operators'",
+            found=type(job).__name__,
+            remedy="give {'operators': [{'uid': 'accounts', ...}]}, its stream graph, its execution plan as JSON, or a "
+            "savepoint that it has taken",
         )
     return from_job_plan(read_job_plan(job)) if _is_rest_plan(job) else _from_mapping(job)
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from pyspark_savepoint.local.table_reads import cpus
+
 COMMAND = [sys.executable, "-m", "pyspark_savepoint"]
 IMPORTS = """
 import sys
@@ -132,3 +134,17 @@ def test_head_is_silent(shop: Path, command: str) -> None:
     assert done.returncode in (0, 141)
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
+
+
+@pytest.mark.skipif(cpus() < 2, reason="one core: one process compiles")
+def test_warm_up_compiles_in_two_processes_and_an_interrupt_ends_both(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    process = subprocess.Popen([*COMMAND, "warm-up"], env=environment, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("savepoint: compiling")
+    (second,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert "compile_backwards" in Path(f"/proc/{second}/cmdline").read_text()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert process.stderr.read() == "interrupted\n"
+    assert not Path(f"/proc/{second}").exists()
