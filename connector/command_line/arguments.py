@@ -832,6 +832,8 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
         words.insert(0, "ls")
     if first in ("--json", "--csv", "--wide", "--debug"):
         raise UsageError(f"{first} must come after the command", remedy=f"{PROGRAM} ls PATH {first}")
+    if "--json" in words and "--csv" in words:
+        raise UsageError("--json and --csv exclude each other", remedy="give one of them")
     found, unknown = parser().parse_known_args(words)
     if unknown:
         listed = next((one.all_arguments for one in COMMANDS if one.name == found.command), TOP)

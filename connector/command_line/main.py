@@ -171,7 +171,12 @@ def command(arguments: Namespace) -> Callable[[Namespace, Output], int]:
 
     runs = next(one.runs for one in COMMANDS if one.name == arguments.command)
     if arguments.command == "ls" and arguments.sql:
-        runs = "queries.ls_with_queries"
+        from functools import partial
+
+        from pyspark_savepoint.command_line.queries import ls_with_queries
+
+        # Spark's own handler prints stack traces; the JVM ends with this process.
+        return partial(ls_with_queries, leave=_leave if signal.getsignal(signal.SIGINT) is _interrupt else None)
     module, _, name = runs.partition(".")
     function: Callable[[Namespace, Output], int] = getattr(
         import_module(f"pyspark_savepoint.command_line.{module}"), name

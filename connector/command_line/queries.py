@@ -11,11 +11,12 @@ import logging
 import os
 import re
 import shutil
+import signal
 import sys
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark_savepoint.command_line.arguments import read_options
 from pyspark_savepoint.command_line.output import Output
@@ -33,8 +34,13 @@ NO_JAVA = "apt-get install openjdk-17-jre-headless, brew install openjdk@17, or 
 SHOWN = 50
 
 
-def ls_with_queries(arguments: Namespace, output: Output) -> int:
-    """List the states, the names of the views, and the results of the queries; only these as JSON or CSV."""
+def ls_with_queries(arguments: Namespace, output: Output, leave: Callable[..., NoReturn] | None = None) -> int:
+    """List the states, the names of the views, and the results of the queries; only these as JSON or CSV.
+
+    ``leave`` ends this process when it is interrupted, once Spark starts.
+    """
+    if not all(query.strip() for query in arguments.sql):
+        raise OptionError("--sql needs a query", remedy='such as --sql "SELECT * FROM accounts"')
     if output.is_text:
         ls(arguments, output)
     if not has_java():
@@ -49,7 +55,11 @@ def ls_with_queries(arguments: Namespace, output: Output) -> int:
         raise OptionError(
             "--sql needs PySpark 4", expected="4.0 or later", found=f"{found} is installed", remedy=NO_SPARK
         ) from None
+    if leave is not None:
+        signal.signal(signal.SIGINT, leave)
     spark = start_spark()
+    if leave is not None:
+        signal.signal(signal.SIGINT, leave)  # again: Spark has set its own
     # Errors are printed once, without the JVM's stack trace.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
@@ -65,10 +75,23 @@ def ls_with_queries(arguments: Namespace, output: Output) -> int:
             rows = (row_to_json(row, kinds) for row in found.to_pylist())
             output.table(found.schema.names, rows, True, limit, "--json or --csv shows all", lines=1)
     except PySparkException as error:
-        raise OptionError(str(error).partition("\n\nJVM stacktrace")[0]) from None
+        raise OptionError(plain(str(error))) from None
     finally:
         spark.stop()
     return DONE
+
+
+def plain(text: str) -> str:
+    r"""Return an error of Spark without its plan and stack traces; of one in a task, the error of Python.
+
+    >>> plain("[UNRESOLVED_COLUMN] no column `totl`; line 1 pos 7;\n'Project ['totl]\n+- Relation [key#1]\n")
+    '[UNRESOLVED_COLUMN] no column `totl`; line 1 pos 7'
+    """
+    text = text.strip().partition("\n\nJVM stacktrace")[0]
+    raised = text.rfind("\npyspark_savepoint.")
+    if raised >= 0:
+        text = text[raised:].partition(": ")[2].partition("\n\n")[0]
+    return re.split(r";\n(?='?[A-Z]\w*\b[ \[(])", text)[0].rstrip()
 
 
 def has_java() -> bool:
