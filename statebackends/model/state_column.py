@@ -244,7 +244,9 @@ class StateColumn:
             return list_array(pa.list_(elements.type), counts, elements)
 
         lists = decode_either(element, self.cursors(block, start, end), decode)
-        return lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64), lists.values
+        # Not by pyarrow's conversion to numpy, which imports pandas.
+        offsets = np.frombuffer(lists.buffers()[1], np.int32)[: len(lists) + 1].astype(np.int64)
+        return np.diff(offsets), lists.values
 
     def _check_delimiters(self, at: Cursors, counts: Longs) -> None:
         empty = np.flatnonzero(counts == 0)
