@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from pyspark_savepoint.command_line.arguments import markdown
 from pyspark_savepoint.formats.filesystems.storage_options import storage_options_table
 from pyspark_savepoint.formats.serializers.registry import known_serializers
 from pyspark_savepoint.options.bootstrap_options import processing_options_table
@@ -57,6 +58,7 @@ GENERATED: dict[str, tuple[Path, Callable[[], str]]] = {
     "default types": (CONNECTOR, defaults_table),
     "processing options": (STATEBACKENDS, processing_options_table),
     "serializers": (FORMATS, serializer_list),
+    "commands": (ROOT / "connector" / "command_line" / "README.md", markdown),
 }
 
 #: Sections that a test compares with a margin, since they are measured.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
@@ -400,39 +400,20 @@ class SavepointReadOptions:
             pickle=self.pickle,
             text=self.text,
         )
-        return TableRequest(
-            path=self.located,
-            uid=self.uid,
-            uid_hash=self.uid_hash if self.node is None else self._place(self.node),
-            operator_name=self.operator_name,
-            table=self.table,
-            state=self.state,
-            flatten=self.flatten,
-            undecodable=self.undecodable,
-            include_key_group=self.include_key_group,
-            include_ttl=self.include_ttl,
-            include_state_window=self.include_state_window,
-            field_names=self.field_names,
-            include_internal=self.include_internal,
-            keys=self.keys,
-            key_groups=self.key_groups,
-            raw=self.raw,
-            kryo=self.kryo,
-            classes=self._job_classes(),
-            connector=self.connector,
-            py_types=self.py_types,
-            record_types=self.record_types,
-            decode=decode,
-            allow_outside=self.allow_outside,
-            checksums=self.checksums,
-            batch_rows=self.batch_size,
-            memory=self.memory,
-            top=self.top,
-            uids=self.uids,
-            entries=None if self.plan is None else self.plan.entries,
-            compared=None if self.plan is None or self.plan.compared is None else self._comparison(self.plan.compared),
-            given=frozenset(self._given()),
-        )
+        same = {found.name: getattr(self, found.name) for found in fields(TableRequest) if found.name in OF_REQUEST}
+        own: dict[str, Any] = {
+            "path": self.located,
+            "uid_hash": self.uid_hash if self.node is None else self._place(self.node),
+            "classes": self._job_classes(),
+            "decode": decode,
+            "batch_rows": self.batch_size,
+            "entries": None if self.plan is None else self.plan.entries,
+            "compared": None
+            if self.plan is None or self.plan.compared is None
+            else self._comparison(self.plan.compared),
+            "given": frozenset(self._given()),
+        }
+        return TableRequest(**{**same, **own})
 
     def _job_classes(self) -> JobClasses | None:
         """Return the job's classes that options or plug-ins describe; import their readers only if there are any."""
@@ -476,6 +457,10 @@ class SavepointReadOptions:
         snapshot = Snapshot.open(self.located, allow_outside=self.allow_outside)
         hasher = StreamGraphHasher(self.stream_graph_hasher)
         return operator_at_plan(snapshot, self.execution_plan or "", node, hasher).hex
+
+
+#: The fields of a TableRequest that options may have.
+OF_REQUEST = frozenset(found.name for found in fields(SavepointReadOptions))
 
 
 def at_version(options: Mapping[str, str]) -> dict[str, str]:

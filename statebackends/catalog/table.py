@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -19,38 +20,6 @@ from pyspark_savepoint.statebackends.model.request import TablePartition, TableR
 
 #: Size in bytes of state whose reading takes about as long as opening a file and reading its header.
 BYTES_PER_HEADER = 1 << 10
-SCHEMAS: Mapping[str, pa.Schema] = MappingProxyType(
-    {
-        "states": STATES,
-        "metadata": schema(
-            checkpoint_id=LONG,
-            operator_name=TEXT,
-            operator_uid=TEXT,
-            operator_uid_hash=TEXT,
-            operator_parallelism=INT,
-            operator_max_parallelism=INT,
-            operator_subtask_state_count=INT,
-            operator_coordinator_state_size_in_bytes=LONG,
-            operator_total_size_in_bytes=LONG,
-            operator_channel_state_count=INT,
-            operator_input_channel_state_size_in_bytes=LONG,
-            operator_output_channel_state_size_in_bytes=LONG,
-        ),
-        "snapshots": schema(
-            path=TEXT,
-            checkpoint_id=LONG,
-            time=pa.timestamp("us", tz="UTC"),
-            kind=TEXT,
-            size_in_bytes=LONG,
-            problem=TEXT,
-        ),
-        "statements": schema(action=TEXT, position=INT, namespace=TEXT, statement=TEXT),
-        "coordinator_state": raw.COORDINATOR_STATE,
-        "master_state": raw.MASTER_STATE,
-        "raw_operator_state": raw.RAW_OPERATOR_STATE,
-        "raw_keyed_state": raw.RAW_KEYED_STATE,
-    }
-)
 
 
 def _metadata(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
@@ -79,17 +48,53 @@ def _statements(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
             yield {"action": action, "position": position, "namespace": namespace, "statement": statement}
 
 
-READERS: Mapping[str, Callable[[Snapshot, TableRequest], Iterator[Row]]] = MappingProxyType(
+class Entry(NamedTuple):
+    """What a catalog table is: its columns, and what reads its rows."""
+
+    schema: pa.Schema
+    rows: Callable[[Snapshot, TableRequest], Iterator[Row]] | None
+
+
+#: All catalog tables; ``snapshots`` is of a folder, not of a snapshot.
+ENTRIES: Mapping[str, Entry] = MappingProxyType(
     {
-        "states": states,
-        "metadata": _metadata,
-        "statements": _statements,
-        "coordinator_state": raw.coordinator_state,
-        "master_state": raw.master_state,
-        "raw_operator_state": raw.raw_operator_state,
-        "raw_keyed_state": raw.raw_keyed_state,
+        "states": Entry(STATES, states),
+        "metadata": Entry(
+            schema(
+                checkpoint_id=LONG,
+                operator_name=TEXT,
+                operator_uid=TEXT,
+                operator_uid_hash=TEXT,
+                operator_parallelism=INT,
+                operator_max_parallelism=INT,
+                operator_subtask_state_count=INT,
+                operator_coordinator_state_size_in_bytes=LONG,
+                operator_total_size_in_bytes=LONG,
+                operator_channel_state_count=INT,
+                operator_input_channel_state_size_in_bytes=LONG,
+                operator_output_channel_state_size_in_bytes=LONG,
+            ),
+            _metadata,
+        ),
+        "snapshots": Entry(
+            schema(
+                path=TEXT,
+                checkpoint_id=LONG,
+                time=pa.timestamp("us", tz="UTC"),
+                kind=TEXT,
+                size_in_bytes=LONG,
+                problem=TEXT,
+            ),
+            None,
+        ),
+        "statements": Entry(schema(action=TEXT, position=INT, namespace=TEXT, statement=TEXT), _statements),
+        "coordinator_state": Entry(raw.COORDINATOR_STATE, raw.coordinator_state),
+        "master_state": Entry(raw.MASTER_STATE, raw.master_state),
+        "raw_operator_state": Entry(raw.RAW_OPERATOR_STATE, raw.raw_operator_state),
+        "raw_keyed_state": Entry(raw.RAW_KEYED_STATE, raw.raw_keyed_state),
     }
 )
+SCHEMAS: Mapping[str, pa.Schema] = MappingProxyType({name: entry.schema for name, entry in ENTRIES.items()})
 
 
 @dataclass(frozen=True)
@@ -158,7 +163,8 @@ class CatalogPartition:
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows, with the values that they have."""
-        if self.name == "snapshots":
+        read = ENTRIES[self.name].rows
+        if read is None:
             for found in find_snapshots(self.request.path):
                 yield {
                     "path": found.path,
@@ -170,7 +176,7 @@ class CatalogPartition:
                 }
             return
         savepoint = opened(self.request)
-        yield from READERS[self.name](savepoint, self.request.of_version(savepoint.metadata.version))
+        yield from read(savepoint, self.request.of_version(savepoint.metadata.version))
 
 
 @dataclass(frozen=True)

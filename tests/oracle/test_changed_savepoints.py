@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import pyspark_savepoint
 from pyspark_savepoint import OperatorIdentifier, Savepoint
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from tests.oracle.compare import differences
 from tests.oracle.flink import SavepointOf, restore
@@ -16,7 +18,7 @@ from tests.oracle.flink import SavepointOf, restore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.flink, pytest.mark.spark]
+pytestmark = [pytest.mark.flink]
 
 #: Elements of the user's, compressed: where they end, this release does not say.
 WITHOUT_ENDS = ("1.18.1",)
@@ -87,6 +89,7 @@ def expected_after(expected: dict[str, Any], without_animals: bool) -> dict[str,
 DOMAINS = ("eventTime", "processingTime")
 
 
+@pytest.mark.spark
 def test_flink_restores_what_was_changed(
     flink_version: str, savepoint_of: SavepointOf, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -102,3 +105,53 @@ def test_flink_restores_what_was_changed(
         )
         assert differences(after, {uid: found[uid] for uid in KEPT}) == []
         assert not found["rows"].get("wide")
+
+
+def by_command_line(base: Path, folder: Path, version: str) -> Path:
+    """Edit a savepoint by commands alone: rename and rename back, take states out to files and put them in again."""
+
+    def run(name: str, *words: object) -> None:
+        assert main([name, *map(str, words)]) == 0, name
+
+    kept = {OperatorIdentifier.for_uid(uid).operator_id for uid in KEPT}
+    operators = [operator.identifier.operator_id for operator in pyspark_savepoint.open(base).plan.operators]
+    run("remove", base, folder / "a", *(operator.hex for operator in operators if operator not in kept))
+    run("rename", folder / "a", folder / "b", "numbers=digits", "strings.map=atlas")
+    run("rename", folder / "b", folder / "c", "digits=numbers", "strings.atlas=map")
+    previous = folder / "c"
+    for form, suffix, uid, state in (
+        ("json", "jsonl", "numbers", "long"),
+        ("csv", "csv", "strings", "list"),
+        ("arrow", "arrow", "collections", "list-state-of-maps"),
+    ):
+        run("export", previous, uid, state, "--to", form, "--file", folder / f"{state}.{suffix}")
+        run("put", previous, folder / state, uid, folder / f"{state}.{suffix}", state)
+        previous = folder / state
+    run("remove-keys", previous, folder / "d", "namespaces", "--where", "key IN (1, 3)", "--table", "timers")
+    run("split", folder / "d", "--to", folder / "one", "numbers", "--rest", folder / "others")
+    # Another savepoint of the same state, as a test of a job makes it.
+    run("export", folder / "one", "numbers", "--file", folder / "numbers.parquet")
+    types = ["-o", f"typesFrom={folder / 'one'}#numbers", "--flink", version, "--max-parallelism", 128]
+    run("create", folder / "new", "numbers", folder / "numbers.parquet", *types)
+    run("merge", folder / "new", folder / "others", folder / "merged")
+    run("set-max-parallelism", folder / "merged", folder / "wide", 512)
+    return folder / "wide"
+
+
+def test_flink_restores_what_the_command_line_changed(
+    flink_version: str, savepoint_of: SavepointOf, tmp_path: Path
+) -> None:
+    generated = savepoint_of(flink_version, "types", format="canonical")
+    written = by_command_line(generated.path, tmp_path, flink_version)
+    after = copy.deepcopy(generated.expected)
+    after["operators"] = [operator for operator in after["operators"] if operator["uid"] in KEPT]
+    for operator in after["operators"]:
+        if operator["uid"] == "namespaces":
+            for table in operator["states"]:
+                table["entries"] = [entry for entry in table["entries"] if entry[0] not in (1, 3)]
+            for timers in operator["timers"]:
+                for domain in DOMAINS:
+                    timers[domain] = [entry for entry in timers[domain] if entry[0] not in (1, 3)]
+    for backend, parallelism in (("hashmap", 2), ("rocksdb", 3)):
+        found = restore(flink_version, "types", written, tmp_path, backend=backend, parallelism=parallelism)
+        assert differences(after, {uid: found[uid] for uid in KEPT}) == []
