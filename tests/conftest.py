@@ -35,6 +35,7 @@ SLOW = {
     "remote": "an S3 server, with failures and waits",
     "site": "the documentation site is built, and opened in a browser",
     "test_readme.py": "the examples of all READMEs",
+    "test_recipes.py": "a copy of the project is changed, and tested",
     "test_notebooks.py": "four notebooks, each with a Spark of its own",
     "test_without_jit.py": "interpreted kernels",
     "connector/test_public_names.py": "type checkers read Spark's stubs",

@@ -130,7 +130,7 @@ def by_command_line(base: Path, folder: Path, version: str) -> Path:
     run("remove-keys", previous, folder / "d", "namespaces", "--where", "key IN (1, 3)", "--table", "timers")
     run("split", folder / "d", "--to", folder / "one", "numbers", "--rest", folder / "others")
     # Another savepoint of the same state, as a test of a job makes it.
-    run("export", folder / "one", "numbers", "--file", folder / "numbers.parquet")
+    run("export", folder / "one", "numbers", "--file", folder / "numbers.parquet", "-o", "decimals=string")
     types = ["-o", f"typesFrom={folder / 'one'}#numbers", "--flink", version, "--max-parallelism", 128]
     run("create", folder / "new", "numbers", folder / "numbers.parquet", *types)
     run("merge", folder / "new", folder / "others", folder / "merged")
