@@ -88,6 +88,5 @@ def test_every_recipe_works(project: Path) -> None:
     run("-m", "ruff", "format", "--check", *python)
     run("-m", "ruff", "check", *python)
     run("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-cache")
-    of_recipes = [name for name in files if "/test_" in name]
-    assert len(of_recipes) == 6
-    run("-m", "pytest", "-q", "-p", "no:cacheprovider", *dict.fromkeys(of_recipes), *OF_THE_PROJECT)
+    of_recipes = dict.fromkeys(name for name in files if "/test_" in name)
+    run("-m", "pytest", "-q", "-p", "no:cacheprovider", *of_recipes, *OF_THE_PROJECT)

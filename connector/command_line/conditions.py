@@ -265,8 +265,8 @@ class _Parser:
         if kind == "text":
             return _literal(pa.scalar(text[1:-1].replace("''", "'")), text)
         if kind == "bytes":
-            if len(text) % 2 == 0:
-                return _literal(pa.scalar(bytes.fromhex(text[2:-1]) if len(text) > 3 else b""), text)
+            if len(text) % 2:
+                return _literal(pa.scalar(bytes.fromhex(text[2:-1])), text)
             self._refuse("bytes have two digits each", start)
         if kind == "word" and text.upper() in WORDS:
             return self._word(text.upper(), start)
