@@ -32,7 +32,6 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMet
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
-from pyspark_savepoint.formats.serializers.kryo.described.job_classes import DescribedKryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements, locate
 from pyspark_savepoint.formats.serializers.partial.open_ended import open_ended
@@ -101,8 +100,8 @@ def decode_whole(serializer: TypeSerializer, at: Cursors) -> pa.Array:
 
 
 @lru_cache(maxsize=1024)
-def _described_parts(serializer: TypeSerializer) -> tuple[DescribedKryoSerializer, ...]:
-    return tuple(part for part in by_path(serializer).values() if isinstance(part, DescribedKryoSerializer))
+def _kryo_parts(serializer: TypeSerializer) -> tuple[KryoSerializer, ...]:
+    return tuple(part for part in by_path(serializer).values() if isinstance(part, KryoSerializer))
 
 
 def decode_either(serializer: TypeSerializer, at: Cursors, decode: Callable[[Cursors], pa.Array]) -> pa.Array:
@@ -110,7 +109,7 @@ def decode_either(serializer: TypeSerializer, at: Cursors, decode: Callable[[Cur
 
     The form in which all values take all of their bytes is right. If both are, and differ, it is unknown.
     """
-    parts = _described_parts(serializer) if at.options.kryo == 2 else ()
+    parts = _kryo_parts(serializer) if at.options.kryo == 2 else ()
 
     def of_form(synthetic: bool) -> pa.Array:
         here = replace(at, position=at.position.copy(), options=replace(at.options, synthetic=synthetic))

@@ -30,10 +30,10 @@ LAB, SQL, PYTHON = (
     "real/pyf-120/sp",
 )
 OPTIONS = [name for name, found in named(SavepointReadOptions) if found.metadata["doc"]]
-#: What selects the table itself, and what no small file can show: a bound of memory, files elsewhere, stores.
+#: What selects the snapshot or the table, and what no small file can show: a bound of memory, files elsewhere, stores.
 NOT_SHOWN = {
     "path", "table", "memory", "allowOutside", "checksums", "storageOptions", "node", "executionPlan",
-    "streamGraphHasher",
+    "streamGraphHasher", "versionAsOf", "timestampAsOf",
 }  # fmt: skip
 
 TRANSACTIONS = "connectors/2.3.0-txnsink"

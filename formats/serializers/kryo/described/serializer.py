@@ -166,6 +166,11 @@ class KryoSerializer(TypeSerializer):
     defaults: tuple[Frame, ...] = ()
     default_classes: tuple[Frame, ...] = ()
 
+    @property
+    def has_forms(self) -> bool:
+        """Return whether classes were met that Kryo 2 writes in two forms: with fields of the compiler, or without."""
+        return False
+
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
         """Read the class and three optional maps, whose frames are kept as bytes."""
