@@ -50,9 +50,12 @@ WITHOUT_SPARK = {
     "sizes": "table('sizes', uid)",
     "heaviest_keys": "table('heaviest_keys', uid)",
     "ttl_ages": "table('ttl_ages', uid)",
+    **dict.fromkeys(("list_state", "union_state", "broadcast_state"), "operator_state(uid, state)"),
+}
+#: What other libraries' names for it are here.
+NAMES_HERE = {
     "save": "write(path)",
     **dict.fromkeys(("operators", "uids", "show"), "states().to_arrow(), metadata().to_arrow()"),
-    **dict.fromkeys(("list_state", "union_state", "broadcast_state"), "operator_state(uid, state)"),
 }
 
 
@@ -182,7 +185,8 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, RowsInArrow]):
         def __getattr__(self, name: str) -> NoReturn:
             """Raise AttributeError with what to use instead, or the class that has the other methods."""
             near = get_close_matches(name, [verb for verb in dir(type(self)) if verb[0] != "_"], n=1, cutoff=0.75)
-            instead = f"did you mean {near[0]!r}? " if near else ""
+            near = [NAMES_HERE[name]] if name in NAMES_HERE else [repr(verb) for verb in near]
+            instead = f"did you mean {near[0]}? " if near else ""
             instead = f"without Spark: {WITHOUT_SPARK[name]}; " if name in WITHOUT_SPARK else instead
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}; {instead}"

@@ -85,7 +85,7 @@ MISTAKES: list[tuple[Mistake, str]] = [
     (accounts(classes="/nowhere/job.jar"), "no jar or folder of class files"),
     (table("splits", uid="orders-source", connector="kafak"), "did you mean 'kafka'?"),
     (table("in_flight", uid="accounts", record_types="LONG"), "types by input and output"),
-    (opened(SHOP, timestmps="raw"), "did you mean 'timestamps'?"),
+    (opened(SHOP, timestmps="raw"), "did you mean 'timestamps'"),
     # paths
     (opened(""), "must not be empty"),
     (opened(None), "a string or a pathlib.Path"),
