@@ -120,7 +120,16 @@ REFERENCE = Chapter(
                 Section(CONNECTOR, "Types of a write"),
             ),
         ),
-        Page("command-line", "Command line", (Section(COMMANDS, None, own=True), Section(COMMANDS, "Commands"))),
+        Page(
+            "command-line",
+            "Command line",
+            (
+                Section(COMMANDS, None, own=True),
+                Section(COMMANDS, "Conditions"),
+                Section(COMMANDS, "Files that are written as state"),
+                Section(COMMANDS, "Commands"),
+            ),
+        ),
         Page(
             "types",
             "Types, formats, connectors",
