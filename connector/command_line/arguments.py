@@ -92,7 +92,9 @@ TOP = (
 OLD = argument("path", metavar="old", help="the snapshot")
 NEW = argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet")
 WRITES = (
-    argument("--dry-run", action="store_true", help="check everything, show what would change, and write nothing"),
+    argument(
+        "--dry-run", action="store_true", help="check names, types and texts, show what would change, and write nothing"
+    ),
     argument(
         "--flink", metavar="VERSION", help="the oldest Flink that must restore it, such as 1.20 (default: as before)"
     ),
@@ -310,6 +312,7 @@ COMMANDS = (
         "write a savepoint with other names of operators, states or timer services",
         (
             OLD,
+            AS_OF,
             NEW,
             argument(
                 "names",
@@ -333,6 +336,7 @@ COMMANDS = (
         "write a savepoint that has an operator once more, under another uid",
         (
             OLD,
+            AS_OF,
             NEW,
             argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
             argument("copies", nargs="+", metavar="copy", help="the uid of the copy, or several"),
@@ -348,6 +352,7 @@ COMMANDS = (
         "write a savepoint without some operators, states or timer services",
         (
             OLD,
+            AS_OF,
             NEW,
             argument(
                 "names",
@@ -370,6 +375,7 @@ COMMANDS = (
         "write a savepoint without some keys: none of the operator's states, windows and timers has them",
         (
             OLD,
+            AS_OF,
             NEW,
             argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
             argument("--keys", nargs="+", metavar="KEY", help="these keys; composite ones as JSON"),
@@ -399,7 +405,7 @@ COMMANDS = (
             'remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --where "total < 0" --dry-run',
             "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys-from closed.csv",
         ),
-        "Nothing is written if no key is found.",
+        "Nothing is written if none of --keys has state, or no row matches --where; other keys of a file are ignored.",
         prints_table=True,
     ),
     Command(
@@ -407,7 +413,7 @@ COMMANDS = (
         "edits.set_max_parallelism",
         EDIT,
         "write a savepoint with another max parallelism: keys are assigned to that many key groups",
-        (OLD, NEW, argument("number", type=int, metavar="n", help="the max parallelism, 1 to 32768"), *WRITES),
+        (OLD, AS_OF, NEW, argument("number", type=int, metavar="n", help="the max parallelism, 1 to 32768"), *WRITES),
         ("set-max-parallelism /savepoints/savepoint-2f1a3c /savepoints/wide 512",),
         prints_table=True,
     ),
@@ -441,7 +447,7 @@ COMMANDS = (
         "edits.put",
         EDIT,
         "write a savepoint with the rows of a file as state: a new operator, or states that are replaced or added",
-        (OLD, NEW, *OF_FILE, *WRITES),
+        (OLD, AS_OF, NEW, *OF_FILE, *WRITES),
         (
             "put /savepoints/savepoint-2f1a3c /savepoints/fixed accounts totals.csv total",
             "put golden with-timers accounts timers.jsonl --table timers --key id",
@@ -472,6 +478,7 @@ COMMANDS = (
         "write the operators of a savepoint as several savepoints, such as one for each new job",
         (
             OLD,
+            AS_OF,
             argument(
                 "--to",
                 nargs="+",

@@ -148,6 +148,25 @@ def test_the_command_line_takes_a_version(folder: Path, capsys: pytest.CaptureFi
     assert main(["offsets", str(folder), "--as-of", "2", "--history"]) == 2
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sizes"], ["heaviest"], ["verify"], ["doctor", "--fail-on", "error"], ["schema"],
+        ["check-migration", "--flink", "2.3"], ["cp", "NEW"], ["rename", "NEW", "names=others", "--dry-run"],
+        ["remove", "NEW", "log", "--dry-run"], ["copy-operator", "NEW", "names", "more", "--dry-run"],
+        ["set-max-parallelism", "NEW", "64", "--dry-run"],
+        ["remove-keys", "NEW", "names", "--where", "count > 0", "--dry-run"],
+        ["split", "--to", "NEW", "names", "--rest", "NEW-2", "--dry-run"],
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_commands_of_one_snapshot_take_a_version(folder: Path, words: list[str], tmp_path: Path) -> None:
+    given = [word.replace("NEW", str(tmp_path / "new")) for word in words[1:]]
+    alone = main([words[0], str(next(folder.rglob("chk-5"))), *given])
+    assert main([words[0], str(folder), *(word.replace("new", "newer") for word in given), "--as-of", "5"]) == alone
+    assert alone in (0, 1)
+
+
 def test_the_reader_takes_the_version_that_the_schema_was_of(folder: Path) -> None:
     moved = shutil.move(next(folder.rglob("chk-8")), folder.parent / "chk-8")
     source = SavepointDataSource({"path": str(folder), "versionAsOf": "latest", "uid": "names"})
