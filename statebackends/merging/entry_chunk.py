@@ -71,16 +71,14 @@ class EntryChunk:
     @classmethod
     def of_batch(cls, batch: pa.RecordBatch) -> EntryChunk:
         """Return the entries of a batch with the columns of table ``entries``; timers have no values."""
-        key, keys = binary_parts(batch.column(KEY))
-        value, values = binary_parts(batch.column(VALUE))
+        key, keys = _trimmed(batch.column(KEY))
+        value, values = _trimmed(batch.column(VALUE))
         start = end = key[:-1]
         if SERIALIZED_KEY in batch.schema.names:
             offsets, _ = binary_parts(batch.column(SERIALIZED_KEY))
             end = start + np.diff(offsets)
         state, key_group = (fixed_values(batch.column(name), np.int32).copy() for name in (STATE, KEY_GROUP))
-        return cls(
-            read_only(keys), read_only(values), state, key_group, key[:-1], key[1:], value[:-1], value[1:], start, end
-        )
+        return cls(keys, values, state, key_group, key[:-1], key[1:], value[:-1], value[1:], start, end)
 
     def behind_timestamps(self) -> EntryChunk:
         """Return the entries, which are timers, with the spans of their keys after the timestamp."""
@@ -113,6 +111,13 @@ class EntryChunk:
             binary_column(self.keys, self.serial_start, self.serial_end),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=KEYED_ENTRIES)
+
+
+def _trimmed(column: pa.Array) -> tuple[Longs, Bytes]:
+    """Return offsets and bytes of a binary column, without what stands before and after a slice of it."""
+    offsets, data = binary_parts(column)
+    low, high = int(offsets[0]), int(offsets[-1])
+    return offsets - low, read_only(data[low:high])
 
 
 def concat(chunks: Sequence[EntryChunk]) -> EntryChunk:

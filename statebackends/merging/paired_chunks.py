@@ -15,10 +15,11 @@ from math import gcd
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.formats.keyed.key_partitions import KeyedRows, KeyPartitions
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
-from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat
-from pyspark_savepoint.statebackends.merging.hash_partitions import HashPartitions, Pair
+from pyspark_savepoint.statebackends.merging.entry_chunk import SPILLED, EntryChunk, concat, from_disk, to_disk
 
+Pair = tuple[EntryChunk, EntryChunk]
 #: Function that reads the entries of some key groups.
 Chunks = Callable[[set[int]], Iterator[EntryChunk]]
 
@@ -86,11 +87,27 @@ def _pair(
         for half in (range(remainders.start, middle), range(middle, remainders.stop)):
             yield from _pair(read, division, half, memory, serial)
     else:
-        with HashPartitions(memory, serial) as parts:
-            for side in (0, 1):
-                for chunk in read[side](division.key_groups(side, remainders)):
-                    parts.add(side, chunk)
-            yield from parts.pairs()
+        yield from _partitioned(read, division.key_groups, remainders, memory, serial)
+
+
+def _partitioned(
+    read: tuple[Chunks, Chunks], owned: Callable[[int, range], set[int]], remainders: range, memory: int, serial: bool
+) -> Iterator[Pair]:
+    """Yield the entries of both inputs, partitioned by key on local disk."""
+
+    def keyed(chunk: EntryChunk) -> KeyedRows:
+        start, end = (chunk.serial_start, chunk.serial_end) if serial else (chunk.key_start, chunk.key_end)
+        spans = np.ascontiguousarray(start), np.ascontiguousarray(end)
+        return KeyedRows(chunk.keys, *spans, lambda rows: to_disk(chunk.take(rows)))
+
+    with KeyPartitions(
+        SPILLED, lambda batch: keyed(from_disk(batch)), piece=memory, limit=2 * memory, held=memory // 4, inputs=2
+    ) as parts:
+        for side in (0, 1):
+            for chunk in read[side](owned(side, remainders)):
+                parts.add(keyed(chunk), side)
+        for before, after in parts.pieces():
+            yield concat([from_disk(batch) for batch in before]), concat([from_disk(batch) for batch in after])
 
 
 def _held(read: tuple[Chunks, Chunks], division: Division, remainders: range, memory: int) -> Pair | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -20,15 +20,17 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.keyed.changelog import ChangeSource, not_replayed, registrations
+from pyspark_savepoint.formats.keyed.key_partitions import FANOUT, Parts
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.composite.optional_map import Member
+from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
-from pyspark_savepoint.statebackends.sources.changelog.covers import covers
 from pyspark_savepoint.statebackends.sources.changelog.entries import UNITS, entry_units
-from pyspark_savepoint.statebackends.sources.changelog.replay import FANOUT, Parts, Replay, of_key_groups, replayed
+from pyspark_savepoint.statebackends.sources.changelog.replay import Replay, of_key_groups, replayed
 from pyspark_savepoint.statebackends.sources.changelog.units import UnitReader
 from pyspark_savepoint.statebackends.sources.keyed_source import KeyedSource
 from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
@@ -121,7 +123,35 @@ def _covers_state(wide: StateMetaInfoSnapshot, narrow: StateMetaInfoSnapshot) ->
     if wide is narrow:
         return True
     roles = wide.serializers.keys() == narrow.serializers.keys() and wide.state_type == narrow.state_type
-    return roles and all(covers(wide.serializers[role], narrow.serializers[role]) for role in wide.serializers)
+    return roles and all(_covers(wide.serializers[role], narrow.serializers[role]) for role in wide.serializers)
+
+
+def _covers(wide: TypeSerializer, narrow: TypeSerializer) -> bool:
+    """Return whether serializer ``wide`` reads everything that ``narrow`` wrote.
+
+    They differ where subclasses of a POJO were registered later, on first use.
+    """
+    if type(wide) is not type(narrow) or wide.snapshot_class != narrow.snapshot_class:
+        return False
+    if wide.flink_type == narrow.flink_type:
+        return True
+    if isinstance(wide, PojoSerializer) and isinstance(narrow, PojoSerializer):
+        others = {member.name: member for member in wide.others}
+        pairs = [*_pairs(wide.fields, narrow.fields), *_pairs(wide.registered, narrow.registered)]
+        pairs += [(others.get(member.name), member) for member in narrow.others]
+        return wide.class_name == narrow.class_name and all(_covers_member(*pair) for pair in pairs)
+    children = list(zip_longest(wide.children, narrow.children))
+    return bool(children) and all(one and other and _covers(one, other) for one, other in children)
+
+
+def _pairs(wide: Sequence[Member], narrow: Sequence[Member]) -> list[tuple[Member | None, Member | None]]:
+    return list(zip_longest(wide, narrow))
+
+
+def _covers_member(wide: Member | None, narrow: Member | None) -> bool:
+    if wide is None or narrow is None or wide.name != narrow.name:
+        return False
+    return _covers(wide.serializer, narrow.serializer)
 
 
 @dataclass(slots=True)
@@ -193,21 +223,26 @@ class _Reading:
         count = max(1, min(FANOUT, len(wanted), -(-2 * share // self.block_bytes)))
         place = np.full(max(wanted) + 1, 0, np.int64)
         place[wanted] = np.arange(len(wanted)) * count // len(wanted)
-        with Parts(count, self.block_bytes) as parts:
+        with Parts(UNITS, count, self.block_bytes) as parts:
             self._read_log(parts, place, frozenset(wanted))
-            for i, part in enumerate(parts.parts):
+            parts.finish()
+            for i, size in enumerate(parts.sizes.tolist()):
                 groups = [group for group in wanted if place[group] == i]
-                if part.size > self.block_bytes:
-                    yield from self._by_key(groups, part.batches())
+                if size > self.block_bytes:
+                    yield from self._by_key(groups, parts.batches(i))
                 else:
-                    yield from self._by_key_group(groups, pa.Table.from_batches(part.batches(), UNITS))
+                    yield from self._by_key_group(groups, pa.Table.from_batches(parts.batches(i), UNITS))
 
     def _read_log(self, parts: Parts, place: Any, wanted: frozenset[int]) -> None:
+        def add(batch: pa.RecordBatch) -> None:
+            part = place[np.asarray(batch.column("key_group"))]
+            parts.add(part, lambda rows: batch.take(pa.array(rows)) if parts.count > 1 else batch)
+
         reader = UnitReader(self.header.states, self.header.key_serializer, wanted, self.selected, self.options)
         for source in self.source.changes:
             for changes in source.read(max(1 << 16, self.block_bytes // 4), self.source.operator):
                 for batch in reader.units(changes):
-                    parts.add(batch, place[np.asarray(batch.column("key_group"))])
+                    add(batch)
 
     def _entries(self, key_groups: Sequence[int]) -> Iterator[tuple[KeyedBlock, dict[int, int]]]:
         """Yield the blocks of the parts, each with a map from its state ids to those of the table."""

@@ -14,13 +14,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, Ints, Longs, fixed_array
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
-from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows, binary_column
+from pyspark_savepoint.formats.keyed.key_partitions import KeyedRows, KeyPartitions
+from pyspark_savepoint.formats.keyed.keyed_block import (
+    CANONICAL,
+    SCHEMA,
+    KeyedBlock,
+    SortedRows,
+    binary_column,
+    block_of,
+    take_entries,
+)
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW
@@ -55,10 +65,11 @@ from pyspark_savepoint.statebackends.tables.session_windows import (
     SessionWindows,
     merging_state,
 )
-from pyspark_savepoint.statebackends.tables.spill import SpillJoin
 
 #: Cells of a batch: tables of very many columns have fewer rows in a batch.
 MAX_CELLS = 1 << 24
+#: Blocks of a large key group that are divided in memory, and the size from which a part is divided again.
+IN_MEMORY = 4
 KEY, WINDOW, KEY_GROUP, SUBTASK = "key", "window", "key_group", "subtask"
 
 
@@ -266,28 +277,28 @@ class KeyedPartition:
     def _joined(
         self, blocks: Iterable[tuple[KeyedBlock | SortedRows, KeyedBackendHeader, SessionWindows | None]]
     ) -> Iterator[pa.RecordBatch]:
-        spill: SpillJoin | None = None
-        spilled: SessionWindows | None = None
+        large: LargeKeyGroup | None = None
+        named: SessionWindows | None = None
         for block, header, sessions in blocks:
-            if spill is not None and not spill.takes(block):
-                yield from self._spilled(spill, spilled)
-                spill = None
+            if large is not None and not large.takes(block):
+                yield from self._large(large, named)
+                large = None
             if isinstance(block, SortedRows) or block.complete:
                 yield from self._rows(rows_of(block), header, sessions)
                 continue
-            spill, spilled = spill or SpillJoin(block, header, self.spec.block_bytes), sessions
-            spill.add(block)
-        if spill is not None:
-            yield from self._spilled(spill, spilled)
+            large, named = large or LargeKeyGroup(block, header, self.spec.block_bytes), sessions
+            large.add(block)
+        if large is not None:
+            yield from self._large(large, named)
 
     def decode(self, rows: RowsOfBlock, header: KeyedBackendHeader) -> pa.RecordBatch:
         """Return the columns of all rows of a block, whatever the source of its entries."""
         return _BatchBuilder(self, rows, header).build(0, len(rows))
 
-    def _spilled(self, spill: SpillJoin, sessions: SessionWindows | None) -> Iterator[pa.RecordBatch]:
-        with spill:
-            for block in spill.blocks():
-                yield from self._rows(rows_of(block), spill.header, sessions)
+    def _large(self, large: LargeKeyGroup, sessions: SessionWindows | None) -> Iterator[pa.RecordBatch]:
+        with large:
+            for block in large.blocks():
+                yield from self._rows(rows_of(block), large.header, sessions)
 
     def _rows(
         self, rows: RowsOfBlock, header: KeyedBackendHeader, sessions: SessionWindows | None
@@ -301,6 +312,48 @@ class KeyedPartition:
         bounds = [len(rows) * i // count for i in range(count + 1)] if count else []
         for low, high in pairwise(bounds):
             yield builder.build(low, high)
+
+
+class LargeKeyGroup:
+    """Context manager that turns the entries of a key group larger than memory, added in blocks, into complete blocks.
+
+    The resulting blocks have about ``block_bytes`` bytes each.
+    """
+
+    def __init__(self, first: KeyedBlock, header: KeyedBackendHeader, block_bytes: int) -> None:
+        self.first = first
+        self.header = header
+        large = IN_MEMORY * block_bytes
+        self.entries = KeyPartitions(SCHEMA, self._read, piece=block_bytes, limit=large, held=large)
+
+    def takes(self, block: KeyedBlock | SortedRows) -> bool:
+        """Return whether a block belongs to the same key group of the same file."""
+        if isinstance(block, SortedRows) or block.complete:
+            return False
+        return block.origin.path == self.first.origin.path and block.groups[0][0] == self.first.groups[0][0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.entries.__exit__()
+
+    def add(self, block: KeyedBlock) -> None:
+        """Add the selected entries of a block."""
+        chosen = [np.arange(low, high) for _, runs in block.groups for low, high in runs]
+        if chosen:
+            entries = np.concatenate(chosen)
+            spans = block.span_start[entries], block.span_end[entries]
+            self.entries.add(KeyedRows(block.buffer, *spans, lambda rows: take_entries(block, entries[rows])))
+
+    def _read(self, batch: pa.RecordBatch) -> KeyedRows:
+        block = block_of([batch], self.first)
+        return KeyedRows(block.buffer, block.span_start, block.span_end, lambda rows: take_entries(block, rows))
+
+    def blocks(self) -> Iterator[KeyedBlock]:
+        """Yield the entries as complete blocks."""
+        for (batches,) in self.entries.pieces():
+            yield block_of(batches, self.first)
 
 
 class _BatchBuilder:

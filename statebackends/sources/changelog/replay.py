@@ -1,161 +1,66 @@
 """Replay of change units in bounded memory: units are partitioned by key on local disk and replayed part by part.
 
-All units of a key fall into one part, in the order of the log, so each part can be replayed on its own. A part that is
-too large is partitioned again with another hash, as long as this makes it smaller.
+All units of a key are in one part, in the order of the log, so each part can be replayed on its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.ipc as ipc
 
 from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import Bytes, Longs, Origin, binary_array, binary_parts
 from pyspark_savepoint.formats.errors import UnsupportedStateError
-from pyspark_savepoint.formats.io.local_disk import discard, spilling, temporary_file
 from pyspark_savepoint.formats.keyed.changelog import not_replayed
+from pyspark_savepoint.formats.keyed.key_partitions import KeyedRows, KeyPartitions
 from pyspark_savepoint.formats.keyed.keyed_block import PARTS, SCHEMA, KeyedBlock, binary_column, block_of
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.statebackends.sources.changelog.entries import UNIT, UNITS
-
-FANOUT = 64
-#: 64 to the power of 4 blocks are more than any task reads.
-MAX_DEPTH = 4
-
-
-class _Part:
-    """Batches in order: some in a temporary file, the newest in memory."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self.stack = stack
-        self.waiting: list[pa.RecordBatch] = []
-        self.size = 0
-        self.file: Any = None
-        self.writer: Any = None
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        self.waiting.append(batch)
-        self.size += batch.nbytes
-
-    def flush(self) -> None:
-        """Write all batches in memory to the file."""
-        with spilling():
-            if self.waiting and self.file is None:
-                self.file = temporary_file("changes")
-                self.stack.callback(discard, self.file)
-                self.writer = ipc.new_stream(self.file, UNITS)
-            for batch in self.waiting:
-                self.writer.write_batch(batch)
-        self.waiting = []
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield all batches; none can be added afterwards."""
-        if self.file is not None:
-            with spilling():
-                self.writer.close()
-                self.file.seek(0)
-                with ipc.open_stream(self.file) as reader:
-                    yield from reader
-        yield from self.waiting
-
-
-class Parts:
-    """Context manager that divides units into ``count`` parts, with at most ``block_bytes`` in memory in total."""
-
-    def __init__(self, count: int, block_bytes: int) -> None:
-        self.stack = ExitStack()
-        self.block_bytes = block_bytes
-        self.parts = [_Part(self.stack) for _ in range(count)]
-        self.in_memory = 0
-
-    def __enter__(self) -> Parts:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stack.close()
-
-    def add(self, batch: pa.RecordBatch, part: Longs) -> None:
-        """Add the units of a batch to their parts."""
-        if len(self.parts) == 1:
-            self.parts[0].add(batch)
-        else:
-            order = np.argsort(part, kind="stable")
-            bounds = np.searchsorted(part[order], np.arange(len(self.parts) + 1))
-            for i in np.flatnonzero(np.diff(bounds)).tolist():
-                self.parts[i].add(batch.take(pa.array(order[bounds[i] : bounds[i + 1]])))
-        self.in_memory += batch.nbytes
-        if self.in_memory > self.block_bytes:
-            for each in self.parts:
-                each.flush()
-            self.in_memory = 0
 
 
 class Replay:
     """Context manager that collects all units of some keys and replays them as ``blocks``, then removes its files."""
 
-    def __init__(self, like: KeyedBlock, block_bytes: int, depth: int = 0) -> None:
+    def __init__(self, like: KeyedBlock, block_bytes: int) -> None:
         self.like = like
         self.block_bytes = block_bytes
-        self.depth = depth
         self.waiting: list[pa.RecordBatch] = []
         self.size = 0
-        self.parts: Parts | None = None
-        self.stack = ExitStack()
+        self.divided: KeyPartitions | None = None
 
-    def __enter__(self) -> Replay:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stack.close()
+        if self.divided is not None:
+            self.divided.__exit__()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        if self.parts is not None:
-            self._divide(self.parts, batch)
+        """Add units, in the order of the log."""
+        if self.divided is not None:
+            self.divided.add(_keyed(batch))
             return
         self.waiting.append(batch)
         self.size += batch.nbytes
-        if self.size > self.block_bytes and self.depth < MAX_DEPTH:
-            self.parts = self.stack.enter_context(Parts(FANOUT, self.block_bytes))
+        if self.size > self.block_bytes:
+            size = self.block_bytes
+            self.divided = KeyPartitions(UNITS, _keyed, piece=size, limit=size, held=size)
             for each in self.waiting:
-                self._divide(self.parts, each)
+                self.divided.add(_keyed(each))
             self.waiting = []
-
-    def _divide(self, parts: Parts, batch: pa.RecordBatch) -> None:
-        from pyspark_savepoint.formats.kernels import hashing
-        from pyspark_savepoint.formats.kernels.entries import frames
-
-        offsets, data = binary_parts(batch.column("key"))
-        part = np.empty(batch.num_rows, np.int64)
-        secret = hashing.secret_of(0x100 + self.depth)
-        frames.bucket_of(_owned(data), offsets[:-1].copy(), offsets[1:].copy(), secret, FANOUT, part)
-        parts.add(batch, part)
 
     def blocks(self) -> Iterator[KeyedBlock]:
         """Yield the remaining entries as complete blocks."""
-        if self.parts is None:
-            yield from replayed(self.waiting, self.like)
-            return
-        whole = sum(1 for part in self.parts.parts if part.size) == 1
-        waiting: list[pa.RecordBatch] = []
-        size = 0
-        for part in self.parts.parts:
-            if waiting and size + part.size > self.block_bytes:
-                yield from replayed(waiting, self.like)
-                waiting, size = [], 0
-            if part.size > self.block_bytes and not whole:
-                with Replay(self.like, self.block_bytes, self.depth + 1) as divided:
-                    for batch in part.batches():
-                        divided.add(batch)
-                    yield from divided.blocks()
-            elif part.size:
-                waiting += part.batches()
-                size += part.size
-        yield from replayed(waiting, self.like)
+        for (units,) in self.divided.pieces() if self.divided is not None else [[self.waiting]]:
+            yield from replayed(units, self.like)
+
+
+def _keyed(batch: pa.RecordBatch) -> KeyedRows:
+    offsets, data = binary_parts(batch.column("key"))
+    return KeyedRows(_owned(data), offsets[:-1].copy(), offsets[1:].copy(), lambda rows: batch.take(pa.array(rows)))
 
 
 def _owned(data: Bytes) -> Bytes:

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 
 from pyspark_savepoint.formats.errors import SpillError
+from pyspark_savepoint.formats.keyed import key_partitions
+from pyspark_savepoint.formats.keyed.key_partitions import KeyedRows, KeyPartitions, Parts
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
 from pyspark_savepoint.statebackends.model.rows import join
-from pyspark_savepoint.statebackends.sources.changelog import replay as replay
 from pyspark_savepoint.statebackends.sources.changelog.entries import UNITS
-from pyspark_savepoint.statebackends.sources.changelog.replay import Parts
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSpec
-from pyspark_savepoint.statebackends.tables import spill
-from pyspark_savepoint.statebackends.tables.spill import SpillJoin
+from pyspark_savepoint.statebackends.tables import keyed_table
+from pyspark_savepoint.statebackends.tables.keyed_table import LargeKeyGroup
 from tests.open_files import open_files
 from tests.statebackends.keyed_models import KEYED, RAW, Model, Written, by_key, expected, write
 
@@ -68,7 +68,7 @@ def test_parts_are_small_and_have_whole_keys(heap: bool, states: tuple[str, ...]
     pieces = list(blocks_of(written, states, WINDOW))
     header = written.source.header()
 
-    with SpillJoin(pieces[0], header, WINDOW) as joined:
+    with LargeKeyGroup(pieces[0], header, WINDOW) as joined:
         for piece in pieces:
             assert joined.takes(piece)
             joined.add(piece)
@@ -80,16 +80,16 @@ def test_parts_are_small_and_have_whole_keys(heap: bool, states: tuple[str, ...]
 
 
 def test_a_part_that_is_still_too_large_is_divided_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spill, "FANOUT", 2)
-    monkeypatch.setattr(spill, "LARGE", 1)
+    monkeypatch.setattr(key_partitions, "FANOUT", 2)
+    monkeypatch.setattr(keyed_table, "IN_MEMORY", 1)
     depths: set[int] = set()
-    add = SpillJoin.add
+    add = KeyPartitions.add
 
-    def noted(self: SpillJoin, block: KeyedBlock) -> None:
+    def noted(self: KeyPartitions, rows: KeyedRows, of: int = 0) -> None:
         depths.add(self.depth)
-        add(self, block)
+        add(self, rows, of)
 
-    monkeypatch.setattr(SpillJoin, "add", noted)
+    monkeypatch.setattr(KeyPartitions, "add", noted)
     model = large_model(200)
     written = write(model, heap=True, max_parallelism=1)
 
@@ -134,7 +134,7 @@ def full(*_: object) -> Any:
 @FORMS
 def test_a_full_disk_says_which_and_what_to_do(heap: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"/nowhere,{tmp_path}")
-    monkeypatch.setattr(spill, "temporary_file", full)
+    monkeypatch.setattr(key_partitions, "temporary_file", full)
     written = write(large_model(), heap=heap, max_parallelism=1, shuffle=random.Random(1))
     with pytest.raises(SpillError, match="No space left") as raised:
         written.rows(KEYED, WINDOW)
@@ -143,15 +143,17 @@ def test_a_full_disk_says_which_and_what_to_do(heap: bool, tmp_path: Path, monke
 
 
 def test_a_full_disk_for_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "temporary_file", full)
+    monkeypatch.setattr(key_partitions, "temporary_file", full)
     units = pa.record_batch([pa.array([None] * 9, field.type) for field in UNITS], schema=UNITS)
-    with Parts(1, 0) as parts, pytest.raises(SpillError, match="No space left"):
-        parts.add(pa.concat_batches([units] * 10_000), np.zeros(90_000, np.int64))
+    with Parts(UNITS, 1, 0) as parts, pytest.raises(SpillError, match="No space left"):
+        parts.add(np.zeros(90_000, np.int64), lambda _: pa.concat_batches([units] * 10_000))
 
 
 def test_spilled_files_are_in_the_folders_of_sparks_executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     pieces = list(blocks_of(written := write(large_model(), heap=False, max_parallelism=1), KEYED, WINDOW))
-    with SpillJoin(pieces[0], written.source.header(), WINDOW) as joined:
-        joined.add(pieces[0])
-        assert {Path(f"/proc/self/fd/{file.fileno()}").readlink().parent for file in joined.files} == {tmp_path}
+    with LargeKeyGroup(pieces[0], written.source.header(), WINDOW) as joined:
+        for piece in pieces:
+            joined.add(piece)
+        (parts,) = joined.entries.inputs
+        assert {Path(f"/proc/self/fd/{file.fileno()}").readlink().parent for file in parts._files} == {tmp_path}
