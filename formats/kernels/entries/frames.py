@@ -124,8 +124,8 @@ def sum_frames(
 
 
 @inline
-def compare_spans(buf: Any, a: Any, a_end: Any, b: Any, b_end: Any) -> Any:
-    """Compare two spans by unsigned bytes; return a negative number, 0, or a positive number."""
+def compare_between(x: Any, a: Any, a_end: Any, y: Any, b: Any, b_end: Any) -> Any:
+    """Compare a span of ``x`` and one of ``y`` by unsigned bytes; return a negative number, 0, or a positive number."""
     order = (a_end - a) - (b_end - b)
     n = min(a_end - a, b_end - b)
     if n >= 8:
@@ -133,39 +133,51 @@ def compare_spans(buf: Any, a: Any, a_end: Any, b: Any, b_end: Any) -> Any:
         i = 0
         while i < n:
             i = min(i, n - 8)
-            x = be_u64(buf, a + i)
-            y = be_u64(buf, b + i)
-            if x != y:
-                order = -1 if x < y else 1
+            p = be_u64(x, a + i)
+            q = be_u64(y, b + i)
+            if p != q:
+                order = -1 if p < q else 1
                 break
             i += 8
     else:
         for i in range(n):
-            if buf[a + i] != buf[b + i]:
-                order = -1 if buf[a + i] < buf[b + i] else 1
+            if x[a + i] != y[b + i]:
+                order = -1 if x[a + i] < y[b + i] else 1
                 break
     return order
 
 
 @inline
-def equal_spans(buf: Any, a: Any, a_end: Any, b: Any, b_end: Any) -> Any:
-    """Return whether two spans have the same bytes."""
+def equal_between(x: Any, a: Any, a_end: Any, y: Any, b: Any, b_end: Any) -> Any:
+    """Return whether a span of ``x`` and one of ``y`` have the same bytes."""
     n = a_end - a
     same = n == b_end - b
     if same and n >= 8:
         i = 0
         while i < n:
             i = min(i, n - 8)
-            if be_u64(buf, a + i) != be_u64(buf, b + i):
+            if be_u64(x, a + i) != be_u64(y, b + i):
                 same = False
                 break
             i += 8
     elif same:
         for i in range(n):
-            if buf[a + i] != buf[b + i]:
+            if x[a + i] != y[b + i]:
                 same = False
                 break
     return same
+
+
+@inline
+def compare_spans(buf: Any, a: Any, a_end: Any, b: Any, b_end: Any) -> Any:
+    """Compare two spans of one buffer as :func:`compare_between` does."""
+    return compare_between(buf, a, a_end, buf, b, b_end)
+
+
+@inline
+def equal_spans(buf: Any, a: Any, a_end: Any, b: Any, b_end: Any) -> Any:
+    """Return whether two spans of one buffer have the same bytes."""
+    return equal_between(buf, a, a_end, buf, b, b_end)
 
 
 @kernel

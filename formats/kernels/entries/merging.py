@@ -11,56 +11,11 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.kernels._jit import inline, kernel
-from pyspark_savepoint.formats.kernels.entries.frames import compare_spans
+from pyspark_savepoint.formats.kernels.entries.frames import compare_between, compare_spans, equal_between
 from pyspark_savepoint.formats.kernels.hashing import hash_span
-from pyspark_savepoint.formats.kernels.load import be_u64
 
 #: Columns of ``runs``: bounds of a run in the first and in the second input, and whether it belongs to a map state.
 LOW_A, HIGH_A, LOW_B, HIGH_B, IS_MAP = 0, 1, 2, 3, 4
-
-
-@inline
-def compare_between(x: Any, a: Any, a_end: Any, y: Any, b: Any, b_end: Any) -> Any:
-    """Compare a span of ``x`` and one of ``y`` by unsigned bytes; return a negative number, 0, or a positive number."""
-    order = (a_end - a) - (b_end - b)
-    n = min(a_end - a, b_end - b)
-    if n >= 8:
-        i = 0
-        while i < n:
-            i = min(i, n - 8)
-            p = be_u64(x, a + i)
-            q = be_u64(y, b + i)
-            if p != q:
-                order = -1 if p < q else 1
-                break
-            i += 8
-    else:
-        for i in range(n):
-            if x[a + i] != y[b + i]:
-                order = -1 if x[a + i] < y[b + i] else 1
-                break
-    return order
-
-
-@inline
-def equal_between(x: Any, a: Any, a_end: Any, y: Any, b: Any, b_end: Any) -> Any:
-    """Return whether a span of ``x`` and one of ``y`` have the same bytes."""
-    n = a_end - a
-    same = n == b_end - b
-    if same and n >= 8:
-        i = 0
-        while i < n:
-            i = min(i, n - 8)
-            if be_u64(x, a + i) != be_u64(y, b + i):
-                same = False
-                break
-            i += 8
-    elif same:
-        for i in range(n):
-            if x[a + i] != y[b + i]:
-                same = False
-                break
-    return same
 
 
 @inline
