@@ -13,8 +13,8 @@ The rules in Flink's order (a class that is met again among its own fields goes 
     POJOs and records     see :mod:`pojos`
     all others            Kryo
 
-The types around a type are kept as in Flink, because they bind type variables and detect recursion: see ``hierarchy``.
-Flink: ``TypeExtractor``, ``TypeExtractionUtils``, ``PojoTypeInfo``.
+The types around a type are kept as in Flink, because they bind type variables and detect recursion: see
+``pojos.materialized``. Flink: ``TypeExtractor``, ``TypeExtractionUtils``, ``PojoTypeInfo``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializ
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, NullableSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.names import COMPOSITES, SIMPLE
-from pyspark_savepoint.statebackends.type_extraction.hierarchy import Hierarchy, materialized, qualified
 from pyspark_savepoint.statebackends.type_extraction.known_classes import (
     AVRO_RECORD,
     BASIC,
@@ -73,7 +72,14 @@ from pyspark_savepoint.statebackends.type_extraction.known_classes import (
     is_left_to_kryo,
     known_class,
 )
-from pyspark_savepoint.statebackends.type_extraction.pojos import DuplicateFieldError, PojoField, pojo_fields
+from pyspark_savepoint.statebackends.type_extraction.pojos import (
+    DuplicateFieldError,
+    Hierarchy,
+    PojoField,
+    materialized,
+    pojo_fields,
+    qualified,
+)
 from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
 
 #: Limits that no real job reaches: a snapshot repeats every nested class wherever it is used.

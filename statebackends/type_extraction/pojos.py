@@ -5,16 +5,19 @@ A POJO is public, has a public constructor without arguments (an abstract class 
 are neither static nor transient, with distinct names. Each is public, or has a public getter and a public setter:
 ``getX``, ``isX`` or ``x`` of the field's type, and ``setX`` or ``x_$eq`` that returns nothing or the class. A record
 only has to be public. Flink: ``TypeExtractor#analyzePojo``, ``#isValidPojoField``, ``#getAllDeclaredFields``.
+
+The types around a type, its hierarchy, bind its variables, outermost first.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from pyspark_savepoint.formats.class_files import (
+    ArrayType,
     ClassType,
     JavaClass,
     JavaMethod,
@@ -24,9 +27,36 @@ from pyspark_savepoint.formats.class_files import (
 )
 from pyspark_savepoint.formats.class_files.java_types import class_name
 from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.statebackends.type_extraction.hierarchy import Hierarchy, materialized, qualified
 from pyspark_savepoint.statebackends.type_extraction.known_classes import BOXES, TYPE_INFO
 from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
+
+Hierarchy: TypeAlias = tuple[JavaType, ...]
+
+
+def qualified(kind: JavaType, owner: JavaClass) -> JavaType:
+    """Return a type whose variables name the class that declares them."""
+    if isinstance(kind, TypeVariable):
+        return TypeVariable(f"{owner.name}#{kind.name}")
+    if isinstance(kind, ArrayType):
+        return ArrayType(qualified(kind.component, owner))
+    if isinstance(kind, ClassType) and kind.arguments:
+        return ClassType(kind.name, tuple(qualified(argument, owner) for argument in kind.arguments))
+    return kind
+
+
+def materialized(hierarchy: Hierarchy, variable: TypeVariable, find: Callable[[str], JavaClass | None]) -> JavaType:
+    """Resolve a type variable from the types around it, innermost first. Flink: ``materializeTypeVariable``."""
+    for kind in reversed(hierarchy):
+        if not isinstance(kind, ClassType) or not kind.arguments:
+            continue
+        found = find(kind.name)
+        names = [f"{kind.name}#{name}" for name in found.type_parameters] if found is not None else []
+        for name, argument in zip(names, kind.arguments, strict=False):
+            if name == variable.name:
+                if not isinstance(argument, TypeVariable):
+                    return argument
+                variable = argument
+    return variable
 
 
 class Classes(Protocol):

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.kernels._jit import inline, kernel
-from pyspark_savepoint.formats.kernels.entries.frames import copy_span, put_i32
-from pyspark_savepoint.formats.kernels.entries.frames import equal_between
+from pyspark_savepoint.formats.kernels.entries.frames import copy_span, equal_between, put_i32
 from pyspark_savepoint.formats.kernels.hashing import hash_span
 from pyspark_savepoint.formats.kernels.load import be_i32
 

@@ -23,6 +23,7 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import (
     JobDescription,
     OperatorDescription,
     StateDescription,
+    user_classes,
 )
 from pyspark_savepoint.statebackends.jobs.restore.operator_matching import Match
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import (
@@ -38,7 +39,6 @@ from pyspark_savepoint.statebackends.jobs.restore.state_compatibility import (
     resolve_keyed_state,
     resolve_operator_state,
 )
-from pyspark_savepoint.statebackends.jobs.restore.user_classes import user_classes
 
 Found = tuple[Verdict, str]
 

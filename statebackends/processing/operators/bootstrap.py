@@ -31,8 +31,7 @@ from pyspark_savepoint.statebackends.processing.operators.connected_records impo
 from pyspark_savepoint.statebackends.processing.operators.contexts import KeyedElementContext
 from pyspark_savepoint.statebackends.processing.operators.entry_output import PLAIN, drain
 from pyspark_savepoint.statebackends.processing.operators.records import Chunk, RecordOrder
-from pyspark_savepoint.statebackends.processing.operators.state_backends import create_backend
-from pyspark_savepoint.statebackends.processing.operators.state_registry import StateRegistry
+from pyspark_savepoint.statebackends.processing.operators.state_registry import StateRegistry, create_backend
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowOperator, WindowSpec
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
 from pyspark_savepoint.statebackends.processing.runtime.user_code import (

@@ -29,8 +29,7 @@ from pyspark_savepoint.statebackends.processing.operators.connected_inputs impor
 from pyspark_savepoint.statebackends.processing.operators.connected_records import Inputs
 from pyspark_savepoint.statebackends.processing.operators.contexts import KeyedElementContext
 from pyspark_savepoint.statebackends.processing.operators.records import Chunk, RecordOrder
-from pyspark_savepoint.statebackends.processing.operators.state_backends import create_backend
-from pyspark_savepoint.statebackends.processing.operators.state_registry import StateRegistry
+from pyspark_savepoint.statebackends.processing.operators.state_registry import StateRegistry, create_backend
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
 from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode, open_function

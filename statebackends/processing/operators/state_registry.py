@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.errors import OptionError, SavepointError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION
@@ -41,6 +41,12 @@ from pyspark_savepoint.statebackends.processing.backends.adapters import (
     create_adapted,
 )
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState
+from pyspark_savepoint.statebackends.processing.backends.heap import HeapStateBackend
+from pyspark_savepoint.statebackends.processing.backends.rocksdb.rocksdb_backend import RocksDBStateBackend
+from pyspark_savepoint.statebackends.processing.backends.single_key import (
+    DroppingSingleKeyStateBackend,
+    SingleKeyStateBackend,
+)
 from pyspark_savepoint.statebackends.processing.operators.entry_output import (
     PLAIN,
     EntryOutput,
@@ -49,6 +55,20 @@ from pyspark_savepoint.statebackends.processing.operators.entry_output import (
 )
 from pyspark_savepoint.statebackends.processing.operators.saved_timers import SavedTimers
 from pyspark_savepoint.statebackends.processing.runtime.row import Row, make_row
+
+BACKENDS: dict[str, type[KeyedStateBackend]] = {
+    "single_key": SingleKeyStateBackend,
+    "heap": HeapStateBackend,
+    "rocksdb": RocksDBStateBackend,
+}
+
+
+def create_backend(name: str, drops: bool = False) -> KeyedStateBackend:
+    """Return a new, empty backend; ``drops``: the state of a key is not needed when the key is done."""
+    if name not in BACKENDS:
+        raise OptionError(f"there is no state backend {name!r}", remedy=did_you_mean(name, BACKENDS))
+    kind = BACKENDS[name]
+    return DroppingSingleKeyStateBackend() if drops and kind is SingleKeyStateBackend else kind()
 
 
 class Unshared:

@@ -20,8 +20,11 @@ import numpy as np
 
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
+from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch, merge_runs, read_run, write_run
+from pyspark_savepoint.statebackends.writing.files.element_files import created_work, open_work
 from pyspark_savepoint.statebackends.writing.files.write_results import RunFile, StateFile, TaskOutput
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+from pyspark_savepoint.statebackends.writing.rows.row_forms import row_form
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -66,7 +69,6 @@ def _fill(
 ) -> None:
     """Write the missing files: several lanes in parallel, each a range of adjacent subtasks in sequence."""
     from pyspark_savepoint.statebackends.writing.commit.reread import reread
-    from pyspark_savepoint.statebackends.writing.files.run_files import reduced
     from pyspark_savepoint.statebackends.writing.files.state_file import kept_headers
 
     names = reduced(plan, runs + [reread(plan, parallelism, file) for file in others])
@@ -85,7 +87,6 @@ def _write_lane(
 ) -> list[StateFile]:
     """Write the files of adjacent subtasks in one pass over the runs."""
     from pyspark_savepoint.statebackends.writing.files.merged_state import KeyGroupCursor
-    from pyspark_savepoint.statebackends.writing.files.run_files import merged
     from pyspark_savepoint.statebackends.writing.files.state_file import write_state_file
 
     ranges = {i: range_for_operator_index(plan.max_parallelism, parallelism, i) for i in subtasks}
@@ -125,3 +126,43 @@ def _settled(
         else:
             others += files
     return settled, others
+
+
+#: Number of runs open at a time; two batches of each are in memory.
+FAN_IN = 32
+
+
+def reduced(plan: WritePlan, runs: Sequence[RunFile]) -> list[str]:
+    """Merge runs until at most ``FAN_IN`` files are left; return their names."""
+    names = [run.name for run in runs]
+    while len(names) > FAN_IN:
+        names = [*names[FAN_IN:], _merge_some(plan, names[:FAN_IN])]
+    return names
+
+
+def merged(plan: WritePlan, names: Sequence[str], key_groups: KeyGroupRange, stack: ExitStack) -> Iterator[SortedBatch]:
+    """Yield the rows of some key groups of all runs, in order; ``stack`` closes the files."""
+    return merge_runs([_within(_open(plan, name, stack), key_groups) for name in names])
+
+
+def _within(batches: Iterator[SortedBatch], key_groups: KeyGroupRange) -> Iterator[SortedBatch]:
+    for batch in batches:
+        low, high = np.searchsorted(batch.key_group, [key_groups.start, key_groups.end + 1]).tolist()
+        if low < high:
+            yield batch.slice(low, high) if high - low < len(batch) else batch
+        if high < len(batch):
+            return
+
+
+def _merge_some(plan: WritePlan, names: Sequence[str]) -> str:
+    """Merge several runs to one, and delete them."""
+    name = plan.staging.unique("run")
+    with created_work(plan.staging, name) as file, ExitStack() as stack:
+        write_run(file, row_form(plan).schema, merge_runs([_open(plan, part, stack) for part in names]))
+    for part in names:
+        plan.staging.filesystem.delete_file(plan.staging.work_path(part))
+    return name
+
+
+def _open(plan: WritePlan, name: str, stack: ExitStack) -> Iterator[SortedBatch]:
+    return read_run(stack.enter_context(open_work(plan.staging, name)))

@@ -51,7 +51,7 @@ from pyspark_savepoint.statebackends.processing.operators.bootstrap import Boots
 from pyspark_savepoint.statebackends.processing.operators.entry_output import PLAIN
 from pyspark_savepoint.statebackends.processing.operators.operator_state import OperatorStatePlan
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
-from pyspark_savepoint.statebackends.processing.operators.state_backends import create_backend
+from pyspark_savepoint.statebackends.processing.operators.state_registry import create_backend
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
 from pyspark_savepoint.statebackends.processing.runtime.row import make_row

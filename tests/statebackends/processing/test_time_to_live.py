@@ -31,7 +31,7 @@ from pyspark_savepoint.statebackends.processing.api.triggers import (
     ContinuousProcessingTimeTrigger,
 )
 from pyspark_savepoint.statebackends.processing.backends.adapters import TimeToLive, create_adapted
-from pyspark_savepoint.statebackends.processing.operators.state_backends import create_backend
+from pyspark_savepoint.statebackends.processing.operators.state_registry import create_backend
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan, KeyedReaderTask
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.statebackends.processing.programs import STATES, Average, Collected, concatenate

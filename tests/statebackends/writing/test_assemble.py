@@ -42,7 +42,6 @@ from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.writing.commit import assemble, write_task
 from pyspark_savepoint.statebackends.writing.commit.committer import abort, commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
-from pyspark_savepoint.statebackends.writing.files import run_files
 from pyspark_savepoint.statebackends.writing.files.write_results import RunFile, TaskOutput
 from tests.statebackends.writing.written_operators import digests, planned, read, rows_of, write
 
@@ -222,7 +221,7 @@ def test_key_groups_that_only_the_job_knows_are_trusted(tmp_path: Path) -> None:
 
 
 def test_many_runs_are_merged_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_files, "FAN_IN", 3)
+    monkeypatch.setattr(assemble, "FAN_IN", 3)
     table = accounts(range(100))
     write(tmp_path / "sp", split(table, 11, 5))
     assert read(tmp_path / "sp") == without_empty(table)
