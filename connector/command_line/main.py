@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SavepointError as error:
         if debug:
             raise
-        print(f"error: {error}", file=sys.stderr)
+        output.remark(f"error: {error}")
         return FAILED
     except BrokenPipeError:
         # The reader closed the pipe, as `head` does: print nothing more, also when Python ends.
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         expected = isinstance(error, OSError | MemoryError)
         kind = "" if expected and str(error) else f"{type(error).__name__}: "
         remedy = "--debug shows where" if expected else "this is a bug: report it with the output of --debug"
-        print(f"error: {kind}{shown(str(error))}\n  to do: {remedy}", file=sys.stderr)
+        output.remark(f"error: {kind}{shown(str(error))}\n  to do: {remedy}")
         return FAILED
     return code
 

@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, MigrationVerdict
 
 RESTORES, NEEDS_MIGRATION = 0, 1
-COLUMNS = ("verdict", "operator", "state", "part", "type", "hashmap", "rocksdb", "values", "changed", "reason")
+COLUMNS = ("operator", "verdict", "state", "part", "type", "hashmap", "rocksdb", "values", "changed", "reason")
 
 
 def check_migration_of(arguments: Namespace, output: Output) -> int:

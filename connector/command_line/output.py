@@ -15,7 +15,7 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from itertools import chain, groupby, islice
@@ -35,6 +35,8 @@ MAX_LINES = 4
 BREAKS = (r"[\W_]", r"[a-z](?=[A-Z])")
 GAP = "  "
 INDENT = "    "
+#: Longest part of a word that makes a column as wide, so that it is not broken.
+WORD = 12
 #: Columns of sentences, which stand below a row that they would make too wide.
 PROSE = frozenset({"note", "problem", "reason"})
 #: First columns that stand above their rows, if these would be too wide: paths always, operators if they have several.
@@ -59,6 +61,8 @@ class Column:
     width: int
     is_number: bool = False
     is_fixed: bool = False
+    #: The longest part of a word, up to WORD.
+    word: int = 0
 
     @property
     def title(self) -> str:
@@ -95,12 +99,22 @@ class Output:
             return
         indent = text[: len(text) - len(text.lstrip())]
         for line in text.split("\n"):
-            for part in wrapped(line, self.width, f"{indent}{GAP}") or [""]:
+            for part in self._wrapped(line, f"{indent}{GAP}"):
                 self._print(part)
 
     def remark(self, text: str) -> None:
-        """Print a line that is not a result."""
-        print(printable(text), file=self.remarks, flush=True)
+        """Print lines that are no result; on a terminal wrapped at spaces, so that paths and names stay whole."""
+        lines = printable(text).split("\n")
+        if self.width is not None and self.remarks.isatty():
+            indents = (line[: len(line) - len(line.lstrip())] + GAP for line in lines)
+            lines = [part for line, indent in zip(lines, indents, strict=True) for part in self._wrapped(line, indent)]
+        print("\n".join(lines), file=self.remarks, flush=True)
+
+    def _wrapped(self, line: str, indent: str) -> list[str]:
+        """Return a line in parts; a path, with what it is, is one."""
+        if self.width is None or len(line.split()) <= 2:
+            return [line]
+        return wrapped(line, self.width, indent)
 
     def record(self, values: Row) -> None:
         """Print one JSON object, with ``--json`` only."""
@@ -163,7 +177,11 @@ class Output:
         above = None
         if self.width is not None and _total(columns) > self.width and _stands_above(columns, first):
             above, columns = columns[0].name, columns[1:]
-        fitted = columns if self.width is None else _fitted(columns, self.width - (len(GAP) if above else 0))
+        fitted: list[Column] | None = columns
+        if self.width is not None:
+            room = self.width - (len(GAP) if above else 0)
+            worded = [_with_word(column, first) for column in columns] if lines > 1 else columns
+            fitted = _fitted(worded, room) or _fitted(columns, room)
         every = chain(first, rows)
         if fitted is None:
             return self._records([*([Column(above, 0)] if above else []), *columns, *below], every, lines)
@@ -174,7 +192,7 @@ class Output:
     ) -> int:
         """Print a line, or several, for each row."""
         count, group, indent = 0, None, GAP if above else ""
-        for line in _joined(columns, [column.title for column in columns], lines):
+        for line in _joined(columns, [column.title for column in columns], MAX_LINES):
             self._print(indent + line)
         for row in rows:
             count += 1
@@ -250,19 +268,29 @@ def _total(columns: Sequence[Column]) -> int:
     return sum(column.width for column in columns) + len(GAP) * (len(columns) - 1)
 
 
+def _with_word(column: Column, rows: Sequence[Row]) -> Column:
+    """Return a column that becomes no narrower than the words of its cells, up to a width."""
+    if column.is_fixed or column.width <= MIN_CELL:
+        return column
+    texts = (column.title, *(cell(row.get(column.name)) for row in rows))
+    longest = max(width_of(word) for text in texts for word in re.findall(r"[^\W_]+[\W_]?|[\W_]", text) or [""])
+    return replace(column, word=longest if longest <= WORD else 0)
+
+
 def _fitted(columns: Sequence[Column], width: int) -> list[Column] | None:
     """Return the columns so that they fit: the widest of text become narrower; None if they become too narrow."""
     free = width - len(GAP) * (len(columns) - 1) - sum(column.width for column in columns if column.is_fixed)
-    level, texts = free, sorted(column.width for column in columns if not column.is_fixed)
-    for position, natural in enumerate(texts):
-        level = free // (len(texts) - position)
-        if natural > level:
-            break
-        free -= natural
-        level = natural
-    if free < 0 or (texts and level < min(MIN_CELL, texts[-1])):
-        return None
-    return [column if column.is_fixed else Column(column.name, min(column.width, level)) for column in columns]
+    texts = [column for column in columns if not column.is_fixed]
+    widest = max((column.width for column in texts), default=0)
+    for level in range(widest, min(MIN_CELL, widest) - 1, -1):
+        if sum(_at_level(column, level) for column in texts) <= free:
+            return [replace(column, width=_at_level(column, level)) for column in columns]
+    return None
+
+
+def _at_level(column: Column, level: int) -> int:
+    """Return the width of a column of which those of text may take this much, and their words more."""
+    return column.width if column.is_fixed else min(column.width, max(level, column.word))
 
 
 def _line(columns: Sequence[Column], cells: Sequence[str]) -> str:

@@ -21,8 +21,10 @@ from pyarrow import csv as arrow_csv
 
 import pyspark_savepoint
 from pyspark_savepoint.command_line.arguments import COMMANDS
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.command_line.output import Form, Output, width_of
 from tests.connector.command_line.conftest import Run
+from tests.data import unpacked
 
 COMMAND = [sys.executable, "-m", "pyspark_savepoint"]
 WIDTHS = (50, 80, 120, 200)
@@ -126,6 +128,75 @@ def test_wide_cuts_nothing_on_a_terminal(shop: Path) -> None:
     assert any('"tier": "SILVER"}' in line for line in wide)
     assert not any("…" in line for line in wide)
     assert any("…" in line for line in on_terminal(80, "show", str(shop), "accounts", "--limit", "3"))
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal; its width is that of the environment."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(scope="module")
+def places(shop: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Snapshots that commands are tried with, and a folder for what they write."""
+    room, sets = tmp_path_factory.mktemp("places"), unpacked()
+    edited, left = room / "edited", room / "left"
+    assert main(["remove-keys", str(shop), str(edited), "accounts", "--where", "total < 30000"]) == 0
+    shutil.copytree(shop, left)
+    (left / ".pending-0123456789ab").mkdir()
+    operator = {"uid": "accounts", "key": "STRING", "states": {"total": "STRING", "recent_amounts": "LONG"}}
+    (room / "job.json").write_text(json.dumps({"operators": [operator, {"uid": "a-new-operator-of-the-job"}]}))
+    (kafka,) = (sets / "connectors" / "2.3.0-kafka-v5.0.0").glob("savepoint-*")
+    migration = sets / "migration"
+    found = {
+        "shop": shop, "edited": edited, "left": left, "job": room / "job.json", "kafka": kafka, "new": room,
+        "old": migration / "cases" / "pojo-all" / "1.20.5-hashmap", "classes": migration / "classes",
+        "lab": sets / "lab" / "2.2.1-hashmap-canonical" / "savepoint", "history": sets / "history",
+    }  # fmt: skip
+    return {name: str(path) for name, path in found.items()}
+
+
+#: Commands, their exit codes, and words that are whole at every width.
+COMMANDS_OF_A_TERMINAL = {
+    "ls {shop}": (0, "COORDINATOR accounts"),
+    "ls {lab}": (0, "AGGREGATING window-tumbling-process"),
+    "ls {history}": (0, "checkpoint 176835"),
+    "sizes {lab}": (0, "AGGREGATING 23774 12015"),
+    "diff {shop} {edited}": (1, "spent_by_currency removed"),
+    "diff {shop} {edited} accounts": (1, "removed"),
+    "diff {shop} {lab}": (1, "removed de96504ebb8d70d14beb6a829f93715a"),
+    "set-offsets {kafka} {new}/offsets-{width} source --set orders-1=5": (0, "records"),
+    "vacuum {left} --older-than 0 --dry-run": (0, "pending deleted"),
+    "check-restore {shop} {job}": (1, "orders-source incompatible,"),
+    "check-restore {shop} {lab}": (1, "warehouse-export"),
+    "check-migration {old} --flink 2.3 --classes {classes}": (
+        1,
+        "rewritten restoring 0dccc6d845eac8e1b962e0ff56612b4e",
+    ),
+    "check-migration {old} --flink 2.3": (1, "rewritten unknown miglab.Model$PAll"),
+    "migrate {old} {new}/migrated-{width} --flink 2.3 --classes {classes}": (0, "java.util.LinkedHashSet starts"),
+    "migrate {old} {new}/refused --flink 2.3": (2, "error: miglab.Model$PAll"),
+    "heaviest {shop}": (0, "accounts 1016"),
+    "doctor {old}": (1, "unclear-for-flink-2: KRYO<java.util.Map>,"),
+}
+
+
+@pytest.mark.parametrize("width", WIDTHS[1:])
+@pytest.mark.parametrize("command", COMMANDS_OF_A_TERMINAL)
+def test_commands_fit_and_break_no_words(
+    places: dict[str, str], command: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, whole = COMMANDS_OF_A_TERMINAL[command]
+    terminal = Terminal()
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert main([word.format(width=width, **places) for word in command.split()]) == code
+    text = terminal.getvalue()
+    for line in text.splitlines():
+        assert width_of(line) <= width or max(line.split(), key=len).startswith("/"), line  # paths are never broken
+    assert set(whole.split()) <= set(text.split())
 
 
 # -- CSV and JSON -------------------------------------------------------------------------------------------
