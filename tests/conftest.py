@@ -36,7 +36,7 @@ SLOW = {
     "site": "the documentation site is built, and opened in a browser",
     "test_readme.py": "the examples of all READMEs",
     "test_recipes.py": "a copy of the project is changed, and tested",
-    "test_notebooks.py": "four notebooks, each with a Spark of its own",
+    "test_notebooks.py": "notebooks, each with a Spark of its own",
     "test_without_jit.py": "interpreted kernels",
     "connector/test_public_names.py": "type checkers read Spark's stubs",
     "connector/options/test_worker_python.py": "Spark with a Python that lacks the package",

@@ -61,7 +61,7 @@ class Layout:
         self.names = bytearray()
 
     def add(self, op: int, a: int = 0, b: int = 0, parts: Sequence[int] = ()) -> int:
-        """Add a node with an operation of ``kernels.skip``; return UNKNOWN where a part is UNKNOWN."""
+        """Add a node with an operation of ``kernels.values.skip``; return UNKNOWN where a part is UNKNOWN."""
         if UNKNOWN in parts:
             return UNKNOWN
         self.nodes.append((op, a, b, len(self.children), len(parts)))

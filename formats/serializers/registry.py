@@ -119,7 +119,7 @@ class OpaqueSerializer(TypeSerializer):
     """Serializer of an unknown snapshot class: the payload is kept as bytes, values are BINARY.
 
     The end of the payload follows from Flink's base class: composite (version 3, magic number), simple (version 3,
-    empty), generic and early simple (version 2, one class name). For other payloads, ``headers.read_header`` tries
+    empty), generic and early simple (version 2, one class name). For other payloads, ``meta_info.read_header`` tries
     lengths until the header ends where it should.
     """
 

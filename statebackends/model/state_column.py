@@ -177,7 +177,7 @@ class StateColumn:
         return any(map(self._as_bytes, self.units))
 
     def arrow_type(self) -> pa.DataType:
-        """Return the column's type; TTL values are structs if ``options.ttl``."""
+        """Return the column's type; TTL values are structs if the option `ttl` is set."""
         units = self.units
         types = [pa.binary() if self._as_bytes(unit) else unit.arrow_type(self.options) for unit in units]
         if self.meta.state_type == "MAP" and (self.many or self.raw):

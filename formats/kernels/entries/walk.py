@@ -1,6 +1,6 @@
 """Rows directly from key groups of the canonical format: states with one entry per key, joined while reading.
 
-The general method (``kernels.frames``) first locates every entry and joins afterwards. If runs are sorted, as RocksDB
+The general method (``frames``) first locates every entry and joins afterwards. If runs are sorted, as RocksDB
 writes them, one pass over the bytes gives the same rows, and checks the order with one comparison per row. If they are
 not, as the hashmap backend writes them, keys are joined with a hash table.
 """

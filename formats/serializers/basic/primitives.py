@@ -129,7 +129,7 @@ BY_SNAPSHOT = {_snapshot(stem): (stem, kind) for stem, kind in KINDS.items()} | 
 
 
 def read_numbers(at: Cursors, kernel: str, dtype: Any, what: str) -> npt.NDArray[Any]:
-    """Read one number per cursor with a kernel of ``kernels.fixed``."""
+    """Read one number per cursor with a kernel of ``kernels.values.fixed``."""
     from pyspark_savepoint.formats.kernels.values import fixed
 
     out = np.empty(len(at), dtype)

@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout
 from pyspark_savepoint.statebackends.model.serializer_parts import Path, by_path, with_parts
 
-#: Operation of a node whose value is rewritten by function ``a``; ``kernels.skip`` has smaller numbers.
+#: Operation of a node whose value is rewritten by function ``a``; ``kernels.values.skip`` has smaller numbers.
 REWRITTEN = 1000
 #: Operation of a node whose value Java cannot hold as null (``a`` is 1), or perhaps not (0): a field of a POJO.
 PRIMITIVE = 1001

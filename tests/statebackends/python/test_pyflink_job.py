@@ -1,4 +1,4 @@
-"""Tables of a real PyFlink job, against what its code put into its states: ``lab/real/pyflink_job.py``."""
+"""Tables of a real PyFlink job, against what its code, ``pyflink_states.py``, put into its states."""
 
 from __future__ import annotations
 
