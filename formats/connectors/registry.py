@@ -139,18 +139,18 @@ def kinds_of(table: str, named: str | None = None) -> list[ConnectorKind[Any]]:
     return [kind for kind in known if kind.name == name]
 
 
-def states_of(table: str, beside: Collection[str]) -> list[str]:
-    """Return the operator states that a table shows for an operator with the states ``beside``."""
-    kinds = [kind for kind in known_kinds() if kind.table == table and kind.beside in (None, *beside)]
+def states_of(table: str, present: Collection[str]) -> list[str]:
+    """Return the operator states that a table shows for an operator with the states ``present``."""
+    kinds = [kind for kind in known_kinds() if kind.table == table and kind.needs_state in (None, *present)]
     names = [name for kind in kinds for name in kind.states]
     return list(dict.fromkeys([*STATES_OF_TABLES.get(table, ()), *names]))
 
 
 def recognise_elements(
-    table: str, state: str, elements: Sequence[bytes], named: str | None = None, beside: Collection[str] = ()
+    table: str, state: str, elements: Sequence[bytes], named: str | None = None, present: Collection[str] = ()
 ) -> Recognition:
-    """Return the kind of all elements of an operator state of one operator, which has the states ``beside``."""
-    kinds = [kind for kind in kinds_of(table, named) if state in kind.states and kind.beside in (None, *beside)]
+    """Return the kind of all elements of an operator state of one operator, which has the states ``present``."""
+    kinds = [kind for kind in kinds_of(table, named) if state in kind.states and kind.needs_state in (None, *present)]
     plain = tuple(Payload(None, element) for element in elements)
     payloads, reasons = plain, []
     if state in FRAMED_STATES or any(kind.framed for kind in kinds):

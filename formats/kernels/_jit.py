@@ -30,8 +30,8 @@ def _cache_folder() -> str | None:
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given and _can_be_written(Path(given)):
         return None
-    beside = Path(__file__).parent / "__pycache__"
-    if os.access(beside if beside.exists() else beside.parent, os.W_OK):
+    compiled = Path(__file__).parent / "__pycache__"
+    if os.access(compiled if compiled.exists() else compiled.parent, os.W_OK):
         return None
     user = getattr(os, "getuid", lambda: 0)()
     candidates = [

@@ -167,8 +167,8 @@ def take_entries(block: KeyedBlock, entries: Longs | slice) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-def block_of(batches: Sequence[pa.RecordBatch], like: KeyedBlock, complete: bool = True) -> KeyedBlock:
-    """Return a block of entries, in their order within a key group and state; ``like`` is one of their origins."""
+def block_of(batches: Sequence[pa.RecordBatch], template: KeyedBlock, complete: bool = True) -> KeyedBlock:
+    """Return a block of entries, in their order within a key group and state; ``template`` is a block of their file."""
     table = pa.Table.from_batches(batches)
     # np.asarray of Arrow's arrays would import pandas, too.
     state, key_group = (
@@ -189,11 +189,11 @@ def block_of(batches: Sequence[pa.RecordBatch], like: KeyedBlock, complete: bool
         buffers.append(data[low:high])
         start[part], end[part] = offsets[:-1][order] + (base - low), offsets[1:][order] + (base - low)
         base += high - low
-    return _assemble(like, state, key_group, np.concatenate(buffers), start, end, complete)
+    return _assemble(template, state, key_group, np.concatenate(buffers), start, end, complete)
 
 
 def _assemble(
-    like: KeyedBlock,
+    template: KeyedBlock,
     state: Any,
     key_group: Any,
     buffer: Bytes,
@@ -204,13 +204,13 @@ def _assemble(
     bounds = [0, *(1 + np.flatnonzero(np.diff(key_group))).tolist(), len(key_group)]
     groups = [(int(key_group[low]), runs_of(state, low, high)) for low, high in pairwise(bounds) if low < high]
     block = KeyedBlock(
-        like.form, like.states, buffer, Origin(like.origin.path, 0, like.origin.operator, None, True),
+        template.form, template.states, buffer, Origin(template.origin.path, 0, template.origin.operator, None, True),
         state, key_group,
         start["key"], end["key"], start["namespace"], end["namespace"], start["user"], end["user"],
         start["value"], end["value"], start["key"], end["key"],
-        groups, complete=complete, namespaced=like.namespaced,
+        groups, complete=complete, namespaced=template.namespaced,
     )  # fmt: skip
-    return _join_spans(block) if like.namespaced else block
+    return _join_spans(block) if template.namespaced else block
 
 
 def _join_spans(block: KeyedBlock) -> KeyedBlock:

@@ -80,11 +80,11 @@ def merge_sorted(streams: Sequence[Iterator[KeyedBlock]]) -> Iterator[KeyedBlock
         live = [run for run in runs if run.pieces]
         if not live:
             return
-        like = live[0].pieces[0][0]
+        template = live[0].pieces[0][0]
         boundary = min((run.last for run in live if run.ahead is not None), default=None)
         taken = [batch for run in live for batch in run.take_before(boundary)]
         if taken:
-            yield block_of(taken, like)
+            yield block_of(taken, template)
             continue
         # All entries read so far belong to one key with more entries to come: read on.
         for run in live:

@@ -75,7 +75,7 @@ OTHERS = (
     (re.compile(r".*\.parquet"), "Parquet files"),
     (re.compile(r"_SUCCESS|part-.*"), "the output of a job"),
 )
-#: Names that may be in a folder that is new for all purposes, beside hidden files.
+#: Names that may be in a folder that is new for all purposes, besides hidden files.
 NOBODYS = frozenset({"lost+found/"})
 #: Number of names that are looked at in the folder of a write.
 LOOKED_AT = 1000

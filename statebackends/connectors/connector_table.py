@@ -54,7 +54,7 @@ VERSION = pa.field("version", INT)
 #: Column of sinks: other kinds that may write the same bytes.
 NOTE = "note"
 ANY_KIND = schema(fields=pa.map_(TEXT, TEXT), length=LONG, payload=BYTES, reason=TEXT)
-#: ``offset`` is a number, where the position is one.
+#: ``offset`` is null where the position is not one number.
 OFFSET_COLUMNS = schema(stream=TEXT, partition=TEXT, offset=LONG, position=TEXT)
 #: Tables whose rows are splits, with their ids.
 OF_SPLITS = (SPLITS, SOURCE_COORDINATOR)

@@ -40,7 +40,7 @@ PROVABLE: tuple[TypeSerializer, ...] = (
     STRING,
 )
 CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
-#: Types of values that all have so many bytes, to be suggested, not shown.
+#: Types by the bytes that each of their values has. Messages suggest them; no column is read with them.
 OF_WIDTH = {1: "BOOLEAN", 2: "SHORT", 4: "INT", 8: "LONG", 12: "INSTANT", 16: "TUPLE<LONG, LONG>"}
 OPTIONS = DecodeOptions(timestamps="raw", decimals="string")
 

@@ -207,9 +207,9 @@ class _Reading:
             (part, {there: mine for there, mine in places.items() if mine in selected})
             for part, places in zip(stream.streams, ids, strict=True)
         ]
-        self.like = self._like()
+        self.template = self._template()
 
-    def _like(self) -> KeyedBlock:
+    def _template(self) -> KeyedBlock:
         spans, numbers, nothing = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8)
         origin = Origin(self.source.path, 0, self.source.operator, None, True)
         return KeyedBlock(
@@ -253,7 +253,7 @@ class _Reading:
 
     def _by_key(self, groups: Sequence[int], log: Iterator[pa.RecordBatch]) -> Iterator[KeyedBlock]:
         """Replay entries and changes partitioned by key, if the changes exceed the memory."""
-        with Replay(self.like, self.block_bytes) as replay:
+        with Replay(self.template, self.block_bytes) as replay:
             for block, ids in self._entries(groups):
                 replay.add(entry_units(block, ids, self.header.states))
             for batch in log:
@@ -271,7 +271,7 @@ class _Reading:
                     rest.difference_update(mine)
                     yield from self._complete(block, ids, of_key_groups(log, mine) if changed & {*mine} else [])
                 continue
-            with Replay(self.like, self.block_bytes) as replay:
+            with Replay(self.template, self.block_bytes) as replay:
                 for _, (block, ids) in blocks:
                     replay.add(entry_units(block, ids, self.header.states))
                     mine = [group for group, _ in block.groups]
@@ -280,11 +280,11 @@ class _Reading:
                     replay.add(batch)
                 yield from replay.blocks()
         if changed & rest:
-            yield from replayed(of_key_groups(log, sorted(rest)), self.like)
+            yield from replayed(of_key_groups(log, sorted(rest)), self.template)
 
     def _complete(self, block: KeyedBlock, ids: dict[int, int], log: list[pa.RecordBatch]) -> Iterator[KeyedBlock]:
         if log or block.form != CANONICAL:
-            yield from replayed([entry_units(block, ids, self.header.states), *log], self.like)
+            yield from replayed([entry_units(block, ids, self.header.states), *log], self.template)
             return
         place = np.full(len(block.states) + 1, -1, np.int32)
         place[list(ids)] = list(ids.values())

@@ -288,5 +288,5 @@ FILE_COUNTERS = ConnectorKind[Row](
     (COUNTER_STATE,),
     framed=False,
     check=_check_counters,
-    beside=BUCKET_STATE,
+    needs_state=BUCKET_STATE,
 )

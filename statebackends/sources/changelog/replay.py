@@ -24,8 +24,8 @@ from pyspark_savepoint.statebackends.sources.changelog.entries import UNIT, UNIT
 class Replay:
     """Context manager that collects all units of some keys and replays them as ``blocks``, then removes its files."""
 
-    def __init__(self, like: KeyedBlock, block_bytes: int) -> None:
-        self.like = like
+    def __init__(self, template: KeyedBlock, block_bytes: int) -> None:
+        self.template = template
         self.block_bytes = block_bytes
         self.waiting: list[pa.RecordBatch] = []
         self.size = 0
@@ -55,7 +55,7 @@ class Replay:
     def blocks(self) -> Iterator[KeyedBlock]:
         """Yield the remaining entries as complete blocks."""
         for (units,) in self.divided.pieces() if self.divided is not None else [[self.waiting]]:
-            yield from replayed(units, self.like)
+            yield from replayed(units, self.template)
 
 
 def _keyed(batch: pa.RecordBatch) -> KeyedRows:
@@ -68,20 +68,20 @@ def _owned(data: Bytes) -> Bytes:
     return data if data.flags.writeable else data.copy()
 
 
-def replayed(batches: Sequence[pa.RecordBatch], like: KeyedBlock) -> Iterator[KeyedBlock]:
+def replayed(batches: Sequence[pa.RecordBatch], template: KeyedBlock) -> Iterator[KeyedBlock]:
     """Replay units in order: yield one block of the remaining entries, or none."""
     table = pa.Table.from_batches(batches, UNITS)
     if table.num_rows:
-        left = _Cells(table, like).left()
+        left = _Cells(table, template).left()
         if left.num_rows:
-            yield block_of([left], like)
+            yield block_of([left], template)
 
 
 class _Cells:
     """Units, and the value (cell) that each belongs to."""
 
-    def __init__(self, table: pa.Table, like: KeyedBlock) -> None:
-        self.like = like
+    def __init__(self, table: pa.Table, template: KeyedBlock) -> None:
+        self.template = template
         self.state = np.array(table.column("state"), np.int32)
         self.key_group = np.array(table.column("key_group"), np.int32)
         self.unit = np.array(table.column(UNIT), np.int8)
@@ -123,7 +123,7 @@ class _Cells:
         head, tail, last = (np.full(len(first), -1, np.int64) for _ in range(3))
         torn = np.zeros(len(first), np.bool_)
         following, cleared = np.full(n, -1, np.int64), np.full(len(rows), -1, np.int64)
-        lists = [i for i, meta in enumerate(self.like.states) if meta.state_type == "LIST"]
+        lists = [i for i, meta in enumerate(self.template.states) if meta.state_type == "LIST"]
         changelog.replay(self.unit, cell, row, np.isin(self.state, lists), head, tail, last, following, cleared, torn)
         alive = (head >= 0) & (last > cleared[row[first]])
         self._refuse_torn(first[alive & torn])
@@ -131,8 +131,8 @@ class _Cells:
 
     def _refuse_torn(self, units: Longs) -> None:
         if len(units):
-            meta = self.like.states[int(self.state[units[0]])]
-            raise _torn(meta, self.like.origin)
+            meta = self.template.states[int(self.state[units[0]])]
+            raise _torn(meta, self.template.origin)
 
     def _entries(self, first: Longs, head: Longs, following: Longs) -> pa.RecordBatch:
         from pyspark_savepoint.formats.kernels.entries import changelog

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 MOST_BEHIND = 16 << 20
 #: Bytes of values that are read ahead, and the most keys.
 MOST_AHEAD, MOST_KEYS = 8 << 20, 1 << 16
-#: Bytes of a key and a value as Python objects, beside their own.
+#: Bytes that Python needs for the objects of a key and a value, in addition to their content.
 OBJECTS = 200
 #: Chunks of records without reading ahead, after few of those values were used.
 PAUSE = 16

@@ -27,7 +27,7 @@ from pyspark_savepoint.statebackends.processing.backends.tables import TABLES, P
 
 #: Bytes of the changed values that the tables of a task keep as objects.
 KEPT = 48 << 20
-#: Bytes that Python needs for an entry of a dict, beside those of its key and of encoded values.
+#: Bytes that Python needs for an entry of a dict, in addition to those of its key and of encoded values.
 OBJECTS = 200
 #: Values that are encoded at a time.
 FOLDED = 1 << 15
