@@ -56,9 +56,10 @@ class ConnectorKind(Generic[V]):
     ``states`` are the operator states that hold it; none: the state of the operator's coordinator. ``framed`` elements
     begin with their length and have a version. ``check`` raises ValueError if the values of all elements together are
     not of this kind. A kind that is not recognised ``by_content`` must be named in option ``connector``. A kind with
-    ``needs_state`` is tried only if the operator has that state too. ``doubt`` names other writers of such bytes, for kinds
-    that the bytes do not prove. A row may have ``split_id``, a text, in addition to the kind's columns. ``positions``
-    returns the next positions in a payload, for kinds that have them; for a coordinator, those that are not assigned.
+    ``needs_state`` is tried only if the operator has that state too. ``doubt`` names other writers of such bytes, for
+    kinds that the bytes do not prove. A row may have ``split_id``, a text, in addition to the kind's columns.
+    ``positions`` returns the next positions in a payload, for kinds that have them; for a coordinator, those that are
+    not assigned.
     """
 
     name: str
