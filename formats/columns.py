@@ -30,7 +30,7 @@ MAX_OFFSET = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
-    """Options for values that can be represented in Spark in more than one way; the last two are no reader's options.
+    """Options for values that can be represented in Spark in more than one way; the last ones are no reader's options.
 
     ``timestamps``: ``micros`` (an error where a value is finer or out of range), ``truncate`` (finer digits are cut),
     or ``raw`` (Flink's own representation: longs and structs). ``decimals``: ``auto`` (BigInteger as DECIMAL(38,0),
@@ -55,6 +55,8 @@ class DecodeOptions:
     text: str = "escape"
     ends: bool = False
     synthetic: bool = True
+    #: Where serializers put whether their values have shown the form of fields of the compiler; None: not asked.
+    shown: list[bool] | None = field(default=None, compare=False, repr=False)
 
     def undecoded(self) -> DecodeOptions:
         """Return options for locating the ends of values, which also accept values that no column can hold."""

@@ -29,6 +29,8 @@ def check_migration_of(arguments: Namespace, output: Output) -> int:
     output.table(COLUMNS, shown)
     for remedy, names in _by_remedy(check).items():
         output.say(f"to do for {_listed(names)}: {remedy}")
+    for needed in check.opening:
+        output.say(needed)
     output.say(_summary(check))
     return RESTORES if check.restores else NEEDS_MIGRATION
 
@@ -40,6 +42,8 @@ def migrate(arguments: Namespace, output: Output) -> int:
     for part in check.parts:
         if part.verdict is MigrationVerdict.IS_LOST and not part.ref.is_named(migration.drop | migration.as_is):
             output.say(f"is lost in {part.label}: {part.reason}")
+    for needed in check.opening:
+        output.say(needed)
     done = written(arguments, output)
     version = Snapshot.open(located(arguments, arguments.target), allow_outside=True).metadata.version
     output.say(f"starts on Flink {first_with_metadata(version).name} and newer")

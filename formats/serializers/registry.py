@@ -25,7 +25,13 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.plug_in_packages import SERIALIZERS, plugged_in
-from pyspark_savepoint.formats.serializers.base import COMPOSITE_MAGIC, SnapshotReader, TypeSerializer, UnknownPayloads
+from pyspark_savepoint.formats.serializers.base import (
+    COMPOSITE_MAGIC,
+    SnapshotReader,
+    TypeSerializer,
+    UnknownPayloads,
+    write_versioned,
+)
 from pyspark_savepoint.formats.serializers.plug_ins import PlugIn
 
 #: Magic number and version of nested serializers.
@@ -112,6 +118,13 @@ def read_serializer(data: bytes, path: str | None = None) -> TypeSerializer:
     serializer = snapshot_reader(view).enveloped()
     view.expect_end("a serializer snapshot")
     return serializer
+
+
+def undescribed(serializer: TypeSerializer) -> TypeSerializer:
+    """Return a serializer as its snapshot is read without descriptions of the user's classes."""
+    view = DataOutputView()
+    write_versioned(serializer, view)
+    return snapshot_reader(DataInputView(view.getvalue())).versioned()
 
 
 @dataclass(frozen=True)

@@ -94,11 +94,16 @@ class Snapshot:
         metadata, digest = _load(filesystem, metadata_path)
         directory = _directory(filesystem, metadata_path)
         options = StoragePath.options_of(path)
-        if classes is not None:
-            classes = classes.of_snapshot(metadata.version, _describes_all_subclasses(metadata))
-        location = SnapshotLocation(filesystem, directory, allow_outside, None, checksums == REQUIRE, options, classes)
-        opened = cls(location, metadata_path, metadata, digest)
+        location = SnapshotLocation(filesystem, directory, allow_outside, None, checksums == REQUIRE, options)
+        opened = cls(location, metadata_path, metadata, digest).with_classes(classes)
         return opened if checksums == IGNORE else opened.verified()
+
+    def with_classes(self, classes: ClassDescriptions | None) -> Snapshot:
+        """Return the same snapshot with descriptions of the user's classes, by which values are read."""
+        if classes is None:
+            return self
+        known = classes.of_snapshot(self.metadata.version, _describes_all_subclasses(self.metadata))
+        return replace(self, location=replace(self.location, classes=known))
 
     @staticmethod
     def find(path: str) -> tuple[SnapshotFileSystem, str]:

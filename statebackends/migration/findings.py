@@ -37,6 +37,8 @@ class PartFindings:
     #: Old and new type, of a part of a POJO's subclass, which is only known from the values.
     types: tuple[str, str] | None = None
     hindrances: dict[str, Hindrance] = field(default_factory=dict)
+    #: Classes of Java in the values whose fields Kryo 5 sets.
+    opened: set[str] = field(default_factory=set)
 
     def hinder(self, found: Hindrance) -> None:
         """Keep a reason, once."""
@@ -49,6 +51,7 @@ class PartFindings:
         self.changed += other.changed
         self.lost.add(other.lost)
         self.types = self.types or other.types
+        self.opened |= other.opened
         for hindrance in other.hindrances.values():
             self.hinder(hindrance)
 
@@ -141,4 +144,5 @@ def _part(part: Mapping[str, Any]) -> PartFindings:
         Losses({Loss(kind): set(names) for kind, names in part["lost"]["names"].items()}),
         tuple(part["types"]) if part["types"] else None,
         {hindrance.reason: hindrance for hindrance in hindrances},
+        set(part["opened"]),
     )

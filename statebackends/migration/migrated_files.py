@@ -163,7 +163,7 @@ class MigratedOperator:
 
     def _input(self, part: OperatorState) -> KeyedInput:
         """Return the keyed state of some subtasks of the operator."""
-        operator, savepoint = self.plan.operator, self.plan.opened.savepoint
+        operator, savepoint = self.plan.operator, self.plan.described.savepoint
         raw = tuple(raw_timer_sources(savepoint, part)) if self.moves_timers else ()
         return KeyedInput(
             tuple(keyed_sources(savepoint, part)),

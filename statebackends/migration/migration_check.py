@@ -30,7 +30,7 @@ from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
 )
 from pyspark_savepoint.statebackends.migration.value_scan import KEY_NAME, Scan, operator_state_name, state_name
 
-NOTHING = StateFindings()
+NOTHING, NO_VALUES = StateFindings(), PartFindings()
 NOT_LOOKED_AT = "its values were not read, because another part of the state must be solved first"
 #: Number of reasons in a row.
 MAX_REASONS = 5
@@ -66,8 +66,10 @@ def _verdicts(ref: StateRef, roles: Iterable[tuple[str, Target]], found: StateFi
     """Yield the verdicts about the parts of a state; Flink refuses a state as a whole, when it is registered."""
     roles = list(roles)
     refused = any(part.is_refused for _, target in roles for part in target.parts)
+    # Of a state that is hindered, the values show whether Flink reads them, or what uses them fails.
+    unreadable = found.is_unreadable or not (refused or found.is_hindered)
     for verdict in _of_parts(ref, roles, found):
-        yield replace(verdict, is_refused=refused, is_unreadable=found.is_unreadable or not refused)
+        yield replace(verdict, is_refused=refused, is_unreadable=unreadable)
 
 
 def _of_parts(ref: StateRef, roles: list[tuple[str, Target]], found: StateFindings) -> Iterator[PartVerdict]:
@@ -76,12 +78,15 @@ def _of_parts(ref: StateRef, roles: list[tuple[str, Target]], found: StateFindin
     if hidden is not None and hidden.hindrances:
         reasons = "; ".join(list(hidden.hindrances)[:MAX_REASONS])
         remedy = next(iter(hidden.hindrances.values())).remedy
-        yield PartVerdict(ref, "", MigrationVerdict.NEEDS, Outcome.UNKNOWN, types, None, reasons, remedy)
+        foretold = all(each.is_foretold for each in hidden.hindrances.values())
+        outcome = found.outcome if foretold and found.outcome is not Outcome.RESTORES else Outcome.UNKNOWN
+        yield PartVerdict(ref, "", MigrationVerdict.NEEDS, outcome, types, None, reasons, remedy)
     elif not any(target.parts for _, target in roles):
         yield PartVerdict(ref, "", MigrationVerdict.AS_IS, Outcome.RESTORES, types)
     for role, target in roles:
         for part in target.parts:
-            yield _verdict(ref, role, part, found)
+            values = found.parts.get((role, part.name), NO_VALUES)
+            yield replace(_verdict(ref, role, part, found), opened=frozenset(values.opened))
     known = {(role, part.name) for role, target in roles for part in target.parts}
     for (role, name), values in found.parts.items():
         if (role, name) not in known and values.types is not None and any(role == each for each, _ in roles):
@@ -91,9 +96,11 @@ def _of_parts(ref: StateRef, roles: list[tuple[str, Target]], found: StateFindin
 def _of_subclass(ref: StateRef, name: str, part: PartFindings, state: StateFindings) -> PartVerdict:
     """Return the verdict about a field of a POJO's subclass that only values and class files show."""
     old, new = part.types or ("", "")
-    reason = "; ".join(["the snapshot does not list this subclass, class files do", *part.lost.reasons])
+    listed = "the snapshot does not list this subclass, class files do"
+    reason = "; ".join([listed, *part.lost.reasons])
     verdict = MigrationVerdict.IS_LOST if part.lost else MigrationVerdict.REWRITTEN
-    return PartVerdict(ref, name, verdict, state.outcome, old, new, reason, None, part.values, part.changed)
+    counts, opened = (part.values, part.changed), frozenset(part.opened)
+    return PartVerdict(ref, name, verdict, state.outcome, old, new, reason, None, *counts, opened=opened)
 
 
 def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) -> PartVerdict:

@@ -16,8 +16,10 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import DescribedClasses
 from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
+from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import is_read
+from pyspark_savepoint.formats.serializers.registry import undescribed
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -47,6 +49,7 @@ from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
     StateRef,
 )
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
+from pyspark_savepoint.statebackends.model.pojo_subclasses import ClassFileSubclasses
 from pyspark_savepoint.statebackends.model.request import FIRST_METADATA_OF_FLINK_2
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
@@ -112,6 +115,12 @@ class Knowledge:
                 found=f"{min(words.variants)} VARIANT",
             )
         return DescribedClasses((self.class_path, words))
+
+    @cached_property
+    def job(self) -> JobClasses | None:
+        """The classes by which values are read where only their content shows where they end."""
+        subclasses = ClassFileSubclasses(self.classes) if self.classes else None
+        return JobClasses.of(self.classes, self.kryo_types, subclasses=subclasses)
 
     @cached_property
     def _operators(self) -> Mapping[str, OpenOperator]:
@@ -210,9 +219,19 @@ class OperatorMigration:
         return self.ref(KEY_STATE, KEY_KIND, True)
 
     @cached_property
+    def described(self) -> OpenOperator:
+        """The operator as class files and words describe its values: where values end is found by it."""
+        opened, job = self.opened, self.knowledge.job
+        return opened if job is None else OpenOperator(opened.savepoint.with_classes(job), opened.operator)
+
+    @cached_property
     def keyed(self) -> KeyedStates | None:
         """The keyed states and timers over all files, None if there are none."""
-        states = KeyedStates.of(self.opened)
+        queues = [
+            replace(queue, key=undescribed(queue.key), namespace=undescribed(queue.namespace))
+            for queue in self.described.raw_queues()
+        ]
+        states = KeyedStates.of(self.opened, queues)
         return states if states.key_serializer is not None else None
 
     @cached_property

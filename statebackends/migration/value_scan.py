@@ -58,6 +58,8 @@ MIN_SAMPLE = 1000
 PIECE = 32 << 20
 #: Bytes of key groups that are read together.
 TOGETHER = 4 << 20
+#: In the names of classes that Java makes for lambdas.
+LAMBDA = "$$Lambda"
 UNREGISTER = "register none in the new job, or leave the state out (drop), or as it is (as_is)"
 LEAVE_OUT = "leave the state out (drop), or as it is (as_is)"
 REGISTER = (
@@ -167,7 +169,7 @@ def scanned_states(operator: OperatorMigration) -> dict[StateId, StatePlan]:
 
 
 def _input(operator: OperatorMigration) -> KeyedInput:
-    opened = operator.opened
+    opened = operator.described
     savepoint, metadata = opened.savepoint, opened.operator
     request = TableRequest(savepoint.path).of_version(savepoint.metadata.version)
     sources = tuple(opened.keyed.sources)
@@ -236,7 +238,7 @@ def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: in
         if hidden is not None:
             for data, count in elements_in(source, header, plan.meta.name):
                 if len(_subclass_flags(np.frombuffer(data, np.uint8))):
-                    hidden.look(partial(_joined, hidden.program, data, count), found)
+                    hidden.look(data, partial(_joined, data=data, count=count), found)
             continue
         if not plan.has_values:
             continue
@@ -275,29 +277,44 @@ class _HiddenParts(Generic[P]):
     """Search for unlisted subclasses of POJOs in keys and values that do not change, which no program walks through."""
 
     program: P
+    #: Reads the values without a migration.
+    misread: P
     #: The programs of the roles, and where to tell what they find.
     roles: Sequence[tuple[RoleProgram, StateFindings]]
 
-    def look(self, walk: Callable[[], object], found: StateFindings) -> None:
-        """Walk through one value; an unlisted subclass that is not known, or has parts to change, is a hindrance."""
+    def look(self, old: object, run: Callable[[P], object], found: StateFindings) -> None:
+        """Look at one value; ``run`` walks through it with a program.
+
+        An unlisted subclass that is not known, or has parts to change, is a hindrance. ``found`` is told what Flink
+        makes of it.
+        """
+        new: object | None = None
         try:
-            walk()
+            new = run(self.program)
         except UnknownSubclassError as error:
             found.whole.hinder(_unknown_subclass(error))
         except (PartError, SavepointError):
-            pass  # the walk shows no subclass; Flink's result is the same with and without a migration
+            pass  # if the walk shows no subclass, Flink's result is the same with and without a migration
+        if new == old:
+            return
+        outcome = _misread(_with_doubt(run, self.misread), new) if new is not None else Outcome.RESTORES
         for role, told in self.roles:
-            for name in _with_parts(role):
+            for name in _with_parts(role, changed=new is not None):
                 reason = f"values are of {name}, a subclass that the snapshot does not list, with parts of Kryo's"
-                told.whole.hinder(Hindrance(MigrationVerdict.NEEDS, reason, REGISTER))
+                told.whole.hinder(Hindrance(MigrationVerdict.NEEDS, reason, REGISTER, is_foretold=new is not None))
+                told.saw(outcome)
+        found.saw(outcome)
 
 
-def _with_parts(role: RoleProgram) -> Iterator[str]:
-    """Yield the unlisted subclasses with parts to change that were met so far, also those inside one another."""
+def _with_parts(role: RoleProgram, *, changed: bool) -> Iterator[str]:
+    """Yield the unlisted subclasses with parts that were met so far, also those inside one another.
+
+    ``changed``: only those in which a part gets other bytes.
+    """
     for name, subclass in role.subclasses.items():
-        if subclass.target.parts:
+        if subclass.target.parts and not (changed and all(part.changed == 0 for part in subclass.parts.values())):
             yield name
-        yield from _with_parts(subclass)
+        yield from _with_parts(subclass, changed=changed)
 
 
 def _hidden_in_elements(
@@ -307,10 +324,10 @@ def _hidden_in_elements(
     if not _hides_parts(operator, plan):
         return None
     try:
-        program = operator.element_program(plan)
+        program, misread = (operator.element_program(plan, misread=each) for each in (None, Misread.KEPT))
     except SavepointError:
         return None
-    return _HiddenParts(program, [(role, found) for role in program.roles.values()])
+    return _HiddenParts(program, misread, [(role, found) for role in program.roles.values()])
 
 
 def _hidden_in_entries(
@@ -320,14 +337,14 @@ def _hidden_in_entries(
     if operator.change is None:
         return None
     try:
-        program = operator.entry_program(plan)
+        program, misread = (operator.entry_program(plan, misread=each) for each in (None, Misread.KEPT))
     except SavepointError:
         return None
     if not (program.hides_in_keys or program.hides_in_values):
         return None
     # The programs that rewrite tell of their own subclasses.
     roles = [(role, found) for role in program.roles.values()]
-    return _HiddenParts(program, [*roles, (program.key_role, key)])
+    return _HiddenParts(program, misread, [*roles, (program.key_role, key)])
 
 
 def _unknown_subclass(error: UnknownSubclassError) -> Hindrance:
@@ -390,7 +407,10 @@ class _Values:
                 if part.part is error.part
             ]
             found, *place = places[0] if places else (self.found, "", "")
-            found.part(*place).hinder(_hindrance(error))
+            hindrance = _hindrance(error)
+            found.part(*place).hinder(hindrance)
+            if hindrance.fails and isinstance(error.error, ForeignError):
+                self.found.saw(Outcome.FAILS)
         except UnknownSubclassError as error:
             self.found.whole.hinder(_unknown_subclass(error))
         except SavepointError as error:
@@ -442,6 +462,7 @@ class _Values:
                 into.changed += part.changed
                 if isinstance(part, KryoStatePart):
                     into.lost.add(part.inspection.lost)
+                    into.opened |= part.inspection.opened
                 if of_subclass:
                     into.types = (part.part.old.flink_type, part.part.new.flink_type)
 
@@ -486,14 +507,14 @@ class _KeyedScan:
     def _look_into_values(self, hidden: _HiddenParts[EntryProgram], chunk: EntryChunk) -> None:
         rows = _flagged_rows(chunk.values, chunk.value_start, chunk.value_end)
         for _, value in _entries(chunk.take(rows)):
-            hidden.look(partial(hidden.program.walked, value), self.values.found)
+            hidden.look(value, lambda program: program.walked(value), self.values.found)  # noqa: B023
 
     def _look_into_keys(self, hidden: _HiddenParts[EntryProgram], chunk: EntryChunk) -> None:
         """Look into keys, namespaces and user keys of maps."""
         rows = _flagged_rows(chunk.keys, chunk.key_start, chunk.key_end)
         found = self.key if hidden.program.key_role.target.has_pojos else self.values.found
         for key, _ in _entries(chunk.take(rows)):
-            hidden.look(partial(hidden.program.walked_key, key), found)
+            hidden.look(key, lambda program: program.walked_key(key), found)  # noqa: B023
 
     def _one_by_one(self, chunk: EntryChunk) -> None:
         for key, value in _entries(chunk):
@@ -568,6 +589,9 @@ def _failure(error: SavepointError) -> Hindrance:
 
 def _foreign(name: str, *why: str) -> Hindrance:
     """Return why an object of a class that is not described is not rewritten."""
+    if LAMBDA in name:
+        reason = f"Kryo wrote an object of {name}, the class of a lambda, which only the process that made it has"
+        return Hindrance(MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT, fails=True)
     if name.startswith(OF_JAVA):
         reason = f"Kryo wrote an object of {name}, a class of Java whose form is not known here"
         return Hindrance(MigrationVerdict.NEEDS, reason, LEAVE_OUT)

@@ -107,28 +107,31 @@ def _kryo_parts(serializer: TypeSerializer) -> tuple[KryoSerializer, ...]:
 def decode_either(serializer: TypeSerializer, at: Cursors, decode: Callable[[Cursors], pa.Array]) -> pa.Array:
     """Decode values that fill their spans, whichever fields of inner classes Kryo 2 wrote.
 
-    The form in which all values take all of their bytes is right. If both are, and differ, it is unknown.
+    The form in which all values take all of their bytes is right. They are decoded in the other form too, unless each
+    part shows its own: by an outer object, or by its first object that is none of the first form. If both are right,
+    and differ, it is unknown.
     """
     parts = _kryo_parts(serializer) if at.options.kryo == 2 else ()
 
-    def of_form(synthetic: bool) -> pa.Array:
-        here = replace(at, position=at.position.copy(), options=replace(at.options, synthetic=synthetic))
+    def of_form(synthetic: bool) -> tuple[pa.Array, bool]:
+        shown: list[bool] = []
+        here = replace(at, position=at.position.copy(), options=replace(at.options, synthetic=synthetic, shown=shown))
         column = decode(here)
         here.expect_end()
-        return column
+        return column, all(shown)
 
     try:
-        found = of_form(True)
+        found, is_shown = of_form(True)
     except (CorruptStateError, UndecodableStateError) as error:
         if any(part.has_forms for part in parts):
             try:
-                return of_form(False)
+                return of_form(False)[0]
             except SavepointError:
                 raise error from None
         raise
-    if any(part.has_forms for part in parts):
+    if not is_shown and any(part.has_forms for part in parts):
         try:
-            other = of_form(False)
+            other, _ = of_form(False)
         except SavepointError:
             return found
         if not found.equals(other) and str(found.to_pylist()) != str(other.to_pylist()):

@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.keyed.changelog import FileChanges
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource, keyed_sources
@@ -74,11 +75,19 @@ class OpenOperator:
         self._identify(source.location for source in sources)
         return sources
 
-    def raw_queues(self, options: DecodeOptions) -> list[TimerQueue]:
-        """Return the timer queues of raw keyed state; ``options`` are those by which timers are skipped."""
+    def raw_queues(self, options: DecodeOptions | None = None) -> list[TimerQueue]:
+        """Return the timer queues of raw keyed state.
+
+        ``options`` are those by which timers are skipped; by default no more than their ends is read.
+        """
+        options = options or self._request.decode.undecoded()
         if options not in self._raw_queues:
             self._raw_queues[options] = [queue for source in self.raw_timers for queue in source.queues(options)]
         return self._raw_queues[options]
+
+    @property
+    def _request(self) -> TableRequest:
+        return TableRequest(self.savepoint.path).of_version(self.savepoint.metadata.version)
 
     @cached_property
     def streams(self) -> tuple[OperatorSource, ...]:

@@ -49,8 +49,9 @@ JAR_SETS = {
     ),
 }
 
-# Flink's state backends and Kryo reach into these packages by reflection.
+# Flink's state backends and Kryo reach into these packages by reflection: those of Flink's config.yaml, and java.math.
 OPENED_PACKAGES = (
+    "java.base/java.io",
     "java.base/java.lang",
     "java.base/java.lang.reflect",
     "java.base/java.math",
@@ -61,6 +62,7 @@ OPENED_PACKAGES = (
     "java.base/java.util",
     "java.base/java.util.concurrent",
     "java.base/java.util.concurrent.atomic",
+    "java.base/java.util.concurrent.locks",
     "java.base/sun.nio.ch",
 )
 #: Netty of Flink 1.10 uses it.

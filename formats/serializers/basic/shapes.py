@@ -220,6 +220,8 @@ class MapEntries:
             with cursors.inside(name):
                 columns.append(part.decode(cursors))
                 cursors.expect_end()
+        if columns[0].null_count and at.options.ends:
+            return pa.nulls(len(at), self.arrow_type(at.options))
         if columns[0].null_count:
             self._refuse_null_key(columns[0], at, counts)
         return map_array(self.arrow_type(at.options), counts, columns[0], columns[1])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,6 +21,7 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import FIELDS
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects import (
@@ -32,6 +34,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     read_object,
     write_object,
 )
+from pyspark_savepoint.formats.serializers.kryo.objects.bodies import UNFILLED, UNFILLED_MAPS
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import objects_in
 from pyspark_savepoint.statebackends.migration.rewriting.java_times import expect_plausible, loses_offset
 from pyspark_savepoint.statebackends.migration.rewriting.misreading import CALLS, misread_object
@@ -68,7 +71,10 @@ CALLED = {
 MADE_EMPTY = frozenset(
     f"java.util.{name}" for name in ("HashMap", "LinkedHashMap", "LinkedList", "concurrent.ConcurrentHashMap")
 )
-UNREADABLE_CLASSES = ("java.util.EnumMap", "java.util.Collections$Unmodifiable", "java.util.Collections$Synchronized")
+UNREADABLE_CLASSES = (
+    *("java.util.EnumMap", "java.util.Collections$Unmodifiable", "java.util.Collections$Synchronized"),
+    *(f"java.util.{name}" for name in (*UNFILLED, *UNFILLED_MAPS)),
+)
 
 
 class UnreadableError(ValueError):
@@ -191,6 +197,19 @@ class KryoChange:
         found = self.classes.find(class_name)
         return found is not None and any(each.is_synthetic and not each.is_static for each in found.fields)
 
+    def fields_of_java(self, class_name: str) -> Iterator[str]:
+        """Yield the classes of Java whose fields Kryo 5 sets in objects of a class: itself, or above it."""
+        form = self._plain_format
+        with suppress(ForeignError):
+            if class_name[:1] != "[" and form.body(class_name) is form.bodies[FIELDS]:
+                for each in self.classes.superclasses(class_name):
+                    if each.name.startswith("java."):
+                        yield each.name
+
+    @cached_property
+    def _plain_format(self) -> ObjectFormat:
+        return object_format(5, classes=self.classes)
+
     def why_unreadable(self, class_name: str) -> str | None:
         """Return why Kryo 5 does not read the objects of a class that it writes; None if it reads them.
 
@@ -276,6 +295,8 @@ class Inspection:
     lost: Losses = field(default_factory=Losses)
     #: Whether to look for losses.
     is_on: bool = False
+    #: Classes of Java whose fields Kryo 5 sets, which Java 17 allows only in packages that are opened.
+    opened: set[str] = field(default_factory=set)
     _seen: set[str] = field(default_factory=set)
 
     def found_before(self, lost: Losses) -> None:
@@ -305,6 +326,7 @@ class Inspection:
             if why is not None:
                 raise UnreadableError(name, why)
             self._seen.add(name)
+            self.opened.update(change.fields_of_java(name))
             if change.is_inner(name):
                 self.lost.note(Loss.OUTER, name)
 

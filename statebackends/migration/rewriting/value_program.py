@@ -38,6 +38,10 @@ PRIMITIVES = frozenset({"BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOU
 PLAIN = DecodeOptions(timestamps="raw", decimals="string")
 
 
+WRITTEN_OTHERWISE = (
+    "the snapshot is damaged, or another version of Kryo wrote it, or classes or kryo_types do not describe the classes "
+    "of the job that wrote it (only its class file has the fields of an inner class)"
+)
 #: Bytes before a value that is misread as one that is not known: no other value is equal to it.
 NOT_THESE = b"\xff" * 16
 
@@ -197,7 +201,7 @@ class ValueProgram:
             raise CorruptStateError(
                 f"the bytes are no value of {self.serializer.flink_type}",
                 found=data[at : at + 40].hex(),
-                remedy="the snapshot is damaged, or the state was written by another version of Kryo",
+                remedy=WRITTEN_OTHERWISE,
             )
         self.doubts += value.doubtful
         out += data[value.copied : end]
@@ -210,7 +214,7 @@ class ValueProgram:
         if end != len(data) and not self.lenient:
             raise CorruptStateError(
                 f"{len(data) - end} bytes are left over after a value of {self.serializer.flink_type}",
-                remedy="the snapshot is damaged, or the state was written by another version of Kryo",
+                remedy=WRITTEN_OTHERWISE,
             )
         return bytes(out)
 

@@ -107,6 +107,29 @@ class Losses:
                 yield f"{loss}{':' if loss in (Loss.COLLECTION, Loss.OUTER) else ''} {names}"
 
 
+#: Packages that Flink 2's own ``config.yaml`` opens.
+OPENED = frozenset(
+    f"java.{name}"
+    for name in (
+        *("lang", "lang.reflect", "io", "net", "nio", "text", "time", "util", "util.concurrent"),
+        *("util.concurrent.atomic", "util.concurrent.locks"),
+    )
+)
+
+
+def opening(classes: Iterable[str]) -> Iterator[str]:
+    """Yield what Flink 2 needs on Java 17 to set the fields of classes of Java, a sentence for each package."""
+    packages: dict[str, list[str]] = {}
+    for name in sorted(classes):
+        packages.setdefault(name.rpartition(".")[0], []).append(name)
+    for package, names in packages.items():
+        known = "as its own config.yaml has it" if package in OPENED else "which its own config.yaml has not"
+        yield (
+            f"on Java 17 Flink needs --add-opens=java.base/{package}=ALL-UNNAMED in env.java.opts.all ({known}), "
+            f"because Kryo sets the fields of {', '.join(names)[:300]}"
+        )
+
+
 class Stage(StrEnum):
     """When Flink fails.
 
@@ -190,6 +213,8 @@ class PartVerdict:
     is_refused: bool = False
     #: Whether Flink fails to read values of the state, whatever its new serializer.
     is_unreadable: bool = True
+    #: Classes of Java in the values whose fields Kryo 5 sets.
+    opened: frozenset[str] = frozenset()
 
     @property
     def label(self) -> str:
@@ -211,7 +236,7 @@ class PartVerdict:
             "rocksdb": self._unmigrated(reads_all=not ref.keyed),
             "type": self.type,
             "new_type": self.new_type,
-            "reason": self.reason,
+            "reason": "; ".join([*filter(None, [self.reason]), *opening(self.opened)]) or None,
             "remedy": self.remedy,
             "values": self.values,
             "changed": self.changed,
@@ -225,7 +250,9 @@ class PartVerdict:
         in_header = self.fails_in_header or (self.is_refused and self.ref.kind == KEY_KIND)
         if in_header or (reads_all and self.is_unreadable):
             return Stage.RESTORING.value
-        return Stage.REGISTRATION.value if self.is_refused else Stage.ACCESS.value
+        # A queue of RocksDB reads its first timers when it is made.
+        at_once = self.is_refused or self.ref.kind == TIMERS_KIND
+        return Stage.REGISTRATION.value if at_once else Stage.ACCESS.value
 
     @property
     def fails_in_header(self) -> bool:
@@ -240,6 +267,8 @@ def _uid_hash(uid: str) -> str:
 
 #: The kind of the key of an operator, which is a state of its own in the table.
 KEY_KIND = "KEY"
+#: The kind of a queue of timers.
+TIMERS_KIND = "TIMER"
 MISSING_CLASS = "there is no class "
 
 
@@ -253,6 +282,11 @@ class MigrationCheck:
     def restores(self) -> bool:
         """Return whether Flink restores everything without migration."""
         return all(part.outcome is Outcome.RESTORES for part in self.parts)
+
+    @property
+    def opening(self) -> list[str]:
+        """What Flink needs on Java 17 to read the values, a sentence for each package."""
+        return list(opening({name for part in self.parts for name in part.opened}))
 
     @property
     def missing(self) -> tuple[PartVerdict, ...]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -38,11 +37,11 @@ class KeyedStates:
     raw_timers: bool
 
     @classmethod
-    def of(cls, opened: OpenOperator) -> KeyedStates:
-        """Combine the headers of all files."""
+    def of(cls, opened: OpenOperator, queues: Sequence[TimerQueue] | None = None) -> KeyedStates:
+        """Combine the headers of all files, and the ``queues`` of timers in raw keyed state, which are read if None."""
         headers, operator = opened.keyed, opened.operator
         metas = {state: _one(found, operator) for state, found in headers.metas().items()}
-        queues = opened.raw_queues(DecodeOptions(timestamps="raw"))
+        queues = opened.raw_queues() if queues is None else queues
         for queue in queues:
             metas.setdefault((queue.state_name, True), timer_meta(queue))
         keys = headers.key_serializers or [queue.key for queue in queues]

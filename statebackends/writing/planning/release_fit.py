@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError, UnsupportedVersionError
 from pyspark_savepoint.formats.flink_releases import Flink, Release, last_with_metadata, why_unknown
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader, StateMetaInfoSnapshot
@@ -72,7 +71,7 @@ def _fit(opened: OpenOperator, written: Release, release: Release) -> OperatorFi
     problems = list(_channel_problems(operator, release))
     for serializer in keyed.key_serializers:
         problems += key_problems(serializer, release, written.kryo)
-    for queue in opened.raw_queues(DecodeOptions(timestamps="raw")):
+    for queue in opened.raw_queues():
         for serializer in (queue.key, queue.namespace):
             found = _serializer_problems(serializer, release, written.kryo)
             problems += [Misfit(f"timers {queue.service}", why) for why in found]

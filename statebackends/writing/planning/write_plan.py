@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.flink_releases import first_with_metadata, release_of
@@ -429,7 +428,7 @@ class _Existing:
 def _keyed_parts(opened: OpenOperator) -> tuple[StatePart, ...]:
     """Return the keyed states of an operator, and the timer services, also those in raw keyed state."""
     found = [_part_of(metas[0]) for metas in opened.keyed.metas().values()]
-    found += [StatePart(TIMERS, queue.service, raw=True) for queue in opened.raw_queues(DecodeOptions())]
+    found += [StatePart(TIMERS, queue.service, raw=True) for queue in opened.raw_queues()]
     return tuple(dict.fromkeys(found))
 
 

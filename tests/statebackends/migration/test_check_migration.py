@@ -71,8 +71,10 @@ def test_the_check_foretells_when_flink_fails(backend: str) -> None:
         if outcome["message"].startswith("StateMigrationException"):
             stage = Stage.REGISTRATION
         wrong += [case for part in parts if part.row()[backend] != stage]
-    # A null for an int, and what stands between the elements of a list, are not foretold.
-    assert set(wrong) <= ({"pojo-all", "liststate-pojo-list", "mapstate-list-key"} if backend == "hashmap" else set())
+    # A null for an int, and what stands between the elements of a list, are not foretold; the map without its content
+    # is restored, and fails where the job uses it.
+    allowed = {"pojo-all", "liststate-pojo-list", "mapstate-list-key", "kryo-unmodifiable-map"}
+    assert set(wrong) <= (allowed if backend == "hashmap" else set())
 
 
 @pytest.mark.parametrize("case", ["pojo-all", "mapstate-uuid-key", "union-uuid", "ttl-pojo-list", "kryo-u-objects"])

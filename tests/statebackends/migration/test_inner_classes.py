@@ -5,15 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint.execution.migrating import migration_of
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedStateError
+from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.migration_work import Planned
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict
 from pyspark_savepoint.statebackends.migration.value_scan import entries_of
+from pyspark_savepoint.statebackends.model.state_column import decode_either, decode_whole
 from tests.data import unpacked
 from tests.statebackends.migration.test_value_scan import migration
 
@@ -94,3 +100,31 @@ def test_a_value_that_can_be_read_in_two_ways_is_refused(tmp_path: Path) -> None
         old.write(str(tmp_path / "new"))
     with pytest.raises(UndecodableStateError, match="both readings are possible"):
         values(str(tmp_path / "old"))
+
+
+@pytest.mark.parametrize(
+    ("values", "times"),
+    [
+        ([INNER + b"\4" + OUTER] * 3, 1),
+        ([INNER + b"\4"] * 3, 1),
+        ([INNER + b"\4\0"] * 3, 2),  # without an outer object, although there is a field for it
+    ],
+)
+def test_values_are_decoded_in_the_other_form_only_if_none_of_them_shows_its_own(
+    values: list[bytes], times: int
+) -> None:
+    job = JobClasses.of((str(CLASSES),))
+    assert job is not None
+    serializer = job.described(KryoSerializer.of("miglab.Model$KInner$In"))
+    ends = np.cumsum([0, *map(len, values)])
+    at = Cursors(
+        np.frombuffer(b"".join(values), np.uint8), ends[:-1].copy(), ends[1:].copy(), options=DecodeOptions(kryo=2)
+    )
+    forms = []
+
+    def decode(here: Cursors) -> pa.Array:
+        forms.append(here.options.synthetic)
+        return decode_whole(serializer, here)
+
+    assert decode_either(serializer, at, decode).to_pylist() == [{"b": 2}] * 3
+    assert forms == [True, False][:times]

@@ -178,6 +178,56 @@ def test_timers_of_keys_that_kryo_wrote_are_rewritten(tmp_path: Path, known: boo
             made.write(str(tmp_path / "new"))
 
 
+@pytest.mark.parametrize(
+    ("value", "package", "has"),
+    [
+        (b"\x01\0java.io.Fil\xe5\x01\x01a\xe2", "java.io", True),
+        (b"\x01\0java.math.MathContex\xf4\x01\x0e\x01\x05", "java.math", False),
+    ],
+)
+def test_classes_of_java_whose_fields_kryo_sets_need_opened_packages(
+    tmp_path: Path, value: bytes, package: str, has: bool
+) -> None:
+    check = migration(tmp_path / "old", [value]).check()
+    (row,) = [row for row in check.to_arrow().to_pylist() if row["state"] == "v"]
+    (needed,) = check.opening
+    assert f"--add-opens=java.base/{package}=ALL-UNNAMED" in needed
+    assert ("as its own config.yaml has it" in needed) is has
+    assert (row["verdict"], row["hashmap"], row["reason"]) == ("as is", "restores", needed)
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict", "outcome"),
+    [
+        (
+            b"\x01\0java.util.KeyValueHolde\xf2\x01\x03\x01\x82a\x02\x02",
+            MigrationVerdict.AS_IS,
+            Outcome.RESTORES,
+        ),
+        (
+            b"\x01\0java.util.concurrent.PriorityBlockingQueu\xe5\x01\x02\x02\x02\x02\x04",
+            MigrationVerdict.REWRITTEN,
+            Outcome.WRONG_VALUES,
+        ),
+        (
+            b"\x01\0java.util.ArrayList$SubLis\xf4\x01\x02\x02\x02\x02\x04",
+            MigrationVerdict.IMPOSSIBLE,
+            Outcome.FAILS,
+        ),
+        (
+            b"\x01\0com.shop.Order$$Lambda$642/0x00007fbc5953983\xb0\x01",
+            MigrationVerdict.IMPOSSIBLE,
+            Outcome.FAILS,
+        ),
+    ],
+)
+def test_classes_that_java_makes_are_known(
+    tmp_path: Path, value: bytes, verdict: MigrationVerdict, outcome: Outcome
+) -> None:
+    (part,) = [part for part in migration(tmp_path / "old", [value]).check().parts if part.ref.state == "v"]
+    assert (part.verdict, part.outcome) == (verdict, outcome), part.reason
+
+
 def test_pieces_find_together_what_one_scan_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of pieces changes no verdict, and results pass between processes as JSON."""
     one = migration(tmp_path / "old", [TEXT, SHORT] * 50)

@@ -13,7 +13,7 @@ what Kryo writes (``KryoSerializable``, annotations of Kryo, a superclass of unk
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pyspark_savepoint.formats.class_files import ClassType, JavaClass, TypeVariable
@@ -81,6 +81,8 @@ class ObjectField:
     primitive: bool
     final: str | None
     arguments: tuple[JavaType, ...]
+    #: Whether the compiler added it, such as ``this$0``.
+    synthetic: bool = False
 
 
 class DescribedClasses:
@@ -235,7 +237,8 @@ class DescribedClasses:
                     continue
                 if any(each.name.startswith(KRYO) for each in field.annotations):
                     raise ForeignError(name, f"a Kryo annotation changes its field {field.name!r}")
-                rows.append(self._field((found.name, field.name), field.type, field.erased, bound))
+                row = self._field((found.name, field.name), field.type, field.erased, bound)
+                rows.append(replace(row, synthetic=True) if field.is_synthetic else row)
             if place + 1 < len(classes) and kryo == 5:
                 above = found.superclass or ClassType("java.lang.Object")
                 names = classes[place + 1].type_parameters

@@ -23,7 +23,7 @@ _DATE, _CLOCK, _DATE_TIME = (
     f"L{name};".replace(".", "/") for name in (TIME + "LocalDate", TIME + "LocalTime", TIME + "LocalDateTime")
 )
 _OFFSET, _ZONE = "Ljava/time/ZoneOffset;", "Ljava/time/ZoneId;"
-_TEXT = "Ljava/lang/String;"
+_TEXT, _ATOMIC = "Ljava/lang/String;", "java/util/concurrent/atomic/"
 #: Fields by class; T, K and V are its type parameters.
 _FIELDS: Mapping[str, str] = {
     TIME + "LocalDate": "day:S month:S year:I",
@@ -55,8 +55,25 @@ _FIELDS: Mapping[str, str] = {
     LANG + "String$CaseInsensitiveComparator": "",
     UTIL + "concurrent.atomic.AtomicLongArray": "array:[J",
     UTIL + "concurrent.atomic.AtomicIntegerArray": "array:[I",
+    UTIL + "concurrent.atomic.AtomicReferenceArray": "array:[Ljava/lang/Object;",
+    **{
+        UTIL + f"concurrent.atomic.Atomic{kind}Reference": f"pair:L{_ATOMIC}Atomic{kind}Reference$Pair;"
+        for kind in ("Stamped", "Markable")
+    },
+    UTIL + "concurrent.atomic.AtomicStampedReference$Pair": "reference:TT; stamp:I",
+    UTIL + "concurrent.atomic.AtomicMarkableReference$Pair": "mark:Z reference:TT;",
+    UTIL + "KeyValueHolder": "key:TK; value:TV;",
+    UTIL + "IntSummaryStatistics": "count:J max:I min:I sum:J",
+    UTIL + "LongSummaryStatistics": "count:J max:J min:J sum:J",
+    UTIL + "DoubleSummaryStatistics": "count:J max:D min:D simpleSum:D sum:D sumCompensation:D",
+    # As Java 9 and newer have it.
+    UTIL + "StringJoiner": (
+        f"delimiter:{_TEXT} elts:[{_TEXT} emptyValue:{_TEXT} len:I prefix:{_TEXT} size:I suffix:{_TEXT}"
+    ),
     # Their counts are transient: Kryo writes nothing of them.
     **dict.fromkeys((UTIL + f"concurrent.atomic.{kind}Adder" for kind in ("Long", "Double")), ""),
+    UTIL + "concurrent.atomic.LongAccumulator": "function:Ljava/util/function/LongBinaryOperator; identity:J",
+    UTIL + "concurrent.atomic.DoubleAccumulator": "function:Ljava/util/function/DoubleBinaryOperator; identity:J",
     "java.io.File": f"path:{_TEXT}",
     "java.math.MathContext": "precision:I roundingMode:Ljava/math/RoundingMode;",
     "scala.math.BigDecimal": "bigDecimal:Ljava/math/BigDecimal; computedHashCode:I mc:Ljava/math/MathContext;",
@@ -68,6 +85,7 @@ FINAL_CLASSES = (
     FINALS
     | {LANG + "Class", LANG + "StackTraceElement", "java.net.URL", "java.net.Inet4Address"}
     | {"java.net.Inet6Address", UTIL + "concurrent.TimeUnit", TIME + "temporal.ChronoUnit"}
+    | {UTIL + "KeyValueHolder", UTIL + "StringJoiner"}
     | {TIME + "temporal.ChronoField", "java.math.MathContext", "scala.math.BigDecimal", "scala.math.BigInt"}
 )
 ENUM_CLASSES = ENUMS.keys() | {TIME + "temporal.ChronoUnit", TIME + "temporal.ChronoField"}

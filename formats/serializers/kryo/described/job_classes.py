@@ -250,6 +250,10 @@ class _Rows:
     at: Cursors
     form: ObjectFormat
     column: ObjectColumn
+    #: Whether a value was no value of the form in which the ones before it were read, and whether those show no form.
+    changed: bool = False
+    changed_at_first: bool = False
+    read_inner: bool = False
 
     def array(self, whole: bool) -> pa.Array:
         """Return the column; ``whole``: each value must end where its bytes end."""
@@ -266,11 +270,21 @@ class _Rows:
                 at.out_of_range(row, *error.args)
             except ForeignError as error:
                 self._refuse(row, error)
+        if at.options.shown is not None:
+            at.options.shown.append(self._is_shown())
         return text_column(found, self.column.arrow, at)
+
+    def _is_shown(self) -> bool:
+        """Return whether values have shown in which form Kryo 2 wrote all of them, or no class has two forms."""
+        if self.changed_at_first:
+            return True
+        form = self.form
+        return not self.changed and (not form.has_inner or (form.classes.synthetic and form.has_outer))
 
     def _row(self, row: int, values: ObjectValues, whole: bool) -> Any:
         at = self.at
         start, end = int(at.position[row]), int(at.end[row])
+        self.read_inner = self.form.has_inner
         try:
             found, position = self._read(self.form, start, end, whole)
         except (DamagedError, ForeignError):
@@ -280,6 +294,9 @@ class _Rows:
             with suppress(DamagedError, ForeignError):
                 other = self.serializer._form(2, synthetic=not self.form.classes.synthetic)
                 found, at.position[row] = self._read(other, start, end, whole)
+                # Objects that were read before in the wrong form may be wrong.
+                self.changed_at_first = not (self.changed or self.read_inner)
+                self.changed = True
                 self.form = other
                 return self._value(values, found)
             raise

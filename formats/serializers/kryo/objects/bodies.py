@@ -415,6 +415,9 @@ def _read_fields_2(reader: ObjectReader, found: KryoObject) -> None:
             content[field.key] = reader.object(field.final, True, field.arguments)
         else:
             content[field.key] = reader.value(field.arguments)
+    form = reader.form
+    if name in form.classes.with_synthetic and not form.has_outer:
+        form.note_inner(name, content)
 
 
 def _write_fields_2(writer: ObjectWriter, found: KryoObject) -> None:
@@ -714,6 +717,15 @@ def _write_nothing(_: ObjectWriter, __: object) -> None:
     return
 
 
+#: Collections and maps of ``java.util`` whose objects Kryo makes without a constructor, so that they take no elements.
+UNFILLED = (
+    *("ArrayList$SubList", "AbstractList$SubList", "AbstractList$RandomAccessSubList", "SubList"),
+    *("RandomAccessSubList", "Collections$CopiesList", "Collections$SetFromMap", "HashMap$KeySet", "HashMap$Values"),
+    *("LinkedHashMap$LinkedKeySet", "LinkedHashMap$LinkedValues", "TreeMap$KeySet", "TreeMap$Values"),
+    *("concurrent.ConcurrentHashMap$KeySetView", "concurrent.ConcurrentHashMap$ValuesView"),
+    "concurrent.ArrayBlockingQueue",
+)
+UNFILLED_MAPS = ("TreeMap$AscendingSubMap", "TreeMap$DescendingSubMap")
 _TEXT = _content(ObjectReader.some_text, ObjectWriter.text)
 _EMPTY = _content(lambda _: [], _write_nothing)
 _SINGLETON = Body(_read_singleton, _write_singleton)
@@ -726,10 +738,13 @@ _PLAIN_COLLECTIONS = [
     *("Collections$UnmodifiableRandomAccessList", "Collections$UnmodifiableList", "Collections$UnmodifiableSet"),
     *("Collections$UnmodifiableCollection", "Collections$SynchronizedRandomAccessList"),
     *("Collections$SynchronizedList", "Collections$SynchronizedSet", "Collections$SynchronizedCollection"),
-    "concurrent.ConcurrentSkipListSet",
+    *("concurrent.ConcurrentSkipListSet", "concurrent.PriorityBlockingQueue", "concurrent.LinkedTransferQueue"),
+    # Views of others and fixed sizes, without a constructor that Kryo can call: neither version reads what it writes.
+    *UNFILLED,
 ]
 _NO_NULLS = [f"ImmutableCollections${name}" for name in ("ListN", "List12", "SetN", "Set12")]
 _PLAIN_MAPS = [
+    *UNFILLED_MAPS,
     *("HashMap", "LinkedHashMap", "Hashtable", "WeakHashMap", "IdentityHashMap", "EnumMap", "Properties"),
     *("concurrent.ConcurrentHashMap", "Collections$UnmodifiableMap", "Collections$SynchronizedMap"),
     *("ImmutableCollections$Map1", "ImmutableCollections$MapN"),

@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import
     DescribedClasses,
 )
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM_CLASSES
-from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import KryoObject
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import FieldKey, KryoObject
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
 from pyspark_savepoint.formats.serializers.kryo.kryo_walker import BASE_IDS, PRIMITIVES, KryoClasses
 
@@ -51,6 +51,9 @@ class ObjectFormat:
     classes: DescribedClasses = field(default_factory=DescribedClasses)
     #: Classes that plug-ins read.
     plugged: Mapping[str, Body] = field(default_factory=dict)
+    #: Whether objects of classes with synthetic fields were read, and one of them held its outer object.
+    has_inner: bool = False
+    has_outer: bool = False
 
     def __post_init__(self) -> None:
         self.numbers = {name: number for number, name in self.registered.ids.items()}
@@ -62,6 +65,14 @@ class ObjectFormat:
         if found is None:
             found = self._found[name] = self._find(name)
         return found
+
+    def note_inner(self, name: str, content: Mapping[FieldKey, KryoObject | None]) -> None:
+        """Note an object of a class with synthetic fields; an outer object that names its class proves the form."""
+        self.has_inner = True
+        for each in self.classes.fields(name, 2):
+            if each.synthetic and each.final is None:
+                held = content.get(each.key)
+                self.has_outer = self.has_outer or (held is not None and held.class_name == each.erased)
 
     def _find(self, name: str) -> Body:
         if name in PRIMITIVES:

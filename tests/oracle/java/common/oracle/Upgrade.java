@@ -6,10 +6,13 @@ import java.lang.reflect.Modifier;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Calendar;
 import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.Random;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
@@ -49,8 +52,8 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.types.Either;
 
 /**
- * Runs every case of {@link Upgraded} as a job: takes its savepoint, {@code OUT/CASE}; or, with {@code --in=FOLDER},
- * restores it and writes {@code OUT/results.json}: the outcome (equal, different, failed), at which stage it failed
+ * Runs every case of {@link Upgraded} as a job: takes its savepoint, {@code OUT/CASE} ({@code --format=native}: in the
+ * format of the backend; {@code checkpoint}: a link to a retained checkpoint); or, with {@code --in=FOLDER}, restores it and writes {@code OUT/results.json}: the outcome (equal, different, failed), at which stage it failed
  * (restore, registration, access), and the message or the values.
  */
 public final class Upgrade {
@@ -66,6 +69,7 @@ public final class Upgrade {
     public static void main(String[] arguments) throws Exception {
         Options options = Options.parse(arguments);
         String only = options.named().getOrDefault("only", ".*");
+        String format = options.named().getOrDefault("format", "canonical");
         Configuration configuration = options.configuration();
         Files.createDirectories(options.out().resolve("tmp"));
         MiniClusterConfiguration size = new MiniClusterConfiguration.Builder()
@@ -79,7 +83,7 @@ public final class Upgrade {
             for (String name : Upgraded.ALL.keySet()) {
                 Path in = options.named().containsKey("in") ? Path.of(options.get("in"), name) : null;
                 if (name.matches(only) && (in == null || Files.exists(in))) {
-                    results.put(name, run(cluster, configuration, name, in, options.out()));
+                    results.put(name, run(cluster, configuration, name, in, options.out(), format));
                 }
             }
         }
@@ -89,12 +93,19 @@ public final class Upgrade {
     }
 
     private static Map<String, Object> run(
-            MiniCluster cluster, Configuration configuration, String name, Path in, Path out) throws Exception {
+            MiniCluster cluster,
+            Configuration configuration,
+            String name,
+            Path in,
+            Path out,
+            String format)
+            throws Exception {
         STAGES.put(name, "restore");
         FOUND.remove(name);
         JobID id = null;
         try {
-            id = cluster.submitJob(job(configuration, name, in)).get().getJobID();
+            JobGraph job = job(configuration, name, in, format.equals("checkpoint"));
+            id = cluster.submitJob(job).get().getJobID();
             for (int waited = 0; in == null ? !isReady(cluster, id, name) : !FOUND.containsKey(name); waited++) {
                 if (cluster.getJobStatus(id).get().isTerminalState()) {
                     cluster.requestJobResult(id).get().toJobExecutionResult(Upgrade.class.getClassLoader());
@@ -105,8 +116,13 @@ public final class Upgrade {
                 Thread.sleep(20);
             }
             if (in == null) {
-                String made = cluster.triggerSavepoint(
-                                id, out.resolve("tmp").toUri().toString(), false, SavepointFormatType.CANONICAL)
+                if (format.equals("checkpoint")) {
+                    Path made = Snapshots.path(cluster.triggerCheckpoint(id).get());
+                    Files.createSymbolicLink(out.resolve(name), made);
+                    return Json.object("outcome", "written");
+                }
+                SavepointFormatType type = SavepointFormatType.valueOf(format.toUpperCase(Locale.ROOT));
+                String made = cluster.triggerSavepoint(id, out.resolve("tmp").toUri().toString(), false, type)
                         .get();
                 Files.move(Snapshots.path(made), out.resolve(name));
                 return Json.object("outcome", "written");
@@ -130,9 +146,12 @@ public final class Upgrade {
         return CountingSource.isDone(name) && Snapshots.allRunning(cluster, id);
     }
 
-    private static JobGraph job(Configuration configuration, String name, Path in) {
+    private static JobGraph job(Configuration configuration, String name, Path in, boolean checkpoints) {
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         env.setParallelism(1);
+        if (checkpoints) {
+            env.enableCheckpointing(3_600_000);
+        }
         Upgraded one = Upgraded.ALL.get(name);
         DataStream<Integer> indexes = env.fromSource(
                         new CountingSource(name, one.values.size()), WatermarkStrategy.noWatermarks(), name, Types.INT)
@@ -252,7 +271,8 @@ public final class Upgrade {
                     }
                     for (Object key : keys) {
                         setCurrentKey(key);
-                        sorted.put((Integer) ((ValueState<?>) state()).value(), key);
+                        Integer index = (Integer) ((ValueState<?>) state()).value();
+                        sorted.put(index == null ? -1 - sorted.size() : index, key);
                     }
                 }
                 found.addAll(sorted.values());
@@ -354,14 +374,27 @@ public final class Upgrade {
         } else if (value instanceof Collection<?> collection) {
             collection.forEach(each -> parts.add(text(each, depth + 1)));
         } else if (name.startsWith("java.") || name.startsWith("sun.") || value instanceof Enum<?>) {
-            parts.add(name.equals("java.util.Locale") ? ((java.util.Locale) value).toLanguageTag()
-                    : value.toString());
+            parts.add(ofJava(value));
         } else if (value instanceof Either<?, ?> either) {
             parts.add(text(either.isLeft() ? either.left() : either.right(), depth + 1));
         } else {
             fields(value, depth, parts);
         }
         return name.substring(name.lastIndexOf('.') + 1) + parts;
+    }
+
+    /** A text of an object of a class of Java that shows its content, and nothing else. */
+    private static String ofJava(Object value) {
+        if (value instanceof Locale locale) {
+            return locale.toLanguageTag();
+        }
+        if (value instanceof Calendar calendar) {
+            return calendar.getTimeInMillis() + " " + calendar.getTimeZone().getID();
+        }
+        if (value instanceof Random random) {
+            return String.valueOf(random.nextLong());
+        }
+        return value.toString();
     }
 
     private static void fields(Object value, int depth, List<String> parts) {

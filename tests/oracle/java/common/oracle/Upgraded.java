@@ -1,17 +1,21 @@
 package oracle;
 
 import java.io.File;
+import java.math.BigDecimal;
 import java.math.MathContext;
 import java.net.InetSocketAddress;
 import java.net.URI;
 import java.nio.ByteBuffer;
 import java.text.DecimalFormat;
 import java.text.SimpleDateFormat;
+import java.time.Instant;
+import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.time.ZoneId;
 import java.time.ZoneOffset;
 import java.time.ZonedDateTime;
 import java.util.AbstractMap;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
@@ -26,6 +30,8 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.LinkedList;
 import java.util.List;
 import java.util.Locale;
 import java.util.LongSummaryStatistics;
@@ -39,6 +45,7 @@ import java.util.StringJoiner;
 import java.util.TimeZone;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.UUID;
 import java.util.WeakHashMap;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
@@ -301,6 +308,61 @@ public final class Upgraded {
         }
     }
 
+    /** Not a POJO: Kryo writes any object, and a number after it. */
+    public static class Held {
+        private final Object any;
+        private final int later;
+
+        Held(Object any, int later) {
+            this.any = any;
+            this.later = later;
+        }
+    }
+
+    /** A POJO with a field of any object, before others. */
+    public static class Holder {
+        public int after;
+        public Object any;
+        public String text = "t";
+    }
+
+    /** Says the type argument of its superclass. */
+    public static class TextPage extends Page<String> {
+        public Map<String, List<String>> more = new HashMap<>(Map.of("k", list(List.of("v"))));
+
+        TextPage(List<String> items, String first) {
+            this.items = items;
+            this.first = first;
+        }
+    }
+
+    /** Collections of collections, raw and generic, in fields of Kryo's. */
+    public static class Nested {
+        private final List<List<String>> lists = list(List.of(list(List.of("a", "b"))));
+        private final Map<String, List<Long>> byName = new HashMap<>(Map.of("a", list(List.of(1L, 2L))));
+        private final Map<Size, Double> bySize = new TreeMap<>(Map.of(Size.LARGE, 1.5));
+        private final Collection<?> any = list(List.of(1, "b"));
+        private final List<? extends Number> numbers = list(List.of(1, 2));
+        private final Optional<String> maybe = Optional.of("m");
+        private final Comparable<String> compared = "c";
+
+        @SuppressWarnings("rawtypes")
+        private final List raw = list(List.of("r", "s"));
+
+        private final double last = 2.5;
+    }
+
+    /** A text and a list of a final class. */
+    public static class Local {
+        private final String name;
+        private final List<Integer> numbers;
+
+        Local(String name, List<Integer> numbers) {
+            this.name = name;
+            this.numbers = numbers;
+        }
+    }
+
     /** A POJO in which fields follow an object of an inner class. */
     public static class Around {
         public Inner inner;
@@ -384,6 +446,82 @@ public final class Upgraded {
         others();
         hidden();
         keys();
+        held(outer);
+    }
+
+    /** Values of many classes, each in a field of Kryo's, in one of a POJO, in a list of objects, and alone. */
+    private static void held(Upgraded outer) {
+        Map<String, Object> all = new LinkedHashMap<>();
+        all.put("as-list", Arrays.asList("a", "b"));
+        all.put("as-list-of-numbers", Arrays.asList(1, 2, 3));
+        all.put("as-list-empty", Arrays.asList());
+        all.put("as-list-nested", Arrays.asList(Arrays.asList("a"), Arrays.asList("b", "c")));
+        all.put("array-list", list(List.of("a", "b")));
+        all.put("array-list-of-one", list(List.of("a")));
+        all.put("array-list-mixed", list(List.of("a", 1, 2.5)));
+        all.put("array-list-nulls", list(Arrays.asList(null, null)));
+        all.put("array-list-empty", list(List.of()));
+        all.put("array-list-of-doubles", list(List.of(1.5, 2.5)));
+        all.put("array-list-of-enums", list(List.of(Size.SMALL, Size.LARGE)));
+        all.put("linked-list", new LinkedList<>(List.of("a", "b")));
+        all.put("deque", new ArrayDeque<>(List.of("a", "b")));
+        all.put("list-of", List.of("a", "b", "c"));
+        all.put("list-of-two", List.of("a", "b"));
+        all.put("map-of", Map.of("a", 1));
+        all.put("set-of", Set.of("a"));
+        all.put("hash-map", new HashMap<>(Map.of("a", 1)));
+        all.put("hash-map-of-lists", new HashMap<>(Map.of("a", list(List.of(1, 2)))));
+        all.put("hash-map-by-number", new HashMap<>(Map.of(1, "a", 2, "b")));
+        all.put("tree-map", new TreeMap<>(Map.of("a", 1, "b", 2)));
+        all.put("tree-set", new TreeSet<>(List.of("a", "b")));
+        all.put("linked-hash-set", new LinkedHashSet<>(List.of(3, 1)));
+        all.put("empty-list", Collections.emptyList());
+        all.put("singleton-list", Collections.singletonList("a"));
+        all.put("optional", Optional.of("a"));
+        all.put("uuid", new UUID(1, 2));
+        all.put("date", LocalDate.of(2020, 2, 3));
+        all.put("instant", Instant.ofEpochSecond(5, 6));
+        all.put("decimal", new BigDecimal("1.50"));
+        all.put("size", Size.LARGE);
+        all.put("double", 2.5);
+        all.put("short", (short) 300);
+        all.put("long", 1L << 40);
+        all.put("ints", new int[] {1, 2});
+        all.put("doubles", new double[] {1.5});
+        all.put("objects", new Object[] {"a", 1, null});
+        all.put("texts", new String[] {"a", "b"});
+        all.put("lists", new List<?>[] {list(List.of("a"))});
+        all.put("sizes", new Size[] {Size.LARGE, null});
+        all.put("square", square("t"));
+        all.put("anonymous", outer.nameless(1));
+        all.put("anonymous-list", new ArrayList<>(List.of("a")) {});
+        all.put("inner", outer.inner(1));
+        all.put("page", page(list(List.of("a", "b")), "a"));
+        all.put("page-of-pages", page(list(List.of(page(list(List.of(1)), 1))), null));
+        all.put("text-page", new TextPage(list(List.of("a", "b")), "c"));
+        all.put("nested", new Nested());
+        all.put("local", new Local("a", list(List.of(1))));
+        all.put("skip-list", new ConcurrentSkipListMap<>(Map.of(1, "a")));
+        all.put("concurrent-map", new ConcurrentHashMap<>(Map.of("a", list(List.of("b")))));
+        all.put("tuple", Tuple2.of("a", list(List.of("b", "c"))));
+        all.put("code", new Code("a", 1.5));
+        all.forEach((name, value) -> {
+            kryo("held-" + name, Held.class, new Held(value, 7));
+            Holder holder = new Holder();
+            holder.any = value;
+            holder.after = 7;
+            value("pojo-" + name, TypeInformation.of(Holder.class), holder);
+            kryo("list-" + name, ArrayList.class, list(List.of(value, "z")));
+            kryo("alone-" + name, Object.class, value);
+        });
+    }
+
+    private static Square square(String tag) {
+        Square square = new Square();
+        square.area = 1.5;
+        square.side = 3;
+        square.tags.add(tag);
+        return square;
     }
 
     private static void keys() {
@@ -402,6 +540,7 @@ public final class Upgraded {
             add(name + "-subclass-plain", kind, id, plain, longer);
             add(name + "-compound", kind, TypeInformation.of(Compound.class), compound(tagged, "x"));
             add(name + "-of-kryo", kind, Types.GENERIC(Code.class), new Code("a", 1.5), new Code("b", -2.0));
+            add(name + "-of-uuid", kind, Types.GENERIC(UUID.class), new UUID(1, 2), new UUID(-3, 4));
         }
     }
 
