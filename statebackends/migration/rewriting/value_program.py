@@ -39,8 +39,8 @@ PLAIN = DecodeOptions(timestamps="raw", decimals="string")
 
 
 WRITTEN_OTHERWISE = (
-    "the snapshot is damaged, or another version of Kryo wrote it, or classes or kryo_types do not describe the classes "
-    "of the job that wrote it (only its class file has the fields of an inner class)"
+    "the snapshot is damaged, or another version of Kryo wrote it, or classes or kryo_types do not describe the "
+    "classes of the job that wrote it (only its class file has the fields of an inner class)"
 )
 #: Bytes before a value that is misread as one that is not known: no other value is equal to it.
 NOT_THESE = b"\xff" * 16
