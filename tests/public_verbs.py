@@ -143,6 +143,7 @@ class Verbs:
         self.run("window_state", lambda: sp.window_state(WINDOWS))
         self.run("timers", lambda: sp.timers(ACCOUNTS))
         self.run("list_state", lambda: sp.list_state(ORDERS, "pending_orders"))
+        self.run("operator_state", lambda: sp.operator_state(RATES, "rates"))
         self.run("union_state", lambda: sp.union_state(ORDERS, "pending_orders"))
         self.run("broadcast_state", lambda: sp.broadcast_state(RATES, "rates"))
         self.run("read_keyed_state", lambda: sp.read_keyed_state(ACCOUNTS, Keys(), "key long"))

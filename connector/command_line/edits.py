@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.local.local_engine import LocalEngine
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint, create_savepoint, open_savepoint
 from pyspark_savepoint.local.local_table import LocalTable
+from pyspark_savepoint.options.keywords import Table
 from pyspark_savepoint.options.write_options import parse_flink_version
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import OPERATOR, OperatorPlan
@@ -374,7 +375,7 @@ def telling(batches: Iterable[pa.RecordBatch], output: Output) -> Iterator[pa.Re
 
 def _given_keys(arguments: Namespace, base: LocalSavepoint, operator: OperatorPlan, output: Output) -> tuple[Any, int]:
     """Return keys of the command line or of a file, and their number; keys without state are remarks."""
-    table = _keyed_table(base, operator)
+    name, table = _keyed_table(base, operator)
     kind = table.schema.field("key").type
     texts: Sequence[str] = arguments.keys or ()
     if arguments.keys_from is not None:
@@ -390,25 +391,26 @@ def _given_keys(arguments: Namespace, base: LocalSavepoint, operator: OperatorPl
             raise OptionError("the file has no keys", path=str(path))
     texts = list(dict.fromkeys(texts))
     keys = [key_of_text(text, kind) for text in texts]
-    stored = base.table(table.options.table, operator.identifier, keys=json.dumps(keys)).select("key")
+    stored = base.table(name, operator.identifier, keys=json.dumps(keys)).select("key")
     known = len({repr(key) for batch in stored.batches() for key in batch.column("key").to_pylist()})
     if known == 0:
         raise StateNotFoundError(
-            f"the operator has none of these keys in table {table.options.table}: nothing would be removed",
+            f"the operator has none of these keys in table {name}: nothing would be removed",
             operator=operator.label,
             found=", ".join(texts[:5]),
         )
     if known < len(texts):
-        output.remark(f"warning: {known} of {numbered(len(texts), 'key')} found in table {table.options.table}")
+        output.remark(f"warning: {known} of {numbered(len(texts), 'key')} found in table {name}")
     return pa.table({"key": pa.array([from_json(key, kind, "the key") for key in keys], kind)}), known
 
 
-def _keyed_table(savepoint: LocalSavepoint, operator: OperatorPlan) -> LocalTable:
+def _keyed_table(savepoint: LocalSavepoint, operator: OperatorPlan) -> tuple[Table, LocalTable]:
     """Return the first table of an operator that has keys; raise StateNotFoundError if none has."""
     problem: StateNotFoundError | None = None
-    for table in (KEYED_STATE, WINDOW_STATE, TIMERS):
+    table: Table
+    for table in ("keyed_state", "window_state", "timers"):
         try:
-            return savepoint.table(table, operator.identifier)
+            return table, savepoint.table(table, operator.identifier)
         except StateNotFoundError as error:
             problem = problem or error
     assert problem is not None
@@ -500,7 +502,7 @@ class _Given:
         for one in self.states:
             columns = [*others, *(name for name in (one, one + LAST_ACCESS) if name in rows.schema.names)]
             options = self.options(columns)
-            savepoint = savepoint.with_state(uid, one, rows.select(columns), key=self.key, **options)
+            savepoint = savepoint.with_state(uid, one, rows.select(*columns), key=self.key, **options)
         return savepoint
 
     @property
@@ -582,11 +584,11 @@ def _known_types(
     """Return the types of columns of an existing operator, as they are read."""
     options: dict[str, Any] = {"state": state} if state is not None else {}
     try:
-        name = "operator_state" if table in OF_OPERATOR else table
+        name: Any = "operator_state" if table in OF_OPERATOR else table
         schema = base.table(name, operator.identifier, **options).schema
     except (StateNotFoundError, UnsupportedStateError):
         try:
-            schema = _keyed_table(base, operator).schema
+            schema = _keyed_table(base, operator)[1].schema
         except StateNotFoundError:
             return {}
     found = {field.name: field.type for field in schema}

@@ -18,7 +18,7 @@ from pyspark_savepoint.command_line.output import Output, csv_line, finite
 from pyspark_savepoint.command_line.reading import rows_table
 from pyspark_savepoint.execution.texts import readable_size
 from pyspark_savepoint.formats.errors import OutputError, SavepointError, StateExistsError
-from pyspark_savepoint.local.local_table import LocalTable
+from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
 DONE = 0
@@ -71,7 +71,7 @@ def replacing(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _writer(form: str, path: Path, table: LocalTable) -> Iterator[Callable[[pa.RecordBatch], None]]:
+def _writer(form: str, path: Path, table: SnapshotTable) -> Iterator[Callable[[pa.RecordBatch], None]]:
     """Yield a function that writes a batch."""
     if form == "parquet":
         from pyarrow import parquet

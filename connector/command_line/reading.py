@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.as_of import LATEST
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_history import history_of
-from pyspark_savepoint.local.local_table import LocalTable
+from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.options import SavepointReadOptions, at_version
@@ -28,10 +28,10 @@ DONE, FOUND = 0, 1
 OF_STATE = ("operator_uid", "operator_uid_hash", "table", "state")
 
 
-def table_of(arguments: Namespace, output: Output, **options: Any) -> LocalTable:
+def table_of(arguments: Namespace, output: Output, **options: Any) -> SnapshotTable:
     """Open the table that the arguments name; warnings are remarks."""
     texts = to_options({**read_options(arguments), **options})
-    table = LocalTable.of(SavepointReadOptions.parse({**texts, "path": absolute(snapshot_path(arguments.path))}))
+    table = SnapshotTable.of(SavepointReadOptions.parse({**texts, "path": absolute(snapshot_path(arguments.path))}))
     for warning in table.warnings:
         output.remark(f"warning: {warning}")
     return table
@@ -84,7 +84,7 @@ def show(arguments: Namespace, output: Output) -> int:
     return DONE
 
 
-def rows_table(arguments: Namespace, output: Output) -> LocalTable:
+def rows_table(arguments: Namespace, output: Output) -> SnapshotTable:
     """Return the table of an operator, with the columns that the arguments select."""
     if getattr(arguments, "limit", 0) < 0:
         raise OptionError("--limit must be 0 or more", found=arguments.limit)

@@ -14,14 +14,13 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError, ValueRangeError, did_you_mean
-from pyspark_savepoint.local.local_table import RowsInArrow
+from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.statebackends.model.json_values import from_json
 
 FORMATS = {
@@ -42,7 +41,7 @@ LONGS = range(-(1 << 63), 1 << 63)
 EXACT = 1 << 53
 
 
-class RowsOfFile(RowsInArrow):
+class RowsOfFile(LocalTable):
     """Rows of a file, which are read as often as they are asked for."""
 
     schema: pa.Schema
@@ -52,34 +51,8 @@ class RowsOfFile(RowsInArrow):
     def count(self) -> int:
         """The number of rows."""
 
-    def select(self, names: Sequence[str]) -> RowsOfFile:
-        """Return some columns."""
-        return SelectedColumns(self, tuple(names))
-
     def check(self) -> None:
         """Raise the error that a value would be when the rows are written; other files than texts have none."""
-
-
-@dataclass(frozen=True)
-class SelectedColumns(RowsOfFile):
-    """Some columns of a file."""
-
-    rows: RowsOfFile
-    names: tuple[str, ...]
-
-    @cached_property
-    def schema(self) -> pa.Schema:  # type: ignore[override]
-        """The schema of these columns."""
-        return pa.schema([self.rows.schema.field(name) for name in self.names])
-
-    @property
-    def count(self) -> int:
-        """The number of rows of the file."""
-        return self.rows.count
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the columns of each batch."""
-        return (batch.select(list(self.names)) for batch in self.rows.batches())
 
 
 def file_form(path: Path, form: str | None) -> str:

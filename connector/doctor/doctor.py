@@ -19,7 +19,7 @@ def examine(
     savepoint: Examined, budgets: Budgets, older: Examined | None = None, job: Job | None = None
 ) -> list[Finding]:
     """Return the findings about a snapshot, also growth since ``older`` and orphans of ``job`` if these are given."""
-    snapshot = savepoint.snapshot()
+    snapshot = savepoint._snapshot()
     found = [*check_metadata(snapshot, budgets), *check_release(snapshot), *check_state(savepoint, budgets)]
     if older is not None:
         found += check_growth(savepoint, older)
@@ -35,7 +35,7 @@ def findings_table(findings: list[Finding]) -> pa.Table:
 
 
 def _orphans(savepoint: Examined, job: Job) -> Iterator[Finding]:
-    rows: list[dict[str, Any]] = check_snapshot(savepoint.snapshot(), job).to_arrow().to_pylist()
+    rows: list[dict[str, Any]] = check_snapshot(savepoint._snapshot(), job).to_arrow().to_pylist()
     for row in rows:
         if row["job_operator"] is None and row["operator_uid_hash"] is not None and row["verdict"] == "fails":
             yield Finding(

@@ -32,7 +32,7 @@ class Examined(Protocol):
     def path(self) -> str | None:
         """The folder of the snapshot."""
 
-    def snapshot(self) -> Snapshot:
+    def _snapshot(self) -> Snapshot:
         """Return its metadata."""
 
     @property

@@ -19,9 +19,9 @@ from pyspark_savepoint.functions.processing_tasks import RecordTask
 from pyspark_savepoint.functions.reader_functions import struct_type
 from pyspark_savepoint.options.bootstrap_options import ProcessingOptions, merged
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema
+from pyspark_savepoint.plan.key_hashes import HashCode
 from pyspark_savepoint.plan.operator_plan import StateInput
-from pyspark_savepoint.source.distribution import LAYOUT, by_key, layout_of
-from pyspark_savepoint.source.key_hashes import HashCode, with_hashed_key_groups
+from pyspark_savepoint.source.distribution import LAYOUT, by_key, layout_of, with_hashed_key_groups
 from pyspark_savepoint.source.spark_engine import SparkRows
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES

@@ -31,7 +31,7 @@ from pyspark_savepoint.functions.bootstrap_plans import (
 from pyspark_savepoint.functions.connected_transformation import ConnectedTransformation
 from pyspark_savepoint.functions.state_transformation import StateTransformation
 from pyspark_savepoint.options.bootstrap_options import ProcessingOptions, merged
-from pyspark_savepoint.source.key_hashes import HashCode, expect_hash_code
+from pyspark_savepoint.plan.key_hashes import HashCode, expect_hash_code
 from pyspark_savepoint.statebackends.processing.api.durations import Duration, millis
 from pyspark_savepoint.statebackends.processing.api.evictors import Evictor
 from pyspark_savepoint.statebackends.processing.api.functions import (

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import StateNotFoundError
 from pyspark_savepoint.local.compared_operators import COUNTS, OPERATOR, ComparedOperators, OperatorInSnapshot, Row
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
-from pyspark_savepoint.local.local_table import LocalTable
+from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
@@ -88,9 +88,9 @@ def _operator(savepoint: LocalSavepoint, uid: str, listed: list[Row]) -> Operato
     return OperatorInSnapshot(savepoint._read_path(), savepoint.options, found, mine)
 
 
-def _table(old: LocalSavepoint, sides: Sides, states: list[str] | None) -> LocalTable:
+def _table(old: LocalSavepoint, sides: Sides, states: list[str] | None) -> SnapshotTable:
     plan = comparison_plan(sides, states)
-    return LocalTable.of(SavepointReadOptions.parse({"path": old._read_path(), "plan": plan}))
+    return SnapshotTable.of(SavepointReadOptions.parse({"path": old._read_path(), "plan": plan}))
 
 
 # -- timers and operator state -------------------------------------------------------------------------------
@@ -153,15 +153,15 @@ def _rows(side: OperatorInSnapshot, table: str) -> Iterator[Row]:
         yield from _read(side.options(table)).rows()
 
 
-def _state_of(side: OperatorInSnapshot, state: str) -> LocalTable | None:
+def _state_of(side: OperatorInSnapshot, state: str) -> SnapshotTable | None:
     """Return an operator state of a side, None if it has no such state."""
     if not side.has("operator_state") or state not in side.names("operator_state"):
         return None
     return _read(side.options("operator_state", [state]))
 
 
-def _read(options: Mapping[str, str]) -> LocalTable:
-    return LocalTable.of(SavepointReadOptions.parse(dict(options)))
+def _read(options: Mapping[str, str]) -> SnapshotTable:
+    return SnapshotTable.of(SavepointReadOptions.parse(dict(options)))
 
 
 def _digest(row: Row) -> bytes:

@@ -26,7 +26,7 @@ from pyspark_savepoint.execution.copying import copy_files
 from pyspark_savepoint.formats.columns import fixed_values
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, ValueRangeError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
-from pyspark_savepoint.local.local_table import LocalTable, RowsInArrow
+from pyspark_savepoint.local.local_table import ComputedTable, LocalTable, SnapshotTable
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
@@ -135,6 +135,10 @@ class LocalRows:
         rows: list[dict[str, Any]] = self.table().to_pylist()
         return rows
 
+    def first(self) -> dict[str, Any] | None:
+        """Return one of the rows as a dictionary; None if there is none."""
+        return next((row for batch in self.batches() for row in batch.slice(0, 1).to_pylist()), None)
+
     def _each(self, schema: pa.Schema, function: BatchFunction) -> LocalRows:
         parts = tuple(partial(_applied, function, part) for part in self.parts)
         return LocalRows(schema, parts, self.layout)
@@ -150,9 +154,9 @@ class LocalEngine:
 
     def rows(self, given: object) -> LocalRows | None:
         """Return rows that export an Arrow stream; None for anything else."""
-        if isinstance(given, LocalTable):
+        if isinstance(given, SnapshotTable):
             return LocalRows(given.schema, (given.batches,))
-        if isinstance(given, RowsInArrow):
+        if isinstance(given, LocalTable):
             return _of_stream(given.schema, given.batches)
         if isinstance(given, pa.RecordBatchReader):
             return _of_stream(given.schema, _once(given))
@@ -175,8 +179,27 @@ class LocalEngine:
 
     def read(self, options: Mapping[str, str]) -> LocalRows:
         """Return the table that options select."""
-        table = LocalTable.of(SavepointReadOptions.parse(dict(options)))
+        table = SnapshotTable.of(SavepointReadOptions.parse(dict(options)))
         return LocalRows(table.schema, (table.batches,))
+
+    def table(self, options: Mapping[str, str]) -> SnapshotTable:
+        """Return the table that options select, and warn of what it cannot show."""
+        table = SnapshotTable.of(SavepointReadOptions.parse(dict(options)))
+        for warning in table.warnings:
+            warnings.warn(warning, SavepointWarning, stacklevel=5)  # the caller of a verb
+        return table
+
+    def shown(self, table: pa.Table) -> LocalTable:
+        """Return an Arrow table as users get tables."""
+        return ComputedTable.of(table)
+
+    def schema(self, table: LocalTable) -> pa.Schema:
+        """Return the columns of a table."""
+        return table.schema
+
+    def summed(self, table: LocalTable, function: BatchFunction, schema: pa.Schema) -> LocalTable:
+        """Return what a function makes of all batches."""
+        return ComputedTable(schema, lambda: iter(function(table.batches())), table.warnings)
 
     def with_state_windows(self, rows: LocalRows, lookup: SessionLookup) -> LocalRows:
         """Return rows of sessions with their state windows; those of all keys are held in memory."""

@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
-from pyspark_savepoint.local.local_table import LocalTable, RowsInArrow
+from pyspark_savepoint.local.local_table import LocalTable, SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
@@ -39,11 +39,11 @@ class Part:
 
     checkpoint_id: int
     snapshot: str
-    table: LocalTable
+    table: SnapshotTable
 
 
 @dataclass(frozen=True)
-class LocalHistory(RowsInArrow):
+class LocalHistory(LocalTable):
     """One table of several snapshots, with columns ``checkpoint_id`` and ``snapshot``; oldest snapshots first.
 
     Args:
@@ -173,13 +173,13 @@ def history_of(folder: str, operator: dict[str, str], last: int | None, options:
     if not operator:
         options = {"table": "metadata", **options}
     storage = {name: text for name, text in options.items() if name == OPTION}
-    listed = LocalTable.of(SavepointReadOptions.parse({**storage, "table": "snapshots", "path": folder}))
+    listed = SnapshotTable.of(SavepointReadOptions.parse({**storage, "table": "snapshots", "path": folder}))
     found = readable(listed.rows(), folder)
     parts: list[Part] = []
     missing: OperatorNotFoundError | None = None
     for number, path in reversed(found):
         try:
-            table = LocalTable.of(SavepointReadOptions.parse({**options, **operator, "path": path}))
+            table = SnapshotTable.of(SavepointReadOptions.parse({**options, **operator, "path": path}))
         except OperatorNotFoundError as error:
             missing = missing or error
             continue

@@ -18,40 +18,27 @@ from difflib import get_close_matches
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack
 
-import pyarrow as pa
-
-from pyspark_savepoint.execution.verbs import SavepointVerbs
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, did_you_mean
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_engine import ArrowStream, LocalEngine
-from pyspark_savepoint.local.local_table import ArrowRows, LocalTable, RowsInArrow
+from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.local.offset_changes import OffsetChange
-from pyspark_savepoint.options.operators import operator_options
-from pyspark_savepoint.options.option_values import inheriting, to_options
-from pyspark_savepoint.options.options import SavepointReadOptions, at_version
+from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.options.options import at_version
 from pyspark_savepoint.options.paths import path_text, snapshot_path
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
-from pyspark_savepoint.statebackends.model.applicability import TABLES
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.verbs import SavepointVerbs
 
 if TYPE_CHECKING:
     from pyspark_savepoint.execution.migrating import Migration, MigrationArguments
-    from pyspark_savepoint.options.keywords import OpenOptions, StateOptions, TableOptions
-    from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
+    from pyspark_savepoint.options.keywords import OpenOptions
     from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck
 
 #: What to use in place of methods that only Savepoint has.
-WITHOUT_SPARK = {
-    "diff": "pyspark-savepoint diff OLD NEW compares two snapshots",
-    "verify": "table('verification', uid)",
-    "sizes": "table('sizes', uid)",
-    "heaviest_keys": "table('heaviest_keys', uid)",
-    "ttl_ages": "table('ttl_ages', uid)",
-    **dict.fromkeys(("list_state", "union_state", "broadcast_state"), "operator_state(uid, state)"),
-}
+WITHOUT_SPARK = {"diff": "pyspark-savepoint diff OLD NEW compares two snapshots"}
 #: What other libraries' names for it are here.
 NAMES_HERE = {
     "save": "write(path)",
@@ -125,7 +112,7 @@ def create_savepoint(
     return LocalSavepoint(None, {}, plan)
 
 
-class LocalSavepoint(SavepointVerbs[ArrowStream, RowsInArrow]):
+class LocalSavepoint(SavepointVerbs[ArrowStream, LocalTable]):
     """A savepoint or checkpoint without Spark; made by ``pyspark_savepoint.open`` and ``pyspark_savepoint.create``.
 
     Immutable: every change returns a new savepoint, which :meth:`write` writes, in bounded memory. Rows are given as a
@@ -154,7 +141,7 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, RowsInArrow]):
         self.path = path
         self.options = options
         self._engine = LocalEngine()
-        self.plan = plan if plan is not None else SavepointPlan.of(self.snapshot(), self._read_path(), options)
+        self.plan = plan if plan is not None else SavepointPlan.of(self._snapshot(), self._read_path(), options)
 
     def __deepcopy__(self, memo: object) -> Self:
         """Return this savepoint, which never changes."""
@@ -166,19 +153,8 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, RowsInArrow]):
     def _at(self, path: str, options: Mapping[str, str]) -> LocalSavepoint:
         return LocalSavepoint(path, options)
 
-    def _snapshot(self) -> Snapshot:
-        return self.snapshot()
-
-    def _table_of(self, table: pa.Table) -> ArrowRows:
-        return ArrowRows(table)
-
-    def _read_path(self) -> str:
-        if self.path is None:
-            raise OptionError(
-                "this savepoint is not written yet, so it has no tables or state to read",
-                remedy="call write(path), and read the savepoint that it returns",
-            )
-        return self.path
+    def _in_process(self) -> LocalSavepoint:
+        return self
 
     if not TYPE_CHECKING:  # type checkers report a name that does not exist
 
@@ -194,186 +170,6 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, RowsInArrow]):
                 name=name,
                 obj=self,
             )
-
-    def table(
-        self, name: str | None = None, uid: str | OperatorIdentifier | None = None, **options: Unpack[StateOptions]
-    ) -> LocalTable:
-        """Return a table: the named one, or by default the one that the operator or state has.
-
-        Args:
-            name: The table, such as ``keyed_state``, ``timers``, ``sizes``, ``metadata``.
-            uid: The operator.
-            **options: Options of a read, such as ``state``, ``keys``, in snake case or camel case.
-
-        Returns:
-            The table; no state is read yet.
-
-        Raises:
-            OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no such state or table.
-            OptionError: If an option is invalid, or does not apply to the table.
-
-        Example::
-
-            sp.table("timers", uid="accounts").to_arrow()
-
-        """
-        if isinstance(uid, str) and uid in TABLES and name not in TABLES:
-            raise OptionError(
-                "the table comes first, then the operator",
-                found=f"table({name!r}, {uid!r})",
-                remedy=f"table({uid!r}, {name!r})",
-            )
-        given = to_options({**operator_options(uid), **options, "table": name})
-        parsed = SavepointReadOptions.parse({**inheriting(self.options, given), "path": self._read_path()})
-        table = LocalTable.of(parsed)
-        for warning in table.warnings:
-            warnings.warn(warning, SavepointWarning, stacklevel=2)
-        return table
-
-    def snapshot(self) -> Snapshot:
-        """Internal: read ``_metadata``.
-
-        Returns:
-            The snapshot's metadata; its state files are not opened.
-
-        Raises:
-            SnapshotNotFoundError: If there is no snapshot at the path.
-            CorruptStateError: If ``_metadata`` is damaged.
-
-        """
-        parsed = SavepointReadOptions.parse({**self.options, "path": self._read_path()})
-        return Snapshot.open(parsed.located, allow_outside=parsed.allow_outside, checksums=parsed.checksums)
-
-    def states(self) -> LocalTable:
-        """Return table ``states``: one row per state with its operator, types and the options that read it.
-
-        Example::
-
-            sp.states().to_pandas()
-
-        """
-        return self.table("states")
-
-    def metadata(self) -> LocalTable:
-        """Return table ``metadata``: one row per operator with name, uid, hash, parallelism and bytes.
-
-        Example::
-
-            sp.metadata().to_pandas()
-
-        """
-        return self.table("metadata")
-
-    def keyed_state(self, uid: str | OperatorIdentifier, **options: Unpack[StateOptions]) -> LocalTable:
-        """Return the keyed state of an operator: a row per key, with column ``key`` and a column per state.
-
-        Args:
-            uid: The operator: its uid, its uid hash, or an OperatorIdentifier.
-            **options: Options of a read, such as ``state``, ``keys``, in snake case or camel case.
-
-        Returns:
-            The table; no state is read yet.
-
-        Raises:
-            OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no such state.
-            OptionError: If an option is invalid, or does not apply to the table.
-
-        Example::
-
-            sp.keyed_state("accounts", keys=[1042, 1043]).to_arrow()
-
-        """
-        return self.table("keyed_state", uid, **options)
-
-    def window_state(self, uid: str | OperatorIdentifier, **options: Unpack[StateOptions]) -> LocalTable:
-        """Return the window state of an operator: a row per key and window.
-
-        Args:
-            uid: The operator: its uid, its uid hash, or an OperatorIdentifier.
-            **options: Options of a read, such as ``state``, ``keys``, in snake case or camel case.
-
-        Returns:
-            The table: ``key``, ``window`` and a column per windowed state; no state is read yet.
-
-        Raises:
-            OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no such state.
-            OptionError: If an option is invalid, or does not apply to the table.
-
-        Example::
-
-            sp.window_state("orders-per-minute").select("key", "window").to_arrow()
-
-        """
-        return self.table("window_state", uid, **options)
-
-    def timers(self, uid: str | OperatorIdentifier, **options: Unpack[StateOptions]) -> LocalTable:
-        """Return the timers of an operator: columns ``key``, ``namespace``, ``timestamp``, ``domain``, ``service``.
-
-        Args:
-            uid: The operator: its uid, its uid hash, or an OperatorIdentifier.
-            **options: Options of a read, such as ``state`` (the timer service), ``keys``.
-
-        Returns:
-            The table; ``timestamp`` is in milliseconds as registered. No state is read yet.
-
-        Raises:
-            OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no such state.
-            OptionError: If an option is invalid, or does not apply to the table.
-
-        Example::
-
-            sp.timers("accounts").to_pandas()
-
-        """
-        return self.table("timers", uid, **options)
-
-    def operator_state(self, uid: str | OperatorIdentifier, state: str, **options: Unpack[TableOptions]) -> LocalTable:
-        """Return a list, union or broadcast state of an operator.
-
-        Args:
-            uid: The operator: its uid, its uid hash, or an OperatorIdentifier.
-            state: The name of the state.
-            **options: Options of a read.
-
-        Returns:
-            The table: column ``value`` of list and union state, ``key`` and ``value`` of broadcast state.
-
-        Raises:
-            OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no such state.
-            OptionError: If an option is invalid, or does not apply to the table.
-
-        Example::
-
-            sp.operator_state("currency-converter", "rates").to_arrow()
-
-        """
-        return self.table("operator_state", uid, state=state, **options)
-
-    def offsets(self, uid: str | OperatorIdentifier | None = None, **options: Unpack[TableOptions]) -> LocalTable:
-        """Return the next position of every split, of one source or all.
-
-        Args:
-            uid: The source; None for all sources.
-            **options: Options of a read, such as ``connector``.
-
-        Returns:
-            The table: connector, stream (topic, file), partition, offset, position and subtask of each split.
-
-        Raises:
-            OperatorNotFoundError: If the snapshot has no such operator.
-            OptionError: If an option is invalid, or does not apply to the table.
-
-        Example::
-
-            sp.offsets("orders-source").to_arrow()
-
-        """
-        return self.table("offsets", uid, **options)
 
     def write_offsets(
         self,
@@ -409,41 +205,9 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, RowsInArrow]):
 
         """
         target = absolute(path_text(path))
-        for note in OffsetChange(offsets, to, by, connector).write(self.snapshot(), uid, target):
+        for note in OffsetChange(offsets, to, by, connector).write(self._snapshot(), uid, target):
             warnings.warn(note, SavepointWarning, stacklevel=2)
         return LocalSavepoint(target, self.options)
-
-    def doctor(
-        self,
-        budgets: str | None = None,
-        *,
-        since: LocalSavepoint | str | PathLike[str] | None = None,
-        job: Job | None = None,
-    ) -> RowsInArrow:
-        """Return what may go wrong with the snapshot, the worst finding first, as ``pyspark-savepoint doctor`` does.
-
-        Args:
-            budgets: Limits, such as ``size=20GB,skew=4,key=8MB,ttl-age=30d``.
-            since: An older snapshot of the job, or its path: states that only grow are findings too.
-            job: The new job, as in :meth:`check_restore`: operators that it does not restore are findings too.
-
-        Returns:
-            A row per finding: ``check``, ``severity`` (``error``, ``warning`` or ``note``), ``evidence``, ``remedy``,
-            ``operator`` and ``state``.
-
-        Raises:
-            OptionError: If a budget is invalid, or the savepoint is not written yet.
-
-        Example::
-
-            sp.doctor("size=20GB", since="/savepoints/of-yesterday")
-
-        """
-        from pyspark_savepoint.doctor.doctor import examine, findings_table
-        from pyspark_savepoint.doctor.findings import Budgets
-
-        older = LocalSavepoint(absolute(path_text(since)), self.options) if isinstance(since, str | PathLike) else since
-        return ArrowRows(findings_table(examine(self, Budgets.parse(budgets), older, job)))
 
     def check_migration(self, flink: str, **known: Unpack[MigrationArguments]) -> MigrationCheck:
         """Return what each part of the state needs so that another release restores it with equal values.
@@ -515,9 +279,9 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, RowsInArrow]):
             if name not in names:
                 raise OptionError(f"there is no argument {name!r}", remedy=did_you_mean(name, names))
         given = known.get("types_from")
-        new_job = None if given is None else LocalSavepoint(absolute(path_text(given)), self.options).snapshot()
+        new_job = None if given is None else LocalSavepoint(absolute(path_text(given)), self.options)._snapshot()
         return migration_of(
-            self.snapshot(),
+            self._snapshot(),
             flink,
             classes=known.get("classes"),
             types=known.get("types"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -26,15 +26,58 @@ if TYPE_CHECKING:
 SHOWN_COLUMNS = 8
 
 
-class RowsInArrow:
-    """Rows for Arrow, pandas, and libraries that read Arrow streams: ``polars.DataFrame(rows)``."""
+class LocalTable:
+    """A table as Arrow, whose columns are known and whose rows are read or computed on demand.
+
+    Libraries that read Arrow streams take the table itself: ``polars.DataFrame(table)``, ``duckdb.from_arrow``.
+
+    Example::
+
+        accounts = pyspark_savepoint.open(path).keyed_state("accounts")
+        accounts.select("key", "total").to_arrow()
+
+    """
 
     #: The Arrow schema of every batch.
     schema: ArrowSchema
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about the table, such as states that are BINARY because they cannot be decoded."""
+        return ()
+
+    def select(self, *columns: str) -> LocalTable:
+        """Return the table with only some columns, in that order; the others of a snapshot are not decoded.
+
+        Args:
+            *columns: Names of columns.
+
+        Returns:
+            The table of these columns.
+
+        Raises:
+            OptionError: If there is no such column; the error names the nearest.
+
+        """
+        schema = choose_columns(self.schema, columns)
+        return ComputedTable(schema, lambda: (batch.select(schema.names) for batch in self.batches()))
+
     def batches(self) -> Iterator[ArrowBatch]:
         """Yield the rows in batches of :attr:`schema`."""
         raise NotImplementedError
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows as dictionaries by column, maps as lists of pairs; large tables are faster as :meth:`batches`.
+
+        Yields:
+            A dictionary per row.
+
+        Raises:
+            SavepointError: If the state cannot be read.
+
+        """
+        for batch in self.batches():
+            yield from batch.to_pylist()
 
     def to_arrow(self) -> ArrowTable:
         """Return all rows, in memory.
@@ -72,36 +115,47 @@ class RowsInArrow:
 
     def __getattr__(self, name: str) -> NoReturn:
         hint = "" if name.startswith("_") else "; rows are read by to_arrow(), to_pandas(), rows() or batches()"
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+        raise AttributeError(f"'LocalTable' object has no attribute {name!r}{hint}")
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export the rows as a stream of Arrow's C data interface."""
         return pa.RecordBatchReader.from_batches(self.schema, self.batches()).__arrow_c_stream__(requested_schema)
 
 
-class ArrowRows(RowsInArrow):
-    """Rows that were computed, in memory."""
+@dataclass(frozen=True)
+class ComputedTable(LocalTable):
+    """A table whose rows a function computes each time that they are read."""
 
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-        self.schema = table.schema
+    schema: ArrowSchema
+    computed: Callable[[], Iterator[ArrowBatch]]
+    warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return one line: the columns."""
+        return f"<LocalTable: {_columns(self.schema)}>"
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Self:
+        """Return the table of rows in memory."""
+        return cls(table.schema, lambda: iter(table.to_batches()))
 
     def batches(self) -> Iterator[ArrowBatch]:
         """Yield the rows in batches of :attr:`schema`."""
-        yield from self._table.to_batches()
+        try:
+            yield from self.computed()
+        except SavepointError as error:
+            raise error.with_traceback(None) from None
+
+
+def _columns(schema: pa.Schema) -> str:
+    names = schema.names
+    columns = ", ".join(names[:SHOWN_COLUMNS]) + (", ..." if len(names) > SHOWN_COLUMNS else "")
+    return f"{len(names)} columns ({columns})"
 
 
 @dataclass(frozen=True)
-class LocalTable(RowsInArrow):
-    """A table of a snapshot, whose columns are known and whose rows are read on demand.
-
-    Libraries that read Arrow streams take the table itself: ``polars.DataFrame(table)``, ``duckdb.from_arrow``.
-
-    Example::
-
-        accounts = pyspark_savepoint.open(path).keyed_state("accounts")
-        accounts.select("key", "total").to_arrow()
-    """
+class SnapshotTable(LocalTable):
+    """A table of a snapshot, whose columns are known and whose rows are read on demand."""
 
     options: SavepointReadOptions
     #: The Arrow schema of every batch.
@@ -111,13 +165,12 @@ class LocalTable(RowsInArrow):
 
     def __repr__(self) -> str:
         """Return one line: the table, its operator and state, its columns and its path."""
-        read, names = self.options, self.schema.names
+        read = self.options
         operator = read.uid or read.uid_hash or read.operator_name or read.node
         parts = [read.table or ("states" if operator is None else "operator_state")]
         parts += [f"of {operator!r}"] if operator is not None else []
         parts += [f"state {read.state!r}"] if read.state is not None else []
-        columns = ", ".join(names[:SHOWN_COLUMNS]) + (", ..." if len(names) > SHOWN_COLUMNS else "")
-        return shown(f"<LocalTable {' '.join(parts)}: {len(names)} columns ({columns}) in {read.path}>")
+        return shown(f"<LocalTable {' '.join(parts)}: {_columns(self.schema)} in {read.path}>")
 
     @classmethod
     def of(cls, options: SavepointReadOptions) -> Self:

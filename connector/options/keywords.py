@@ -110,15 +110,20 @@ class SnapshotOptions(StateOptions, total=False):
     table: Table
 
 
-class ReadOptions(SnapshotOptions, OpenOptions, total=False):
-    """All options of a read but its path."""
+class NamedOptions(SnapshotOptions, OpenOptions, total=False):
+    """Options of a read of any table but its path and the operator's uid."""
 
-    uid: str
     uid_hash: str
     operator_name: str
     node: str | int
     execution_plan: str
     stream_graph_hasher: Literal["v2", "v3"]
+
+
+class ReadOptions(NamedOptions, total=False):
+    """All options of a read but its path."""
+
+    uid: str
 
 
 # -- writing --------------------------------------------------------------------------------------------------

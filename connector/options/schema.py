@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -20,11 +19,6 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from pyspark_savepoint.formats.columns import with_schema
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, did_you_mean
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
 COMMENT = b"comment"
 
@@ -38,6 +32,13 @@ def _spark_field(field: pa.Field) -> StructField:
     comment = (field.metadata or {}).get(COMMENT)
     metadata = {"comment": comment.decode()} if comment else None
     return StructField(field.name, from_arrow_type(field.type, prefer_timestamp_ntz=True), True, metadata)
+
+
+def table_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema of a table of Spark, with comments as :func:`spark_schema` takes them."""
+    comments = [field.metadata.get("comment") for field in schema]
+    fields = zip(arrow_schema(schema), comments, strict=True)
+    return pa.schema([each.with_metadata({COMMENT: text.encode()} if text else None) for each, text in fields])
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -141,24 +142,3 @@ def _field_differences(path: str, table: StructType, wanted: StructType) -> Iter
 def _not_null(path: str, what: str, nullable: bool) -> Iterator[str]:
     if not nullable:
         yield f"{path}: {what} can be NULL, so NOT NULL cannot be declared"
-
-
-def expect_types(table: DataFrame, state: str, given: Mapping[str, str | TypeSerializer | None]) -> DataFrame:
-    """Return a table of operator state; raise OptionError if a column is not of the type of Flink that is given."""
-    from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-    from pyspark_savepoint.statebackends.processing.readers.reader_states import as_read
-
-    for column, kind in given.items():
-        if kind is None:
-            continue
-        wanted = (as_read(parse_type(kind)) if isinstance(kind, str) else kind).flink_type
-        _, _, found = table.schema[column].metadata.get("comment", "").partition(" ")
-        if found != wanted:
-            raise OptionError(
-                f"the state has another type than is given for its {column}",
-                state=state,
-                expected=wanted,
-                found=found,
-                remedy="leave the type out: it is read from the savepoint",
-            )
-    return table

@@ -56,6 +56,9 @@ class Rows(Protocol):
     def collected(self) -> list[dict[str, Any]]:
         """Return all rows as dictionaries."""
 
+    def first(self) -> dict[str, Any] | None:
+        """Return one of the rows as a dictionary; None if there is none."""
+
 
 @dataclass(frozen=True)
 class SessionLookup:
@@ -96,6 +99,18 @@ class Engine(Protocol):
 
     def read(self, options: Mapping[str, str]) -> Rows:
         """Return the table that the options of a read select, with its path among them."""
+
+    def table(self, options: Mapping[str, str]) -> Any:
+        """Return the table that the options of a read select, as users get it."""
+
+    def shown(self, table: pa.Table) -> Any:
+        """Return a small Arrow table as users get tables."""
+
+    def schema(self, table: Any) -> pa.Schema:
+        """Return the columns of a user's table, with their comments as metadata."""
+
+    def summed(self, table: Any, function: BatchFunction, schema: pa.Schema) -> Any:
+        """Return, as a user's table, what a function makes of all batches of a user's table in one process."""
 
     def with_state_windows(self, rows: Any, lookup: SessionLookup) -> Rows:
         """Return rows of sessions with column ``state_window``, by their key and session."""

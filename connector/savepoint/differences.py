@@ -25,7 +25,6 @@ from pyspark_savepoint.local.compared_operators import ComparedOperators, Operat
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import comparison_plan
-from pyspark_savepoint.source.given_source import format_of
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.tables.entry_diff import AFTER, BEFORE, CHANGE
 
@@ -34,7 +33,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pyspark_savepoint.savepoint.context import SavepointContext
+    from pyspark_savepoint.verbs.face import Face
+
+    Savepoint = Face[DataFrame, DataFrame]
 
 SIDE = "side"
 SIDES = (BEFORE, AFTER)
@@ -42,9 +43,7 @@ NO_STORAGE_OPTIONS = "{}"
 LOSSLESS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 
 
-def differences(
-    old: SavepointContext, new: SavepointContext, uid: str, table: str | None, state: str | None
-) -> DataFrame:
+def differences(old: Savepoint, new: Savepoint, uid: str, table: str | None, state: str | None) -> DataFrame:
     """Return the rows of one operator that differ: in the given table, or in the first that the operator has."""
     both = ComparedOperators((_operator(old, uid), _operator(new, uid)))
     both.expect_one(uid, sorted({operator.label for each in (old, new) for operator in each.plan.operators}))
@@ -55,10 +54,10 @@ def differences(
         return _operator_state(old, both, state)
     states = both.states(chosen, state)
     options = compared(old, [side.having(chosen, states) for side in both.sides], states)
-    return old.spark.read.format(format_of(old.spark, options)).options(**options).load(path_of(old))
+    return _read(old, {**options, "path": path_of(old)})
 
 
-def _operator(savepoint: SavepointContext, uid: str) -> OperatorInSnapshot:
+def _operator(savepoint: Savepoint, uid: str) -> OperatorInSnapshot:
     """Return the operator in a snapshot, with its states."""
     plan = savepoint.plan.find(uid)
     path = path_of(savepoint)
@@ -70,18 +69,18 @@ def _operator(savepoint: SavepointContext, uid: str) -> OperatorInSnapshot:
     return replace(found, states=[row for batch in batches for row in batch.to_pylist()])
 
 
-def path_of(savepoint: SavepointContext) -> str:
+def path_of(savepoint: Savepoint) -> str:
     """Return the path of a snapshot; raise OptionError if it is not written yet."""
-    return savepoint.written_path("there is nothing to compare", "compare what write(path) returns")
+    return savepoint._read_path()
 
 
-def side_options(savepoint: SavepointContext, options: Mapping[str, str]) -> dict[str, str]:
+def side_options(savepoint: Savepoint, options: Mapping[str, str]) -> dict[str, str]:
     """Return all options that read a table of a snapshot."""
     return inheriting(savepoint.options, {"path": path_of(savepoint), **options})
 
 
 def compared(
-    savepoint: SavepointContext, sides: Sequence[dict[str, str] | None], states: Sequence[str] | None
+    savepoint: Savepoint, sides: Sequence[dict[str, str] | None], states: Sequence[str] | None
 ) -> dict[str, str]:
     """Return the options that read the differences of two sides, each the options of a read."""
     held = {name: text for name, text in savepoint.options.items() if name in (OPTION, "memory")}
@@ -101,12 +100,12 @@ def compared(
 # -- timers and operator state -----------------------------------------------------------------------------------
 
 
-def _read(savepoint: SavepointContext, options: Mapping[str, str]) -> DataFrame:
-    reader = savepoint.spark.read.format(format_of(savepoint.spark, options))
-    return reader.options(**{name: text for name, text in options.items() if name != "path"}).load(options["path"])
+def _read(savepoint: Savepoint, options: Mapping[str, str]) -> DataFrame:
+    found: DataFrame = savepoint._engine.table(options)
+    return found
 
 
-def _timers(savepoint: SavepointContext, both: ComparedOperators) -> DataFrame:
+def _timers(savepoint: Savepoint, both: ComparedOperators) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     before, after = (_read(savepoint, side.options("timers")) if side.has("timers") else None for side in both.sides)
@@ -119,7 +118,7 @@ def _timers(savepoint: SavepointContext, both: ComparedOperators) -> DataFrame:
     return removed.union(after.exceptAll(before).select(F.lit("added").alias(CHANGE), "*"))
 
 
-def _operator_state(savepoint: SavepointContext, both: ComparedOperators, state: str | None) -> DataFrame:
+def _operator_state(savepoint: Savepoint, both: ComparedOperators, state: str | None) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     chosen = both.operator_state(state)

@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING
 
 from pyspark_savepoint.local.compared_operators import COUNTS, OPERATOR
 from pyspark_savepoint.savepoint.differences import compared, path_of, side_options
-from pyspark_savepoint.source.given_source import format_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pyspark_savepoint.savepoint.context import SavepointContext
+    from pyspark_savepoint.verbs.face import Face
+
+    Savepoint = Face[DataFrame, DataFrame]
 
 
-def overview(old: SavepointContext, new: SavepointContext) -> DataFrame:
+def overview(old: Savepoint, new: Savepoint) -> DataFrame:
     """Return one row per operator, table and state, with the numbers of entries and differences."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
     options = compared(old, [side_options(savepoint, {}) for savepoint in (old, new)], None)
-    parts = old.spark.read.format(format_of(old.spark, options)).options(**options).load(path_of(old))
+    parts: DataFrame = old._engine.table({**options, "path": path_of(old)})
     # A few rows per task: one partition is enough to add them up, and needs one exchange.
     grouped = parts.repartition(1).groupBy(*OPERATOR, "table", "state")
     counted = grouped.agg(*(F.sum(name).alias(name) for name in COUNTS), F.max("note").alias("note"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from pyspark_savepoint.execution.migrating import Migration, Work
 from pyspark_savepoint.options.paths import located, reached
-from pyspark_savepoint.savepoint.context import SavepointContext
 from pyspark_savepoint.source.distribution import cores
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 S = TypeVar("S")
 NUMBER, RESULT = "number", "result"
@@ -28,14 +28,15 @@ WAVES = 4
 class SavepointMigration(Generic[S]):
     """A migration that is not written yet; made by ``Savepoint.migrate``."""
 
-    context: SavepointContext
+    spark: SparkSession
+    options: Mapping[str, str]
     migration: Migration
     load: Callable[[str], S]
 
     def check(self) -> DataFrame:
         """Return the verdicts about all parts of the state, the worst first."""
-        checked = self.migration.check(partial(run_in_tasks, self.context.spark))
-        return self.context.spark.createDataFrame(checked.to_arrow())
+        checked = self.migration.check(partial(run_in_tasks, self.spark))
+        return self.spark.createDataFrame(checked.to_arrow())
 
     def write(self, path: str | PathLike[str]) -> S:
         """Write the migrated savepoint to a new path, and load it from there.
@@ -58,9 +59,9 @@ class SavepointMigration(Generic[S]):
             sp.migrate("2.3", classes=["job.jar"]).write("/savepoints/for-2.3")
 
         """
-        target = located(self.context.spark, path)
-        run = partial(run_in_tasks, self.context.spark)
-        self.migration.write(reached(target, self.context.options), run)
+        target = located(self.spark, path)
+        run = partial(run_in_tasks, self.spark)
+        self.migration.write(reached(target, self.options), run)
         return self.load(target)
 
 

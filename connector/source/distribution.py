@@ -23,8 +23,8 @@ from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located, located_types
 from pyspark_savepoint.options.schema import arrow_schema
 from pyspark_savepoint.options.write_options import parse_spec
-from pyspark_savepoint.source.key_hashes import KEY_GROUP as HASHED_KEY_GROUP
-from pyspark_savepoint.source.key_hashes import HashCode, with_hashed_key_groups
+from pyspark_savepoint.plan.key_hashes import KEY_GROUP as HASHED_KEY_GROUP
+from pyspark_savepoint.plan.key_hashes import HashCode, expect_hash_code, key_groups, keys_of
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM, KeySpec
 
@@ -88,6 +88,22 @@ def key_by(
         texts["keyGroup"] = HASHED_KEY_GROUP
     spec = replace(parse_spec(located_types(partial(located, df.sparkSession), texts)), key=keys)
     return by_key(df, spec, max_parallelism, parallelism)
+
+
+def with_hashed_key_groups(
+    df: DataFrame, keys: Sequence[str], hash_code: HashCode, max_parallelism: int, name: str = HASHED_KEY_GROUP
+) -> DataFrame:
+    """Add a column with the key group of every row, by the hashes that a function returns."""
+    expect_hash_code(hash_code)
+    if name in df.columns:
+        raise OptionError(f"there is a column {name!r} already, which hash_code would add", remedy="rename it")
+
+    def hashed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            groups = key_groups(keys_of(batch, keys), hash_code, max_parallelism)
+            yield batch.append_column(name, pa.array(groups, pa.int32()))
+
+    return df.mapInArrow(hashed, StructType([*df.schema, StructField(name, IntegerType())]))
 
 
 def by_key(df: DataFrame, spec: KeySpec, max_parallelism: int, parallelism: int | None) -> DataFrame:

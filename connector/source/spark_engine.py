@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from pyspark_savepoint.options.paths import located
-from pyspark_savepoint.options.schema import arrow_schema, spark_schema
+from pyspark_savepoint.options.schema import arrow_schema, spark_schema, table_schema
 from pyspark_savepoint.options.worker_python import explaining_worker_python
 from pyspark_savepoint.source.arrow_batches import unmeasured_batches
 from pyspark_savepoint.source.copy_tasks import copy_large
@@ -80,6 +80,11 @@ class SparkRows:
         """Return all rows as dictionaries."""
         return [row.asDict(recursive=True) for row in self.frame.collect()]
 
+    def first(self) -> dict[str, Any] | None:
+        """Return one of the rows as a dictionary; None if there is none."""
+        found = self.frame.limit(1).collect()
+        return found[0].asDict(recursive=True) if found else None
+
 
 @dataclass(frozen=True)
 class SparkEngine:
@@ -103,6 +108,23 @@ class SparkEngine:
     def read(self, options: Mapping[str, str]) -> SparkRows:
         """Return the table that options select."""
         return SparkRows(self.spark.read.format(format_of(self.spark, options)).options(**options).load())
+
+    def table(self, options: Mapping[str, str]) -> DataFrame:
+        """Return the table that options select."""
+        return self.read(options).frame
+
+    def shown(self, table: pa.Table) -> DataFrame:
+        """Return a small Arrow table as a DataFrame."""
+        return self.spark.createDataFrame(table)
+
+    def schema(self, table: DataFrame) -> pa.Schema:
+        """Return the columns of a DataFrame, with their comments as metadata."""
+        return table_schema(table.schema)
+
+    def summed(self, table: DataFrame, function: BatchFunction, schema: pa.Schema) -> DataFrame:
+        """Return what a function makes of all batches in one task."""
+        mapped: Any = function
+        return table.repartition(1).mapInArrow(mapped, spark_schema(schema))
 
     def with_state_windows(self, rows: SparkRows, lookup: SessionLookup) -> SparkRows:
         """Return rows of sessions with their state windows."""

@@ -201,8 +201,8 @@ def _check(
     from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 
     return check_snapshot(
-        _opened(savepoint).snapshot(),
-        job.snapshot() if isinstance(job, LocalSavepoint) else job,
+        _opened(savepoint)._snapshot(),
+        job._snapshot() if isinstance(job, LocalSavepoint) else job,
         flink_version=flink_version,
         state_backend=state_backend,
         allow_non_restored_state=allow,

@@ -15,7 +15,7 @@ import pytest
 import pyspark_savepoint
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError
-from pyspark_savepoint.local.local_table import LocalTable
+from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.savepoint.savepoint import Savepoint
 from pyspark_savepoint.source.datasource import SavepointDataSource
@@ -105,7 +105,7 @@ START = datetime(2026, 11, 24, 12, tzinfo=UTC).timestamp()
 
 def test_a_time_chooses_the_newest_snapshot_that_was_complete(folder: Path) -> None:
     def at(time: datetime | str) -> int:
-        return pyspark_savepoint.open(folder, timestamp_as_of=time).snapshot().metadata.checkpoint_id
+        return pyspark_savepoint.open(folder, timestamp_as_of=time)._snapshot().metadata.checkpoint_id
 
     assert at("2026-11-24T12:03:00Z") == 3
     assert at("2026-11-24T14:06:59+02:00") == 6
@@ -127,7 +127,7 @@ def test_a_version_that_is_not_there_is_answered_with_those_that_are(folder: Pat
     with pytest.raises(OptionError, match="each choose a snapshot"):
         pyspark_savepoint.open(folder, version_as_of=4, timestamp_as_of="2026-11-24T12:03:00Z")
     with pytest.raises(OptionError, match="lists all versions"):
-        LocalTable.of(SavepointReadOptions.parse({"path": str(folder), "table": "snapshots", "versionAsOf": "5"}))
+        SnapshotTable.of(SavepointReadOptions.parse({"path": str(folder), "table": "snapshots", "versionAsOf": "5"}))
 
 
 def test_a_version_of_two_branches_names_both(folder: Path) -> None:

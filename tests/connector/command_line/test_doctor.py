@@ -136,7 +136,7 @@ def test_timers_far_in_the_past(tmp_path: Path) -> None:
 
 def test_orphaned_operators(shop: Path) -> None:
     assert found(shop, job={"operators": [{"uid": "accounts"}]})["orphaned-operator"].operator
-    assert found(shop, job=pyspark_savepoint.open(shop).snapshot()) == {}
+    assert found(shop, job=pyspark_savepoint.open(shop)._snapshot()) == {}
 
 
 def test_files_outside_of_the_snapshot(run: Run, corpus: Path, tmp_path: Path) -> None:

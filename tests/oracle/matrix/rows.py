@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
-from pyspark_savepoint.local.local_table import LocalTable
+from pyspark_savepoint.local.local_table import SnapshotTable
 
 #: Operators that no change is about, of keyed and of operator state. All others hold the same.
 KEYED, PLAIN = "nothing", "nothing, operator state"
@@ -38,7 +38,7 @@ class Rows:
         """Return the elements of a list or union state, or the entries of a broadcast state."""
         return self._frame("operator state", state, self.local.operator_state(PLAIN, state))
 
-    def _frame(self, table: str, state: str, rows: LocalTable) -> DataFrame:
+    def _frame(self, table: str, state: str, rows: SnapshotTable) -> DataFrame:
         if (table, state) not in self.frames:
             self.frames[table, state] = self.savepoint.spark.createDataFrame(rows.to_arrow())
         return self.frames[table, state]

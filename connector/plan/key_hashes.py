@@ -3,44 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, type_name
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
+from pyspark_savepoint.plan.engine import Rows
 from pyspark_savepoint.statebackends.processing.runtime.row import rows_of_columns
 from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode
 from pyspark_savepoint.statebackends.processing.runtime.values import to_python
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 #: A function of a key that returns its ``hashCode()`` in Java: a signed int of 32 bits.
 HashCode = Callable[[Any], int]
 KEY_GROUP = "key_group"
 
 
-def with_hashed_key_groups(
-    df: DataFrame, keys: Sequence[str], hash_code: HashCode, max_parallelism: int, name: str = KEY_GROUP
-) -> DataFrame:
-    """Add a column with the key group of every row, by the hashes that a function returns."""
-    expect_hash_code(hash_code)
-    if name in df.columns:
-        raise OptionError(f"there is a column {name!r} already, which hash_code would add", remedy="rename it")
-
-    def hashed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            groups = key_groups(_keys(batch, keys), hash_code, max_parallelism)
-            yield batch.append_column(name, pa.array(groups, pa.int32()))
-
-    return df.mapInArrow(hashed, StructType([*df.schema, StructField(name, IntegerType())]))
-
-
-def wrong_key_groups(df: DataFrame, hash_code: HashCode, max_parallelism: int) -> DataFrame:
+def wrong_key_groups(keys: Rows, hash_code: HashCode, max_parallelism: int) -> Rows:
     """Return the keys, as text, for which a function leads to another key group than the one that they are in."""
     expect_hash_code(hash_code)
+    schema = pa.schema([("key", pa.string()), ("there", pa.int32()), ("computed", pa.int32())])
 
     def wrong(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -48,12 +30,10 @@ def wrong_key_groups(df: DataFrame, hash_code: HashCode, max_parallelism: int) -
             groups = key_groups(keys, hash_code, max_parallelism)
             rows = [(f"{k!r:.200}", a, b) for k, a, b in zip(keys, there, groups, strict=True) if a != b]
             columns = zip(*rows, strict=True) if rows else ((), (), ())
-            kinds = (pa.string(), pa.int32(), pa.int32())
-            arrays = [pa.array(list(column), kind) for column, kind in zip(columns, kinds, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, names=["key", "there", "computed"])
+            arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    kinds = (("key", StringType()), ("there", IntegerType()), ("computed", IntegerType()))
-    return df.select("key", KEY_GROUP).mapInArrow(wrong, StructType([StructField(*kind) for kind in kinds]))
+    return keys.select("key", KEY_GROUP).mapped(wrong, schema)
 
 
 def key_groups(keys: Sequence[Any], hash_code: HashCode, max_parallelism: int) -> list[int]:
@@ -80,7 +60,7 @@ def expect_hash_code(hash_code: object) -> None:
         raise OptionError("hash_code must be a function of a key", found=type_name(hash_code))
 
 
-def _keys(batch: pa.RecordBatch, names: Sequence[str]) -> list[Any]:
+def keys_of(batch: pa.RecordBatch, names: Sequence[str]) -> list[Any]:
     """Return keys as user functions get them: values, or rows of several columns."""
     columns = [to_python(batch.column(name)) for name in names]
     return columns[0] if len(columns) == 1 else list(rows_of_columns(tuple(names), columns, batch.num_rows))

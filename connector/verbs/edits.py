@@ -1,27 +1,19 @@
-"""The verbs of a savepoint, the same whatever engine runs them: edits of the plan, writing, checks against a job.
-
-``Savepoint`` runs them with Spark, ``LocalSavepoint`` in this process.
-"""
+"""Verbs that change a savepoint, write it, or check it against a job."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pyspark_savepoint.execution.display import html_tree, text_tree
 from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import path_text, reached
-from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
@@ -51,6 +43,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     UNION,
     WINDOW_STATE,
 )
+from pyspark_savepoint.verbs.face import Face, R, T
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
@@ -64,58 +57,19 @@ if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 
-#: Rows that users give, and tables that they get.
-R = TypeVar("R")
-T = TypeVar("T")
 
+class Edits(Face[R, T]):
+    """Changes of the plan, its writing, and checks against a job."""
 
-class SavepointVerbs(Generic[R, T]):
-    """What both faces share. Immutable: every change returns a new savepoint, which :meth:`write` writes."""
-
-    #: How a savepoint of this face is opened, for messages.
-    _opening: str
-
-    # Typed for this class; each face has them.
-    plan: SavepointPlan
-    path: str | None
-    options: Mapping[str, str]
-    _engine: Engine
-
-    @abstractmethod
-    def _planned(self, plan: SavepointPlan) -> Self:
-        """Return the savepoint of another plan, which is not written yet."""
-
-    @abstractmethod
-    def _at(self, path: str, options: Mapping[str, str]) -> Self:
-        """Return the savepoint at a path that was written."""
-
-    @abstractmethod
-    def _snapshot(self) -> Snapshot:
-        """Open the snapshot; raise OptionError if the savepoint is not written yet."""
-
-    @abstractmethod
-    def _table_of(self, table: pa.Table) -> T:
-        """Return a small Arrow table as a table of this face."""
-
-    def _of_same_engine(self, other: SavepointVerbs[R, T]) -> SavepointVerbs[R, T]:
-        """Return another savepoint; raise OptionError if another engine has its rows."""
-        if type(other._engine) is not type(self._engine):
-            raise OptionError(
-                "the two savepoints were opened in different ways, with and without Spark",
-                found=type_name(other),
-                remedy=self._opening,
-            )
-        return other
-
-    def _job(self, job: Job | SavepointVerbs[R, T]) -> Job:
-        return job._snapshot() if isinstance(job, SavepointVerbs) else job
+    def _job(self, job: Job | Face[R, T]) -> Job:
+        return job._snapshot() if isinstance(job, Face) else job
 
     # -- operators ----------------------------------------------------------------------------------------
 
     def with_operator(
         self,
         uid: OperatorRef,
-        source: R | SavepointVerbs[R, T] | OperatorRows | None = None,
+        source: R | Face[R, T] | OperatorRows | None = None,
         *,
         key: str | Sequence[str] | None = None,
         name: str | None = None,
@@ -146,7 +100,7 @@ class SavepointVerbs(Generic[R, T]):
             sp.with_operator("totals", df, key="account_id", types={"total": "LONG"})
 
         """
-        if isinstance(source, SavepointVerbs):
+        if isinstance(source, Face):
             return self._planned(self.plan.taken(self._of_same_engine(source).plan, uid))
         new = self.plan.new_operator(identifier_of(uid), name)
         plan = self.plan.with_new(new)
@@ -264,7 +218,7 @@ class SavepointVerbs(Generic[R, T]):
         changed = merged_operator(self._engine, source, target)
         return self._planned(self.plan.with_changed(target, changed).without(source))
 
-    def merge(self, other: SavepointVerbs[R, T]) -> Self:
+    def merge(self, other: Face[R, T]) -> Self:
         """Add all operators of another savepoint.
 
         Args:
@@ -282,7 +236,7 @@ class SavepointVerbs(Generic[R, T]):
             sp.merge(other).write("/savepoints/both")
 
         """
-        if not isinstance(other, SavepointVerbs):
+        if not isinstance(other, Face):
             raise OptionError("merge takes another Savepoint", found=type_name(other), remedy=self._opening)
         return self._planned(self.plan.merged(self._of_same_engine(other).plan))
 
@@ -570,7 +524,7 @@ class SavepointVerbs(Generic[R, T]):
     def with_offsets(
         self,
         uid: OperatorRef,
-        offsets: Mapping[Any, Any] | R | SavepointVerbs[R, T] | None = None,
+        offsets: Mapping[Any, Any] | R | Face[R, T] | None = None,
         *,
         to: str | None = None,
         by: int | None = None,
@@ -613,7 +567,7 @@ class SavepointVerbs(Generic[R, T]):
         from pyspark_savepoint.statebackends.connectors.edits.sources import with_offsets
 
         plan = self.plan.operator(uid)
-        if isinstance(offsets, SavepointVerbs):
+        if isinstance(offsets, Face):
             theirs = positions_of(self._of_same_engine(offsets).plan.operator(uid), connector)
             ours = positions_of(plan, connector)
             found: Mapping[Any, Any] | None = {key: row for key, row in theirs.items() if key in ours}
@@ -872,7 +826,7 @@ class SavepointVerbs(Generic[R, T]):
 
     def check_restore(
         self,
-        job: Job | SavepointVerbs[R, T],
+        job: Job | Face[R, T],
         *,
         types: Mapping[str, Mapping[str, Any]] | None = None,
         flink_version: str | None = None,
@@ -928,7 +882,7 @@ class SavepointVerbs(Generic[R, T]):
             allow_non_restored_state=allow_non_restored_state,
             stream_graph_hasher=stream_graph_hasher,
         )
-        return self._table_of(verdicts)
+        return self._shown(verdicts)
 
     def assign_uid(self, operator: OperatorRef, uid: str) -> Self:
         """Give a uid to an operator that had none and was identified by its hash.
@@ -975,7 +929,7 @@ class SavepointVerbs(Generic[R, T]):
             changed = changed.change_operator_identifier(old, new)
         return changed
 
-    def restore_plan(self, job: Job | SavepointVerbs[R, T], *, stream_graph_hasher: str | None = None) -> T:
+    def restore_plan(self, job: Job | Face[R, T], *, stream_graph_hasher: str | None = None) -> T:
         """Return the assignment of state to the subtasks of a job: one row per operator and subtask.
 
         Args:
@@ -996,7 +950,7 @@ class SavepointVerbs(Generic[R, T]):
         """
         from pyspark_savepoint.execution.restore_checks import plan_table
 
-        return self._table_of(plan_table(self._snapshot(), self._job(job), stream_graph_hasher))
+        return self._shown(plan_table(self._snapshot(), self._job(job), stream_graph_hasher))
 
     def operator_at(
         self, graph: StreamGraph, name: str, *, stream_graph_hasher: str | None = None

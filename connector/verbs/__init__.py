@@ -1,0 +1,15 @@
+"""The verbs of a savepoint, the same whatever engine runs them; the faces are ``Savepoint`` and ``LocalSavepoint``."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pyspark_savepoint.verbs.edits import Edits
+from pyspark_savepoint.verbs.summaries import Summaries
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class SavepointVerbs(Summaries[R, T], Edits[R, T]):
+    """What both faces share. Immutable: every change returns a new savepoint, which :meth:`write` writes."""

@@ -1,0 +1,96 @@
+"""What verbs know of the savepoint that has them: its plan, its path and options, and the engine that reads it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import OptionError, type_name
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.options.operators import OperatorRef, operator_options
+from pyspark_savepoint.options.option_values import inheriting
+from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.plan.engine import Engine
+from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.doctor.state_checks import Examined
+
+#: Rows that users give, and tables that they get.
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Face(Generic[R, T]):
+    """A savepoint of one engine; without a path, it is not written yet."""
+
+    #: How a savepoint of this face is opened, for messages.
+    _opening: str
+
+    plan: SavepointPlan
+    path: str | None
+    options: Mapping[str, str]
+    _engine: Engine
+
+    @abstractmethod
+    def _planned(self, plan: SavepointPlan) -> Self:
+        """Return the savepoint of another plan, which is not written yet."""
+
+    @abstractmethod
+    def _at(self, path: str, options: Mapping[str, str]) -> Self:
+        """Return the savepoint at an absolute path."""
+
+    @abstractmethod
+    def _in_process(self) -> Examined:
+        """Return the same savepoint as this process reads it."""
+
+    def _read_path(self) -> str:
+        """Return the path to read from; raise OptionError if the savepoint is not written yet."""
+        if self.path is None:
+            raise OptionError(
+                "this savepoint is not written yet, so it has no tables or state to read",
+                remedy="call write(path), and read the savepoint that it returns",
+            )
+        return self.path
+
+    def _snapshot(self) -> Snapshot:
+        """Read ``_metadata``; raise OptionError if the savepoint is not written yet."""
+        parsed = SavepointReadOptions.parse({**self.options, "path": self._read_path()})
+        return Snapshot.open(parsed.located, allow_outside=parsed.allow_outside, checksums=parsed.checksums)
+
+    def _named(self, uid: OperatorRef | None) -> dict[str, str]:
+        """Return the option that selects an operator, if one is given."""
+        return operator_options(uid)
+
+    def _read(self, texts: Mapping[str, str]) -> T:
+        """Return the table that options choose, as users get it."""
+        path = self._read_path()
+        with self._engine.explaining():
+            table: T = self._engine.table({**inheriting(self.options, texts), "path": path})
+        return table
+
+    def _shown(self, table: pa.Table) -> T:
+        """Return a small Arrow table as users get it."""
+        shown: T = self._engine.shown(table)
+        return shown
+
+    def _beside(self, other: Face[R, T] | str | PathLike[str]) -> Self:
+        """Return another savepoint; one that is given by its path is opened with the options of this one."""
+        if isinstance(other, Face):
+            same: Self = self._of_same_engine(other)  # type: ignore[assignment]
+            return same
+        return self._at(self._engine.located(other), self.options)
+
+    def _of_same_engine(self, other: Face[R, T]) -> Face[R, T]:
+        """Return another savepoint; raise OptionError if another engine has its rows."""
+        if type(other._engine) is not type(self._engine):
+            raise OptionError(
+                "the two savepoints were opened in different ways, with and without Spark",
+                found=type_name(other),
+                remedy=self._opening,
+            )
+        return other

@@ -1,0 +1,233 @@
+"""Verbs that sum up a savepoint: sizes, the heaviest keys, ages, errors, and findings.
+
+Tasks read the parts of a table; what they yield is a few rows, which one process puts together as Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.options.operators import OperatorRef
+from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.statebackends.model.request import DEFAULT_TOP
+from pyspark_savepoint.verbs.face import Face, R, T
+from pyspark_savepoint.verbs.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.options.keywords import StateOptions
+    from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
+
+#: How rows of summaries name the state that they are about.
+OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name")
+STATE = (*OPERATOR, "table", "state")
+ORDER = ("operator_uid", "operator_uid_hash", "table", "state")
+#: The status of a verification, the worst first.
+STATUSES = ("error", "warning")
+Tabular = Callable[[pa.Table], pa.Table]
+
+
+class Summaries(Tables[R, T]):
+    """Numbers about the state, and what is wrong with it."""
+
+    def sizes(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> T:
+        """Return the entries and bytes of every state in every key group; no value is decoded.
+
+        Args:
+            uid: The operator; None for all operators.
+            **options: Options of a read.
+
+        Returns:
+            One row per state and key group: kind, subtask, entries, bytes, largest entry.
+
+        Example::
+
+            sp.sizes("accounts").groupBy("state").sum("bytes").show()
+
+        """
+        return self._of("sizes", uid, options)
+
+    def heaviest_keys(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> T:
+        """Return the keys (and windows) of every state that take the most bytes, largest first.
+
+        Args:
+            uid: The operator; None for all operators.
+            **options: Options of a read; ``top`` is the number of keys per state, 20 by default.
+
+        Returns:
+            One row per state and key (and window): the key as JSON that option ``keys`` takes, entries, bytes, rank.
+
+        Example::
+
+            sp.heaviest_keys("accounts", top=5)
+
+        """
+        found = self._of("heaviest_keys", uid, options)
+        top = int({**self.options, **to_options(options)}.get("top", DEFAULT_TOP))
+        ranked = self._engine.schema(found).append(pa.field("rank", pa.int32()))
+        return self._summed(found, lambda table: _heaviest(table, top), ranked)
+
+    def verify(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> T:
+        """Read every byte of every state and report errors: one row per state and subtask, errors first.
+
+        Errors of the snapshot are rows, not exceptions.
+
+        Args:
+            uid: The operator; None for all operators.
+            **options: Options of a read.
+
+        Returns:
+            ``status`` (``ok``, ``warning`` or ``error``), entries, bytes, and ``note``: the finding, or the parts that
+            only the user's code can check.
+
+        Example::
+
+            sp.verify().where("status <> 'ok'").show(truncate=False)  # without Spark: sp.verify().to_pandas()
+
+        """
+        found = self._of("verification", uid, options)
+        return self._summed(found, _worst_first, self._engine.schema(found))
+
+    def ttl_ages(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> T:
+        """Return a histogram of the times since last access, before the snapshot, of states with a time to live.
+
+        Args:
+            uid: The operator; None for all operators.
+            **options: Options of a read.
+
+        Returns:
+            One row per state and range of ages (``from_seconds``, ``to_seconds``): units, oldest, newest.
+
+        Example::
+
+            sp.ttl_ages("accounts")
+
+        """
+        found = self._of("ttl_ages", uid, options)
+        schema = self._engine.schema(found)
+        columns = [*STATE, "from_seconds", "to_seconds", "units", "oldest", "newest", "snapshot_time", "note"]
+        return self._summed(found, _ages, pa.schema([schema.field(name) for name in columns]))
+
+    def _summed(self, table: T, function: Tabular, schema: pa.Schema) -> T:
+        """Return what a function makes of all rows of a table, in one process."""
+
+        def summed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            given = list(batches)
+            if given:
+                yield from function(pa.Table.from_batches(given)).select(schema.names).cast(schema).to_batches()
+
+        found: T = self._engine.summed(table, summed, schema)
+        return found
+
+    def doctor(
+        self,
+        budgets: str | None = None,
+        *,
+        since: Face[R, T] | str | PathLike[str] | None = None,
+        job: Job | None = None,
+    ) -> T:
+        """Return what may go wrong with the snapshot, the worst finding first, as ``pyspark-savepoint doctor`` does.
+
+        This process reads the state, with Spark too.
+
+        Args:
+            budgets: Limits, such as ``size=20GB,skew=4,key=8MB,ttl-age=30d``.
+            since: An older snapshot of the job, or its path: states that only grow are findings too.
+            job: The new job, as in :meth:`check_restore`: operators that it does not restore are findings too.
+
+        Returns:
+            A row per finding: ``check``, ``severity`` (``error``, ``warning`` or ``note``), ``evidence``, ``remedy``,
+            ``operator`` and ``state``.
+
+        Raises:
+            OptionError: If a budget is invalid, or the savepoint is not written yet.
+
+        Example::
+
+            sp.doctor("size=20GB", since="/savepoints/of-yesterday")
+
+        """
+        from pyspark_savepoint.doctor.doctor import examine, findings_table
+        from pyspark_savepoint.doctor.findings import Budgets
+
+        older = None if since is None else self._beside(since)._in_process()
+        return self._shown(findings_table(examine(self._in_process(), Budgets.parse(budgets), older, job)))
+
+    def check_hash_code(self, uid: OperatorRef, hash_code: Callable[[Any], int]) -> None:
+        """Test a function that computes the Java hash of keys on the keyed state of an operator.
+
+        Flink puts every key into the key group of its hash, so a correct function leads to the same key groups.
+
+        Args:
+            uid: The operator.
+            hash_code: A function of a key as it is read that returns its ``hashCode()`` in Java.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            ValueRangeError: If the function leads to another key group for a key; the error names the key.
+
+        Example::
+
+            sp.check_hash_code("accounts", lambda key: key.region * 31 + key.number)
+
+        """
+        from pyspark_savepoint.plan.key_hashes import wrong_key_groups
+
+        limit = self.plan.operator(uid).max_parallelism
+        keys = self._engine.rows(self.keyed_state(uid, include_key_group=True))
+        assert keys is not None
+        wrong = wrong_key_groups(keys, hash_code, limit).first()
+        if wrong is not None:
+            raise ValueRangeError(
+                "the function does not compute the hash that the job computed",
+                path=self.path,
+                operator=str(uid),
+                key=wrong["key"],
+                expected=f"key group {wrong['there']}, where Flink has the key, at max parallelism {limit}",
+                found=f"key group {wrong['computed']}",
+                remedy="compute hashCode() as the class of the key does in Java, in 32 bits",
+            )
+
+
+def _sorted(table: pa.Table, keys: Sequence[tuple[str, str]]) -> pa.Table:
+    """Return a table in order, NULLs first."""
+    return table.take(pc.sort_indices(table, sort_keys=list(keys), null_placement="at_start"))
+
+
+def _heaviest(table: pa.Table, top: int) -> pa.Table:
+    """Return the heaviest keys of each state of all parts, with their ranks."""
+    state = [(name, "ascending") for name in ORDER]
+    order = [*state, ("bytes", "descending"), ("key", "ascending"), ("window", "ascending")]
+    table = _sorted(table, order)
+    # A row begins a state if it differs from the one before; its rank is the distance from there.
+    begins = np.zeros(len(table), bool)
+    begins[:1] = True
+    for name in ORDER:
+        codes = table.column(name).combine_chunks().dictionary_encode("encode").indices.to_numpy(zero_copy_only=False)
+        begins[1:] |= codes[1:] != codes[:-1]
+    starts = np.flatnonzero(begins)
+    ranks = np.arange(len(table)) - np.repeat(starts, np.diff(np.append(starts, len(table)))) + 1
+    return table.append_column("rank", pa.array(ranks, pa.int32())).filter(pa.array(ranks <= top))
+
+
+def _worst_first(table: pa.Table) -> pa.Table:
+    rank = pc.fill_null(pc.index_in(table.column("status"), pa.array(STATUSES)), len(STATUSES))
+    names = ("rank", *ORDER, "subtask", "first_key_group")
+    return _sorted(table.append_column("rank", rank), [(name, "ascending") for name in names]).drop_columns("rank")
+
+
+def _ages(table: pa.Table) -> pa.Table:
+    """Return the histogram of all key groups."""
+    same = [*STATE, "from_seconds", "to_seconds", "snapshot_time", "note"]
+    grouped = table.group_by(same, use_threads=False).aggregate(
+        [("units", "sum"), ("oldest", "min"), ("newest", "max")]
+    )
+    names = {"units_sum": "units", "oldest_min": "oldest", "newest_max": "newest"}
+    grouped = grouped.rename_columns([names.get(name, name) for name in grouped.column_names])
+    return _sorted(grouped, [(name, "ascending") for name in (*ORDER, "from_seconds")])

@@ -1,0 +1,328 @@
+"""Verbs that read the tables of a savepoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Unpack
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.options.operators import OperatorRef
+from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.plan.state_inputs import refuse_own
+from pyspark_savepoint.statebackends.model.applicability import TABLES
+from pyspark_savepoint.verbs.face import Face, R, T
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.options.keywords import NamedOptions, StateOptions, Table, TableOptions
+
+
+class Tables(Face[R, T]):
+    """Reads of the tables: DataFrames with Spark, :class:`LocalTable` without."""
+
+    def table(
+        self,
+        name: Table | None = None,
+        uid: OperatorRef | None = None,
+        **options: Unpack[NamedOptions],
+    ) -> T:
+        """Return any table: the named one, or by default the one that the operator or state has.
+
+        Args:
+            name: The table, such as ``keyed_state``, ``timers``, ``sizes``, ``metadata``; or give it as ``table=``.
+            uid: The operator.
+            **options: Options of a read, such as ``state``, ``keys``, in snake case or camel case.
+
+        Returns:
+            The table; no state is read yet.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            OptionError: If the savepoint is not written yet. Without Spark also if an option is invalid or does not
+                apply to the table; Spark raises that as PySparkException.
+
+        Example::
+
+            sp.table("timers", "accounts", parallelism=8)
+
+        """
+        if isinstance(uid, str) and uid in TABLES and name not in TABLES:
+            raise OptionError(
+                "the table comes first, then the operator",
+                found=f"table({name!r}, {uid!r})",
+                remedy=f"table({uid!r}, {name!r})",
+            )
+        return self._of(name, uid, options)
+
+    def _of(self, table: str | None, uid: OperatorRef | None, options: Mapping[str, object], **state: str) -> T:
+        """Return a table of an operator, or of all."""
+        own = {**to_options({"table": table, **state}), **self._named(uid)}
+        texts = to_options(options)
+        refuse_own(texts, own)
+        return self._read({**texts, **own})
+
+    def states(self) -> T:
+        """Return table ``states``: one row per state with its operator, types and the options that read it.
+
+        Example::
+
+            sp.states().show(truncate=False)  # without Spark: sp.states().to_pandas()
+
+        """
+        return self._of("states", None, {})
+
+    def metadata(self) -> T:
+        """Return table ``metadata`` (FLIP-512): one row per operator with name, uid, hash, parallelism and bytes.
+
+        Example::
+
+            sp.metadata().orderBy("operator_name").show()  # without Spark: sp.metadata().to_pandas()
+
+        """
+        return self._of("metadata", None, {})
+
+    def keyed_state(self, uid: OperatorRef, **options: Unpack[StateOptions]) -> T:
+        """Return the keyed state of an operator: one row per key, one column per state.
+
+        Args:
+            uid: The operator: its uid, its uid hash, or an OperatorIdentifier.
+            **options: Options of a read, such as ``state``, ``keys``, ``flatten``, ``parallelism``.
+
+        Returns:
+            Column ``key``, and a column for each state, NULL if the key has no such state.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no keyed state, or not the one named by ``state``; Spark raises it
+                as PySparkException.
+
+        Example::
+
+            sp.keyed_state("accounts", keys=[1042, 1043])
+
+        """
+        return self._of("keyed_state", uid, options)
+
+    def window_state(self, uid: OperatorRef, **options: Unpack[StateOptions]) -> T:
+        """Return the window state of an operator: one row per key and window, one column per state.
+
+        Args:
+            uid: The operator.
+            **options: Options of a read, such as ``state``, ``keys``, ``parallelism``.
+
+        Returns:
+            Columns ``key`` and ``window``, and a column for each state.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no window state; Spark raises it as PySparkException.
+
+        Example::
+
+            sp.window_state("orders-per-minute").select("key", "window")
+
+        """
+        return self._of("window_state", uid, options)
+
+    def timers(self, uid: OperatorRef, **options: Unpack[StateOptions]) -> T:
+        """Return the timers of an operator: one row per timer.
+
+        Args:
+            uid: The operator.
+            **options: Options of a read, such as ``state`` (the timer service), ``keys``, ``parallelism``.
+
+        Returns:
+            Columns ``key``, ``namespace`` (if the timers have one), ``timestamp`` in milliseconds as a long, ``domain``
+            (``event`` or ``processing``) and ``service``.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no timers; Spark raises it as PySparkException.
+
+        Example::
+
+            sp.timers("accounts").where("domain = 'event'").selectExpr("key", "timestamp_millis(timestamp)")
+
+        """
+        return self._of("timers", uid, options)
+
+    def operator_state(self, uid: OperatorRef, state: str, **options: Unpack[TableOptions]) -> T:
+        """Return a list, union or broadcast state of an operator, whichever of them it is.
+
+        Args:
+            uid: The operator.
+            state: The name of the state.
+            **options: Options of a read.
+
+        Returns:
+            Column ``value`` of list and union state, ``key`` and ``value`` of broadcast state.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no such state; Spark raises it as PySparkException.
+
+        Example::
+
+            sp.operator_state("currency-converter", "rates")
+
+        """
+        return self._of("operator_state", uid, options, state=state)
+
+    def list_state(
+        self,
+        uid: OperatorRef,
+        name: str,
+        value_type: str | TypeSerializer | None = None,
+        **options: Unpack[TableOptions],
+    ) -> T:
+        """Return the elements of a list state of an operator, which a job splits over its subtasks.
+
+        Args:
+            uid: The operator.
+            name: The name of the state.
+            value_type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it; it
+                is compared with that in the savepoint. Not needed.
+            **options: Options of a read.
+
+        Returns:
+            Column ``value``, one row per element.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            OptionError: If the state has another type than ``value_type``.
+            StateNotFoundError: If the operator has no such state; Spark raises it as PySparkException.
+
+        Example::
+
+            sp.list_state("warehouse-export", "pending_orders")
+
+        """
+        return self._typed(uid, name, options, value=value_type)
+
+    #: The name in Flink: ``SavepointReader#readListState``.
+    read_list_state = list_state
+
+    def union_state(
+        self,
+        uid: OperatorRef,
+        name: str,
+        value_type: str | TypeSerializer | None = None,
+        **options: Unpack[TableOptions],
+    ) -> T:
+        """Return the elements of a union list state of an operator, which a job gives to every subtask.
+
+        Args:
+            uid: The operator.
+            name: The name of the state.
+            value_type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it; it
+                is compared with that in the savepoint. Not needed.
+            **options: Options of a read.
+
+        Returns:
+            Column ``value``, one row per element.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            OptionError: If the state has another type than ``value_type``.
+            StateNotFoundError: If the operator has no such state; Spark raises it as PySparkException.
+
+        Example::
+
+            sp.union_state("orders-source", "topic-partition-offset-states")
+
+        """
+        return self._typed(uid, name, options, value=value_type)
+
+    #: The name in Flink: ``SavepointReader#readUnionState``.
+    read_union_state = union_state
+
+    def broadcast_state(
+        self,
+        uid: OperatorRef,
+        name: str,
+        key_type: str | TypeSerializer | None = None,
+        value_type: str | TypeSerializer | None = None,
+        **options: Unpack[TableOptions],
+    ) -> T:
+        """Return the entries of a broadcast state of an operator.
+
+        Args:
+            uid: The operator.
+            name: The name of the state.
+            key_type: The type of its keys, in Flink's notation or as a serializer, as Flink's method takes it: it is
+                compared with that in the savepoint. Not needed.
+            value_type: The same of its values.
+            **options: Options of a read.
+
+        Returns:
+            Columns ``key`` and ``value``, one row per entry.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            OptionError: If the state has other types than ``key_type`` and ``value_type``.
+            StateNotFoundError: If the operator has no such state; Spark raises it as PySparkException.
+
+        Example::
+
+            sp.broadcast_state("currency-converter", "rates")
+
+        """
+        return self._typed(uid, name, options, key=key_type, value=value_type)
+
+    #: The name in Flink: ``SavepointReader#readBroadcastState``.
+    read_broadcast_state = broadcast_state
+
+    def _typed(
+        self, uid: OperatorRef, name: str, options: Mapping[str, object], **types: str | TypeSerializer | None
+    ) -> T:
+        """Return operator state; raise OptionError if a column is not of the type of Flink that is given."""
+        found = self._of("operator_state", uid, options, state=name)
+        given = {column: kind for column, kind in types.items() if kind is not None}
+        if given:
+            _expect_types(self._engine.schema(found), name, given)
+        return found
+
+    def offsets(self, uid: OperatorRef | None = None, **options: Unpack[TableOptions]) -> T:
+        """Return table ``offsets``: the next position of each split, of sources whose kind has positions.
+
+        Over retained checkpoints, ``history(spark, folder, table="offsets")`` is the progress of the job; without Spark
+        ``open_history(folder, table="offsets")``.
+
+        Args:
+            uid: The source; None for all.
+            **options: Options of a read, such as ``connector``.
+
+        Returns:
+            The operator's uid, hash and name, ``subtask`` (NULL: no reader has the split yet), ``connector``,
+            ``stream`` (topic, stream, file), ``partition``, ``offset`` (the next, where it is a number), ``position``
+            (the same as text, or a word such as ``latest``).
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+
+        Example::
+
+            sp.offsets().where("stream = 'orders'").show()  # without Spark: sp.offsets().to_pandas()
+
+        """
+        return self._of("offsets", uid, options)
+
+
+def _expect_types(schema: pa.Schema, state: str, given: Mapping[str, str | TypeSerializer]) -> None:
+    from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+    from pyspark_savepoint.statebackends.processing.readers.reader_states import as_read
+
+    for column, kind in given.items():
+        wanted = (as_read(parse_type(kind)) if isinstance(kind, str) else kind).flink_type
+        comment = (schema.field(column).metadata or {}).get(b"comment", b"").decode()
+        _, _, found = comment.partition(" ")
+        if found != wanted:
+            raise OptionError(
+                f"the state has another type than is given for its {column}",
+                state=state,
+                expected=wanted,
+                found=found,
+                remedy="leave the type out: it is read from the savepoint",
+            )
