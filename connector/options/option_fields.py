@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields
+from functools import cache
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, TypeNotationError, nearest
@@ -197,11 +198,11 @@ def required(parse: Parse, doc: str) -> Any:
     return field(metadata={"parse": parse, "doc": doc, "default": "(required)"})
 
 
-def named(options: type) -> Iterator[tuple[str, Field[Any]]]:
-    """Yield every option with its name in Spark, the field's in camel case."""
-    for found in fields(options):
-        head, *rest = found.name.split("_")
-        yield head + "".join(part.capitalize() for part in rest), found
+@cache
+def named(options: type) -> tuple[tuple[str, Field[Any]], ...]:
+    """Return every option with its name in Spark, the field's in camel case."""
+    words = [(found.name.split("_"), found) for found in fields(options)]
+    return tuple((head + "".join(part.capitalize() for part in rest), found) for (head, *rest), found in words)
 
 
 def table_of(options: type) -> str:

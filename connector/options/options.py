@@ -447,7 +447,8 @@ class SavepointReadOptions:
         """Return the names of options that are neither at their defaults nor inherited from ``Savepoint.load``."""
         held = {name.casefold() for name in self.inherited}
         values = asdict(self)
-        for name, found in named(type(self)):
+        own: type = type(self)
+        for name, found in named(own):
             changed = values[found.name] != found.default
             if changed and found.metadata["doc"] and name.casefold() not in held:
                 yield name

@@ -55,6 +55,21 @@ class FrameSpans:
         )  # fmt: skip
         return why, position, state
 
+    def split_all(
+        self, buffer: Bytes, ends: list[int], key_groups: list[int], bounds: list[int]
+    ) -> tuple[int, int, int]:
+        """Find the entries of adjacent key groups; return as :func:`frames.split_key_groups` does."""
+        from pyspark_savepoint.formats.kernels.entries import frames
+
+        counts = np.zeros(len(bounds), np.int64)
+        why, position, wrong = frames.split_key_groups(
+            buffer, np.array(ends, np.int64), np.array(key_groups, np.int64), self.prefix, self.states,
+            self.key_start, self.key_end, self.value_start, self.value_end, self.state, counts,
+        )  # fmt: skip
+        bounds[:] = counts.tolist()
+        self.count = bounds[-1]
+        return why, position, wrong
+
 
 #: Number of windows up to which a key group is read whole and joined in one pass.
 WHOLE = 16
@@ -139,11 +154,12 @@ class CanonicalKeyedStream:
         for extent in self.extents:
             if extent.key_group not in key_groups:
                 continue
-            if waiting and (size + extent.size > limit or waiting[-1].end != extent.start):
+            more = extent.end - extent.start
+            if waiting and (size + more > limit or waiting[-1].end != extent.start):
                 yield waiting
                 waiting, size = [], 0
             waiting.append(extent)
-            size += extent.size
+            size += more
         if waiting:
             yield waiting
 
@@ -199,14 +215,10 @@ class CanonicalKeyedStream:
             # The merge has cleared flag bits that the general method needs.
             buffer, ends, origin = self._content(extents)
         frames = self._frames(len(buffer))
-        bounds = [0]
-        start = 0
-        for extent, end in zip(extents, ends, strict=True):
-            why, position, _ = frames.split(buffer, start, end, extent.key_group, -1)
-            if why != frames.done or position != end:
-                self._unreadable(origin, position, extent.key_group, why, frames)
-            bounds.append(frames.count)
-            start = end
+        bounds = [0] * (len(extents) + 1)
+        why, position, wrong = frames.split_all(buffer, ends, [extent.key_group for extent in extents], bounds)
+        if wrong >= 0:
+            self._unreadable(origin, position, extents[wrong].key_group, why, frames)
         return self._block(buffer, origin, frames, extents, bounds, selected, namespaced, complete=True)
 
     def _joined(self, extent: Extent, selected: set[int], namespaced: bool) -> SortedRows | None:
@@ -417,10 +429,10 @@ class CanonicalKeyedStream:
         counts = np.diff(bounds)
         key_group = np.repeat(np.array([extent.key_group for extent in extents], np.int32), counts)
         groups = []
-        for extent, low, high in zip(extents, bounds[:-1], bounds[1:], strict=True):
-            runs = [run for run in runs_of(state, low, high) if int(state[run[0]]) in selected]
+        for extent, all_runs in zip(extents, runs_of(state, bounds), strict=True):
+            runs = [run for run in all_runs if int(state[run[0]]) in selected]
             if len({int(state[low]) for low, _ in runs}) != len(runs):
-                self._unreadable(origin, int(key_start[low]), extent.key_group, -1, frames)
+                self._unreadable(origin, int(key_start[runs[0][0]]), extent.key_group, -1, frames)
             groups.append((extent.key_group, runs))
         block = KeyedBlock(
             CANONICAL, self.header.states, buffer, origin, state, key_group, key_start, end, end, end, end, end,

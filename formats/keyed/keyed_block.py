@@ -120,13 +120,12 @@ class SortedRows:
         return len(self.key_start)
 
 
-def runs_of(state: Ints, low: int, high: int) -> list[tuple[int, int]]:
-    """Return the runs of equal state in [low, high)."""
-    if low == high:
-        return []
-    cuts = low + 1 + np.flatnonzero(state[low + 1 : high] != state[low : high - 1])
-    bounds = [low, *cuts.tolist(), high]
-    return list(pairwise(bounds))
+def runs_of(state: Ints, bounds: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Return the runs of equal state between each two neighbouring bounds, which ascend."""
+    cuts = np.union1d(np.flatnonzero(state[1:] != state[:-1]) + 1, bounds)
+    at = np.searchsorted(cuts, bounds).tolist()
+    cut = cuts.tolist()
+    return [list(pairwise(cut[low : high + 1])) for low, high in pairwise(at)]
 
 
 #: Largest offset in a column with 32-bit offsets.
@@ -202,7 +201,8 @@ def _assemble(
     complete: bool,
 ) -> KeyedBlock:
     bounds = [0, *(1 + np.flatnonzero(np.diff(key_group))).tolist(), len(key_group)]
-    groups = [(int(key_group[low]), runs_of(state, low, high)) for low, high in pairwise(bounds) if low < high]
+    runs = runs_of(state, bounds)
+    groups = [(int(key_group[low]), some) for low, some in zip(bounds, runs, strict=False) if some]
     block = KeyedBlock(
         template.form, template.states, buffer, Origin(template.origin.path, 0, template.origin.operator, None, True),
         state, key_group,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Generic, TypeVar
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
@@ -52,17 +52,17 @@ class StateMetaInfoSnapshot:
     options: Mapping[str, str]
     serializers: Mapping[str, TypeSerializer]
 
-    @property
+    @cached_property
     def value_serializer(self) -> TypeSerializer:
         """Return ``VALUE_SERIALIZER``; for a LIST or MAP state, it is the serializer of the whole list or map."""
         return self.serializers["VALUE_SERIALIZER"]
 
-    @property
+    @cached_property
     def namespace_serializer(self) -> TypeSerializer:
         """Return ``NAMESPACE_SERIALIZER`` of keyed state."""
         return self.serializers["NAMESPACE_SERIALIZER"]
 
-    @property
+    @cached_property
     def state_type(self) -> str:
         """Return VALUE, LIST, MAP, REDUCING, AGGREGATING, FOLDING, TIMER; of operator state LIST, UNION, BROADCAST."""
         if self.kind is BackendStateType.PRIORITY_QUEUE:

@@ -53,7 +53,7 @@ def raw_keyed_state(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]
             places = sorted((offset, group) for group, offset in handle.offsets if offset >= 0)
             with savepoint.open_state(handle.delegate, operator) as opened:
                 for (start, group), end in zip(places, [*(p for p, _ in places), opened.size][1:], strict=True):
-                    if request.wants(group):
+                    if request.wanted((group,)):
                         value = _piece(opened, start, end, operator)
                         yield {**identity(operator), "subtask": index, "key_group": group, "value": value}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -129,9 +129,11 @@ class TableRequest:
                 found=last,
             )
 
-    def wants(self, key_group: int) -> bool:
-        """Return whether ``key_groups`` includes a key group."""
-        return self.key_groups is None or any(low <= key_group <= high for low, high in self.key_groups)
+    def wanted(self, key_groups: Iterable[int]) -> list[int]:
+        """Return those of some key groups that the request's ``key_groups`` include."""
+        if self.key_groups is None:
+            return list(key_groups)
+        return [group for group in key_groups if any(low <= group <= high for low, high in self.key_groups)]
 
 
 class TablePartition(Protocol):

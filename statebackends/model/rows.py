@@ -178,14 +178,16 @@ def join(block: KeyedBlock) -> Rows:
     start, end = np.ascontiguousarray(block.span_start), np.ascontiguousarray(block.span_end)
     row = 0
     table = np.empty(0, np.int32)
+    lows, highs = np.array([run for _, runs in block.groups for run in runs], np.int64).reshape(-1, 2).T.copy()
+    orders = np.full(len(lows), frames.STRICTLY, np.int64)
+    if not block.ascending:
+        frames.order_of_runs(block.buffer, start, end, lows, highs, orders)
+    stop = 0
     for _, runs in block.groups:
         if not runs:
             continue
-        low = np.array([run[0] for run in runs], np.int64)
-        high = np.array([run[1] for run in runs], np.int64)
-        order = frames.STRICTLY
-        if not block.ascending:
-            order = min(frames.ascending(block.buffer, start, end, a, b) for a, b in runs)
+        mine = slice(stop, stop := stop + len(runs))
+        low, high, order = lows[mine], highs[mine], int(orders[mine].min())
         joined = -1
         if order == frames.STRICTLY:
             joined = frames.zip_rows(block.buffer, start, end, low, high, row, row_of, first)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -156,17 +156,17 @@ class StateColumn:
     options: DecodeOptions
     raw: bool = False
 
-    @property
+    @cached_property
     def many(self) -> bool:
         """Return whether a row has many entries."""
         return self.meta.state_type == "MAP" and self.form == CANONICAL
 
-    @property
+    @cached_property
     def opaque(self) -> list[TypeSerializer]:
         """Return the serializers that make (a part of) the column BINARY."""
         return [part for unit in unit_serializers(self.meta) for part in unit.opaque_parts()]
 
-    @property
+    @cached_property
     def units(self) -> tuple[TypeSerializer, ...]:
         """Return the serializers of one unit; of values with an opaque part, one that reads what is around it."""
         units = unit_serializers(self.meta)
@@ -174,7 +174,7 @@ class StateColumn:
             return units
         return *units[:-1], open_ended(units[-1]) or units[-1]
 
-    @property
+    @cached_property
     def is_bytes(self) -> bool:
         """Return whether values are BINARY as a whole."""
         return any(map(self._as_bytes, self.units))

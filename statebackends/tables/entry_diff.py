@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -215,7 +214,7 @@ def _block(
         base += high - low
     start, end = spans[KEY][:-1].copy(), spans[KEY][1:].copy()
     bounds = [0, *(1 + np.flatnonzero(np.diff(group))).tolist(), len(group)]
-    groups = [(int(group[low]), runs_of(state, low, high)) for low, high in pairwise(bounds)]
+    groups = [(int(group[low]), runs) for low, runs in zip(bounds, runs_of(state, bounds), strict=False)]
     return KeyedBlock(
         CANONICAL, header.states, np.concatenate(buffers), Origin(None, 0, operator), state, group,
         start, end, end, end, end, end, spans[VALUE][:-1], spans[VALUE][1:], start, end, groups, namespaced=namespaced,

@@ -90,6 +90,38 @@ def split_frames(
 
 
 @kernel
+def split_key_groups(
+    buf: Any,
+    ends: Any,
+    key_groups: Any,
+    prefix: int,
+    states: int,
+    key_start: Any,
+    key_end: Any,
+    value_start: Any,
+    value_end: Any,
+    state_of: Any,
+    bounds: Any,
+) -> Any:
+    """Store the entries of adjacent key groups, each up to its end; return (reason, position, key group's index).
+
+    ``bounds[g + 1]`` gets the number of entries up to key group g. The reason is DONE if each ends where it should;
+    else the index is that of the one that does not.
+    """
+    pos, count = 0, 0
+    for g in range(ends.shape[0]):
+        why, after, _, count = split_frames(
+            buf, pos, ends[g], -1, key_groups[g], prefix, states,
+            key_start, key_end, value_start, value_end, state_of, count,
+        )  # fmt: skip
+        if why != DONE or after != ends[g]:
+            return why, after, g
+        bounds[g + 1] = count
+        pos = ends[g]
+    return DONE, pos, -1
+
+
+@kernel
 def sum_frames(
     buf: Any,
     pos: int,
@@ -191,6 +223,13 @@ def ascending(buf: Any, start: Any, end: Any, low: int, high: int) -> int:
         if order == 0:
             result = WEAKLY
     return result
+
+
+@kernel
+def order_of_runs(buf: Any, start: Any, end: Any, low: Any, high: Any, order: Any) -> None:
+    """Compute the order of the spans of each run [low, high), as :func:`ascending` does for one."""
+    for r in range(low.shape[0]):
+        order[r] = ascending(buf, start, end, low[r], high[r])
 
 
 @kernel

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -65,7 +64,7 @@ def block_of(groups: list[list[list[bytes]]]) -> KeyedBlock:
     buffer = np.frombuffer(bytearray(b"".join(flat)), np.uint8)
     key_group = np.repeat(np.arange(len(groups)), [sum(map(len, group)) for group in groups]).astype(np.int32)
     bounds = [0, *np.cumsum([sum(map(len, group)) for group in groups]).tolist()]
-    chosen = [(i, runs_of(state, low, high)) for i, (low, high) in enumerate(pairwise(bounds))]
+    chosen = list(enumerate(runs_of(state, bounds)))
     return KeyedBlock(
         CANONICAL, (), buffer, Origin(), state, key_group,
         starts, ends, starts, ends, starts, ends, starts, ends, starts, ends, chosen,
