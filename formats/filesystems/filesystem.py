@@ -33,7 +33,7 @@ from pyspark_savepoint.formats.filesystems.remote import StoreTarget, connect
 from pyspark_savepoint.formats.filesystems.remote_errors import CLIENT_ERRORS, storage_error
 from pyspark_savepoint.formats.filesystems.remote_input import RemoteInputFile, version_of
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, OPTION, StorageOptions, StoragePath
-from pyspark_savepoint.formats.io.local_input import NOT_THERE, LocalInputFile, local_error
+from pyspark_savepoint.formats.io.local_input import NOT_THERE, LocalInputFile, local_error, real_path
 from pyspark_savepoint.formats.io.outputs import LocalOutputs
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, FileInfo, SnapshotFileSystem
 from pyspark_savepoint.formats.redaction import shown
@@ -185,7 +185,7 @@ class LocalFileSystem(LocalOutputs):
         parent = _real_folder(folder or "/")
         real = f"{parent.rstrip('/')}/{name}"
         if os.path.islink(real):
-            real = os.path.realpath(path)
+            real = real_path(path)
         if anchor is not None:
             base = parent if anchor.base == folder else _real_folder(anchor.base)
             if not _is_in(real, os.path.join(base, anchor.folder), anchor):
@@ -217,9 +217,13 @@ class LocalFileSystem(LocalOutputs):
         """
         if path.startswith("/dbfs/") and not os.path.isdir("/dbfs"):
             return "dbfs: is read through its mount at /dbfs, which is not on this machine: use a path /Volumes/..."
-        folder, name = os.path.split(os.path.normpath(path))
-        while folder != os.path.dirname(folder) and not os.path.isdir(folder):
-            folder, name = os.path.split(folder)
+        folder, parts = "/", iter(os.path.normpath(path).lstrip("/").split("/"))
+        name = next(parts)
+        for below in parts:  # from the root on: a path of very many parts has few that exist
+            inner = os.path.join(folder, name)
+            if not os.path.isdir(inner):
+                break
+            folder, name = inner, below
         try:
             with os.scandir(folder) as found:
                 names = [entry.name for entry in islice(found, MAX_LISTED_NAMES)]
@@ -263,7 +267,7 @@ NEAR_DEPTH, FEW_NAMES = 3, 100
 
 
 def _real_folder(folder: str) -> str:
-    """Return ``os.path.realpath(folder)``, without following its links again while it is the same folder."""
+    """Return :func:`real_path` of a folder, without following its links again while it is the same folder."""
     real = _REAL_FOLDERS.get(folder)
     if real is not None:
         try:
@@ -271,7 +275,7 @@ def _real_folder(folder: str) -> str:
                 return real
         except OSError:
             pass
-    real = os.path.realpath(folder)
+    real = real_path(folder)
     if len(_REAL_FOLDERS) >= MAX_REAL_FOLDERS:
         _REAL_FOLDERS.clear()
     _REAL_FOLDERS[folder] = real

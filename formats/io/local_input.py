@@ -47,6 +47,17 @@ def local_error(error: OSError, path: str) -> SavepointError:
     return StorageError("the file system cannot read this file", path=path, found=error.strerror or str(error))
 
 
+def real_path(path: str) -> str:
+    """Return the path of an existing file or folder without links; raise a SavepointError if there is none.
+
+    Strictly: else every part below one that does not exist would be looked up, at a cost of the whole path each.
+    """
+    try:
+        return os.path.realpath(path, strict=True)
+    except OSError as error:
+        raise local_error(error, path) from None
+
+
 class LocalInputFile:
     """An unbuffered regular file."""
 
@@ -83,7 +94,7 @@ def read_regular(path: str, limit: int) -> bytes:
     Raises UnsafePathError for a named pipe, a device or anything else that could block or never end, and for a file of
     more than ``limit`` bytes.
     """
-    file = LocalInputFile(os.path.realpath(path), path)
+    file = LocalInputFile(real_path(path), path)
     try:
         if file.size > limit:
             raise too_large(path, file.size, limit)

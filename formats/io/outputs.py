@@ -114,10 +114,17 @@ class LocalOutputs:
 
     def create_directory(self, path: str) -> None:
         """Create the folder and its missing parents."""
-        try:
-            os.makedirs(path, exist_ok=True)
-        except OSError as error:
-            refuse(error, path)
+        wanted = [path]  # os.makedirs calls itself for every part, and a path can have more of them than Python frames
+        while wanted:
+            try:
+                os.mkdir(wanted[-1])
+            except FileNotFoundError:
+                wanted.append(os.path.dirname(wanted[-1]))
+                continue
+            except OSError as error:
+                if not os.path.isdir(wanted[-1]):
+                    refuse(error, path)
+            wanted.pop()
 
     def delete_file(self, path: str) -> None:
         """Delete the file if it exists."""

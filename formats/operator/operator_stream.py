@@ -40,12 +40,12 @@ class Piece:
 
 
 class OperatorStream:
-    """An open stream. ``boundaries`` are the offsets of all elements of all states, ascending, and the end."""
+    """An open stream. ``boundaries`` are the distinct offsets of all elements of all states, ascending."""
 
     def __init__(self, source: ByteSource, header: OperatorBackendHeader, boundaries: Sequence[int]) -> None:
         self.source = source
         self.header = header
-        for offset in boundaries:
+        for offset in (*boundaries[:1], *boundaries[-1:]):
             if not header.size <= offset <= source.size:
                 raise CorruptStateError(
                     "the offset of an element of operator state is not valid",
@@ -54,7 +54,7 @@ class OperatorStream:
                     found=offset,
                     remedy=UNREADABLE,
                 )
-        self.boundaries = [*sorted(set(boundaries)), source.size]
+        self.boundaries = boundaries
 
     def windows(self, offsets: Sequence[int], block_bytes: int) -> Iterator[tuple[Bytes, list[Piece], int]]:
         """Yield elements at ascending offsets: buffers of about ``block_bytes``, their pieces, and file offset."""
@@ -84,7 +84,7 @@ class OperatorStream:
     def _end_of(self, start: int) -> int:
         # An element at the end of the stream has no bytes.
         following = bisect_right(self.boundaries, start)
-        return self.boundaries[following] if following < len(self.boundaries) else start
+        return self.boundaries[following] if following < len(self.boundaries) else self.source.size
 
     def _decompressed(
         self, data: Bytes, base: int, starts: list[int], ends: list[int], counts: list[int]

@@ -30,6 +30,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, locate
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
+from pyspark_savepoint.formats.io.local_input import real_path
 from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import (
     CheckpointMetadata,
@@ -320,7 +321,7 @@ def _no_snapshot(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundE
 def _directory(filesystem: SnapshotFileSystem, metadata_path: str) -> str:
     """Return the exclusive folder. Links in the user's path are resolved once, because the user is trusted."""
     directory = posixpath.dirname(metadata_path)
-    return os.path.realpath(directory) if isinstance(filesystem, LocalFileSystem) else directory
+    return real_path(directory) if isinstance(filesystem, LocalFileSystem) else directory
 
 
 def _load(filesystem: SnapshotFileSystem, metadata_path: str) -> tuple[CheckpointMetadata, bytes]:

@@ -76,17 +76,14 @@ class ComparedSide:
         numbers = self.operator.max_parallelism, self.operator.state_size
         return KeyedInput(sources, raw, *numbers, self.request, serial=False)
 
-    def operator_states(self) -> dict[str, str]:
-        """Return the kind of every operator state by name, from the headers of the files."""
-        if self.operator is None:
-            return {}
-        return {meta.name: meta.state_type for meta in OpenOperator(self.savepoint, self.operator).operator_states}
+    def opened(self) -> OpenOperator | None:
+        """Return the operator, whose headers are read once for all of its states."""
+        return None if self.operator is None else OpenOperator(self.savepoint, self.operator)
 
-    def elements(self, state: str) -> Iterator[EntryChunk]:
+    def elements(self, opened: OpenOperator, state: str) -> Iterator[EntryChunk]:
         """Yield the elements of an operator state as keys, or the entries of a broadcast state."""
-        assert self.operator is not None
         request = replace(self.request, raw=(state,), given=frozenset())
-        for partition in OperatorTable(OpenOperator(self.savepoint, self.operator), request, state).partitions(1):
+        for partition in OperatorTable(opened, request, state).partitions(1):
             for batch in partition.batches():
                 keys, values = batch.column(0), batch.column(batch.num_columns - 1)
                 values = values if batch.num_columns > 1 else pa.array([b""] * len(batch), pa.binary())
@@ -126,11 +123,11 @@ class OperatorStateChanges:
 
     def rows(self, sides: Sides) -> Iterator[Row]:
         """Yield one row per state; one that cannot be delimited has a note."""
-        kinds = [side.operator_states() for side in sides]
-        for state in {**kinds[0], **kinds[1]}:
+        opened = [side.opened() for side in sides]
+        for state in dict.fromkeys(name for each in opened if each is not None for name in each.operator_state_names):
             about = {"table": OPERATOR_STATE, "state": state}
             try:
-                found = list(self._counted(sides, kinds, state))
+                found = list(self._counted(sides, opened, state))
             except NOTED as error:
                 yield {**about, "note": str(error)}
                 continue
@@ -138,11 +135,13 @@ class OperatorStateChanges:
                 yield {**about, **counts}
 
     @staticmethod
-    def _counted(sides: Sides, kinds: Sequence[Mapping[str, str]], state: str) -> Iterator[dict[str, int]]:
-        def reading(side: ComparedSide) -> Chunks:
-            return lambda _: side.elements(state)
+    def _counted(sides: Sides, opened: Sequence[OpenOperator | None], state: str) -> Iterator[dict[str, int]]:
+        def reading(side: ComparedSide, operator: OpenOperator | None) -> Chunks:
+            if operator is None or state not in operator.operator_states_by_name:
+                return nothing
+            return lambda _: side.elements(operator, state)
 
-        reads = [reading(side) if state in known else nothing for side, known in zip(sides, kinds, strict=True)]
+        reads = [reading(*pair) for pair in zip(sides, opened, strict=True)]
         division, sums = Division((1, 1)), _Sums()
         memory = sides[0].request.memory
         for pair in paired_chunks((reads[0], reads[1]), division, range(1), np.zeros(1, np.int64), memory, False):

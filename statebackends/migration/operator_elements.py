@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader
-from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource
 
 WINDOW = 16 << 20
@@ -17,10 +16,9 @@ def elements_in(source: OperatorSource, header: OperatorBackendHeader, name: str
     offsets = sorted(source.offsets(name))
     if not offsets:
         return
-    boundaries = [offset for state in source.states for offset in state.offsets]
     try:
         with source.location.open() as opened:
-            stream = OperatorStream(opened, header, boundaries)
+            stream = source.stream(opened, header)
             for buffer, pieces, _ in stream.windows(offsets, WINDOW):
                 for piece in pieces:
                     yield buffer[piece.start : piece.end].tobytes(), piece.count

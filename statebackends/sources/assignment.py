@@ -200,9 +200,10 @@ def _deal_union(parts_by_name: dict[str, list[_Part]], dealt: _Dealt) -> None:
 
 
 def _deal_broadcast(parts_by_name: dict[str, list[_Part]], dealt: _Dealt) -> None:
+    held = [{name for _, name in receiver} for receiver in dealt]
     for name, parts in parts_by_name.items():
         for index, receiver in enumerate(dealt):
-            if any(held == name for _, held in receiver):
+            if name in held[index]:
                 continue  # unchanged parallelism, and this subtask reported its own copy
             part = parts[index % len(parts)]
             receiver[part.subtask_index, name] = part.state

@@ -110,10 +110,18 @@ class OpenOperator:
         """The registrations of operator states in all streams."""
         return [meta for header in self.stream_headers for meta in header.states]
 
+    @cached_property
+    def operator_states_by_name(self) -> dict[str, list[StateMetaInfoSnapshot]]:
+        """:attr:`operator_states` by their names."""
+        found: dict[str, list[StateMetaInfoSnapshot]] = {}
+        for meta in self.operator_states:
+            found.setdefault(meta.name, []).append(meta)
+        return found
+
     @property
     def operator_state_names(self) -> list[str]:
         """The names of operator states."""
-        return list(dict.fromkeys(meta.name for meta in self.operator_states))
+        return list(self.operator_states_by_name)
 
 
 def _locations(source: AnyKeyedSource) -> Iterator[StateLocation]:

@@ -3,38 +3,60 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.io.byte_source import StateLocation
+from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, read_header
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle, StateMetaInfo
+from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OperatorSource:
-    """Description of the operator state that one subtask wrote: frozen and picklable."""
+    """Description of the operator state that one subtask wrote: frozen and picklable.
+
+    It can have very many states: what all of them share is computed once.
+    """
 
     location: StateLocation
     states: tuple[StateMetaInfo, ...]
     subtask: int
     operator: str
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave out what was computed."""
+        return OperatorSource, (self.location, self.states, self.subtask, self.operator)
+
     def header(self) -> OperatorBackendHeader:
         """Read the descriptions of the states from the stream."""
         try:
             with self.location.open() as source:
-                return read_header(OperatorBackendHeader, source, min(self._boundaries(), default=source.size))
+                return self._header(source)
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
 
-    def _boundaries(self) -> list[int]:
-        return [offset for state in self.states for offset in state.offsets]
+    def stream(self, opened: ByteSource, header: OperatorBackendHeader | None = None) -> OperatorStream:
+        """Return the open stream, with its header, which is read unless it is known."""
+        return OperatorStream(opened, header or self._header(opened), self._boundaries)
 
     def offsets(self, name: str) -> tuple[int, ...]:
         """Return the offsets of the elements of a state."""
-        return next((state.offsets for state in self.states if state.name == name), ())
+        return self._offsets.get(name, ())
+
+    def _header(self, source: ByteSource) -> OperatorBackendHeader:
+        return read_header(OperatorBackendHeader, source, self._boundaries[0] if self._boundaries else source.size)
+
+    @cached_property
+    def _boundaries(self) -> tuple[int, ...]:
+        return tuple(sorted({offset for state in self.states for offset in state.offsets}))
+
+    @cached_property
+    def _offsets(self) -> dict[str, tuple[int, ...]]:
+        return {state.name: state.offsets for state in reversed(self.states)}
 
 
 def operator_sources(savepoint: Snapshot, operator: OperatorState, raw: bool = False) -> list[OperatorSource]:

@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.keyed_block import HEAP, MANY_STATES, KeyedBlock
-from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot, read_header
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
@@ -205,10 +205,8 @@ class OperatorStateSizes:
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield one row per state, computed from offsets; only broadcast state is read, for its number of entries."""
-        boundaries = [offset for state in self.source.states for offset in state.offsets]
         with self.source.location.open() as opened:
-            header = read_header(OperatorBackendHeader, opened, min(boundaries, default=opened.size))
-            stream = OperatorStream(opened, header, boundaries)
+            stream = self.source.stream(opened)
             for state in self.source.states:
                 if state.offsets and (request.states is None or state.name in request.states):
                     kind = state.mode.state_type

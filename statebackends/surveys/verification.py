@@ -27,7 +27,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.io.byte_source import FileLocation, StateLocation
-from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot, read_header
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
@@ -305,18 +305,16 @@ class OperatorStateVerification:
         request = replace(request, decode=exact_options(request.decode))
         place = {"table": "operator_state", "subtask": self.source.subtask}
         wanted = [state for state in self.source.states if request.states is None or state.name in request.states]
-        boundaries = [offset for state in self.source.states for offset in state.offsets]
         with ExitStack() as stack:
             try:
                 opened = stack.enter_context(self.source.location.open())
-                header = read_header(OperatorBackendHeader, opened, min(boundaries, default=opened.size))
-                stream = OperatorStream(opened, header, boundaries)
+                stream = self.source.stream(opened)
             except SavepointError as error:
                 for state in wanted:
                     kind = state.mode.state_type
                     yield self.operator.row(state=state.name, kind=kind, status=ERROR, note=str(error), **place)
                 return
-            metas = {meta.name: meta for meta in reversed(header.states)}
+            metas = {meta.name: meta for meta in reversed(stream.header.states)}
             for state in wanted:
                 kind = state.mode.state_type
                 try:
@@ -344,25 +342,35 @@ class OperatorStateVerification:
         for part in opaque:
             tally.notes[f"values of {part.flink_type}: only the user's code can read them"] = None
         try:
-            tally.entries = self._count(meta, name, offsets, request, raw=bool(opaque))
+            tally.entries = self._count(stream, meta, name, offsets, request, raw=bool(opaque))
         except NOT_SHOWN as error:
             tally.notes[f"values are not decoded: {error.message}"] = None
             if not opaque:
-                tally.entries = self._count(meta, name, offsets, request, raw=True)
+                tally.entries = self._count(stream, meta, name, offsets, request, raw=True)
         return tally
 
     def _count(
-        self, meta: StateMetaInfoSnapshot | None, name: str, offsets: tuple[int, ...], request: TableRequest, raw: bool
+        self,
+        stream: OperatorStream,
+        meta: StateMetaInfoSnapshot | None,
+        name: str,
+        offsets: tuple[int, ...],
+        request: TableRequest,
+        raw: bool,
     ) -> int:
-        """Read all elements; return their number."""
+        """Read all elements; return their number. The stream is that of all states, of which there can be many."""
         mode = meta.state_type if meta is not None else ""
         fields = []
         for role, serializer in meta.serializers.items() if meta is not None else ():
             kind = pa.binary() if raw else serializer.arrow_type(request.decode)
             fields.append(pa.field("key" if role == "KEY_SERIALIZER" else "value", kind))
-        share = (self.source, 0, 1 if mode == "BROADCAST" else len(offsets))
-        partition = OperatorPartition((share,), name, mode, raw, pa.schema(fields), request)
-        return sum(batch.num_rows for batch in partition.batches())
+        count = 1 if mode == "BROADCAST" else len(offsets)
+        partition = OperatorPartition((), name, mode, raw, pa.schema(fields), request)
+        try:
+            batches = partition.elements(stream, meta, offsets, self.source.subtask, 0, count)
+            return sum(batch.num_rows for batch in batches)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.source.operator, state=name) from None
 
 
 # -- opaque bytes, and files --------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.errors import (
     UndecodableStateError,
 )
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
-from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot, read_header
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.operator.operator_stream import OperatorStream, Piece
@@ -53,7 +53,7 @@ class OperatorTable:
         self.max_parallelism: int | None = operator.max_parallelism
         self.state_bytes = operator.state_size
         self.sources = opened.streams
-        metas = [meta for meta in opened.operator_states if meta.name == state]
+        metas = opened.operator_states_by_name.get(state, [])
         if not metas:
             if any(meta.name == state for header in opened.keyed.headers for meta in header.states):
                 raise StateNotFoundError(
@@ -151,6 +151,8 @@ class OperatorTable:
 
     def _dealt(self, parallelism: int) -> list[list[tuple[OperatorSource, int, int]]]:
         """Return per vertex the sources, each with its first element and the number of elements to read."""
+        if parallelism == 1:
+            return [[(source, 0, len(source.offsets(self.state))) for source in self._with_state()]]
         by_subtask = {source.subtask: source for source in self.sources}
         # Elements are distributed by number, because several can have the same offset.
         numbered = [
@@ -192,17 +194,23 @@ class OperatorPartition:
         for source, first, count in self.shares:
             try:
                 with source.location.open() as opened:
-                    boundaries = [offset for state in source.states for offset in state.offsets]
-                    header = read_header(OperatorBackendHeader, opened, min(boundaries, default=opened.size))
-                    stream = OperatorStream(opened, header, boundaries)
-                    yield from self._source(stream, source, first, count)
+                    stream = source.stream(opened)
+                    meta = next((meta for meta in stream.header.states if meta.name == self.state), None)
+                    offsets = source.offsets(self.state)
+                    yield from self.elements(stream, meta, offsets, source.subtask, first, count)
             except SavepointError as error:
                 raise error.with_facts(operator=source.operator, state=self.state) from None
 
-    def _source(
-        self, stream: OperatorStream, source: OperatorSource, first: int, count: int
+    def elements(
+        self,
+        stream: OperatorStream,
+        meta: StateMetaInfoSnapshot | None,
+        offsets: Sequence[int],
+        subtask: int,
+        first: int,
+        count: int,
     ) -> Iterator[pa.RecordBatch]:
-        meta = next((meta for meta in stream.header.states if meta.name == self.state), None)
+        """Yield some elements of a stream that is open, whose header registers the state as ``meta``."""
         if meta is None:
             raise CorruptStateError(
                 "a handle has elements of a state that is missing in the header of its stream",
@@ -211,7 +219,6 @@ class OperatorPartition:
                 remedy=UNREADABLE,
             )
         meta = self.united or meta
-        offsets = source.offsets(self.state)
         if list(offsets) != sorted(offsets):
             raise CorruptStateError(
                 "the offsets of an operator state are not in ascending order",
@@ -232,7 +239,7 @@ class OperatorPartition:
                     low, high = min(skip, rows), min(rows, skip + left)
                     skip, left = skip - low, left - (high - low)
                     columns = {name: column.slice(low, high - low) for name, column in columns.items()}
-                yield from self._batches(columns, source.subtask, Origin(stream.source.path))
+                yield from self._batches(columns, subtask, Origin(stream.source.path))
 
     def _columns(
         self, stream: OperatorStream, meta: StateMetaInfoSnapshot, buffer: Bytes, pieces: list[Piece], base: int

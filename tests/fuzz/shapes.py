@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import gc
 import io
 import sys
@@ -54,7 +55,12 @@ from pyspark_savepoint.formats.metadata.key_groups import (
 )
 from pyspark_savepoint.formats.metadata.operator_handles import ChannelStateHandle, OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.state_handles import KeyGroupsSavepointStateHandle
-from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle, FileStateHandle
+from pyspark_savepoint.formats.metadata.stream_handles import (
+    ByteStreamStateHandle,
+    CheckpointedStateScope,
+    FileStateHandle,
+    SegmentFileStateHandle,
+)
 from pyspark_savepoint.formats.operator.operator_stream import OperatorStreamWriter
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
@@ -62,10 +68,14 @@ from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.tables.key_lookup import encode
+from tests.data import located
+from tests.fuzz.seeds import seeds_of
 from tests.statebackends.keyed_models import VOID
 from tests.statebackends.writing.written_operators import write
 
 UID = "op"
+HASHMAP, ROCKSDB = "lab/1.20.5-hashmap-native/savepoint", "lab/2.2.1-rocksdb-native/savepoint"
+CHANGELOG = "datastream/udf-changelog-checkpoint-2.3/chk-2"
 LONG = parse_type("LONG")
 #: How much more processor time, or memory, twice the bytes may take; and what is not noticed, as it may be chance.
 RATIO = 2.5
@@ -189,7 +199,8 @@ def operator_subtask(
     for name in lists:
         writer.add_list(name, data, np.arange(elements + 1, dtype=np.int64) * 8)
     for name in broadcasts:
-        writer.add_broadcast(name, 1, np.frombuffer(bytes(16), np.uint8))
+        pairs = np.arange(elements, dtype=">i8").repeat(2)
+        writer.add_broadcast(name, elements, pairs.view(np.uint8))
     states = tuple(writer.finish().values())
     return OperatorSubtaskState(
         managed_operator_state=OperatorStreamStateHandle(states, ByteStreamStateHandle("operator", bytes(file.data)))
@@ -289,6 +300,74 @@ def _subclasses(numbers: Sequence[int]) -> str:
     return f"POJO<com.shop.Base>(x LONG) REGISTERED({registered}) SUBCLASSES({registered.replace('C', 'D')})"
 
 
+@functools.cache
+def real_subtask(path: str, uid: str) -> OperatorSubtaskState:
+    """The first subtask of an operator that real Flink wrote, its bytes inline."""
+    wanted = OperatorID.from_uid(uid)
+    (found,) = (each for seed in seeds_of(located(path)) for each in seed.operators if each.operator_id == wanted)
+    return OperatorSubtaskState(managed_keyed_state=found.subtasks[0].managed_keyed_state)
+
+
+def _rescaled(path: str, uid: str, count: int) -> CheckpointMetadata:
+    """A subtask per part of the key groups, each with all files, as after a restore with another parallelism."""
+    handle: Any = real_subtask(path, uid).managed_keyed_state
+    parts = (range_for_operator_index(handle.key_group_range.end + 1, count, index) for index in range(count))
+    subtasks = {
+        index: OperatorSubtaskState(managed_keyed_state=handle.intersection(part)) for index, part in enumerate(parts)
+    }
+    return snapshot(operator(subtasks))
+
+
+def _changes(count: int, handles: int) -> CheckpointMetadata:
+    """The changes of a changelog again and again, in as many handles."""
+    handle: Any = real_subtask(CHANGELOG, "function").managed_keyed_state
+    (part,) = handle.non_materialized
+    parts = (replace(part, changes=part.changes * (count // handles)),) * handles
+    changed = OperatorSubtaskState(managed_keyed_state=replace(handle, non_materialized=parts))
+    return snapshot(operator(changed))
+
+
+def _files(count: int) -> CheckpointMetadata:
+    """A database with files that its manifest does not name."""
+    handle: Any = real_subtask(ROCKSDB, "kv-tuple").managed_keyed_state
+    more = tuple(replace(handle.private_state[0], local_path=f"{i:06}.sst") for i in range(1000, 1000 + count))
+    return snapshot(operator(OperatorSubtaskState(managed_keyed_state=replace(handle, shared_state=more))))
+
+
+def _segments(count: int) -> CheckpointMetadata:
+    """Subtasks whose state is a part of one file."""
+    scope = CheckpointedStateScope.EXCLUSIVE
+    subtasks = {
+        index: OperatorSubtaskState(
+            managed_keyed_state=KeyGroupsSavepointStateHandle(
+                KeyGroupRangeOffsets(range_for_operator_index(count, count, index), (0,)),
+                SegmentFileStateHandle("file:/shared/one", index, 1, scope, f"{index}"),
+            )
+        )
+        for index in range(count)
+    }
+    return snapshot(operator(subtasks, max_parallelism=count))
+
+
+def _met(count: int) -> CheckpointMetadata:
+    """Subtasks that each met a subclass of a POJO that no other met."""
+    subtasks = {}
+    for index in range(count):
+        text = f"POJO<com.shop.Base>(x LONG) SUBCLASSES(D{index} POJO<D{index}>(x LONG, f{index} INT))"
+        owned = range_for_operator_index(count, count, index)
+        subtasks[index] = keyed_subtask([state("s", "VALUE", text)], (), count, owned)
+    return snapshot(operator(subtasks, max_parallelism=count))
+
+
+def _inherited(count: int) -> CheckpointMetadata:
+    """A POJO whose subclass has a subclass, and so on, 20 times, in many states."""
+    text = "POJO<C0>(x LONG)"
+    for level in range(1, 20):
+        text = f"POJO<C{level}>(x LONG, y{level} LONG) SUBCLASSES(D{level} {text})"
+    deep = parse_type(text)
+    return _one([state(f"s{i}", "VALUE", deep) for i in range(count)])
+
+
 @dataclass(frozen=True)
 class Shape:
     """A kind of snapshot: how it is made of a number, and the number that takes some tenths of a second."""
@@ -313,7 +392,7 @@ SHAPES: Mapping[str, Shape] = {
     ),
     "declared parallelism": Shape(_declared, 500),
     "unknown serializers": Shape(
-        lambda n: _one([state(f"s{i}", "VALUE", OpaqueSerializer("com.shop.Own", 1, b"x" * 9)) for i in range(n)]), 20
+        lambda n: _one([state(f"s{i}", "VALUE", OpaqueSerializer("com.shop.Own", 1, b"x" * 9)) for i in range(n)]), 40
     ),
     "map states": Shape(lambda n: _one([state(f"s{i}", "MAP", "MAP<STRING, LONG>") for i in range(n)]), 1000),
     "list states": Shape(lambda n: _one([state(f"s{i}", "LIST", "LIST<LONG>") for i in range(n)]), 1000),
@@ -350,10 +429,22 @@ SHAPES: Mapping[str, Shape] = {
     "operator states": Shape(lambda n: snapshot(operator(operator_subtask([f"l{i}" for i in range(n)]))), 1000),
     "operator states of case": Shape(lambda n: snapshot(operator(operator_subtask(cased(n)))), 1000),
     "broadcast states": Shape(lambda n: snapshot(operator(operator_subtask((), [f"b{i}" for i in range(n)]))), 1000),
+    "broadcast entries": Shape(
+        lambda n: snapshot(operator(operator_subtask((), ["b"], elements=n))),
+        50_000,
+    ),
     "elements": Shape(lambda n: snapshot(operator(operator_subtask(["l"], elements=n))), 50_000),
     "operator states in subtasks": Shape(
         lambda n: snapshot(operator(dict.fromkeys(range(n), operator_subtask([f"l{i}" for i in range(20)])))), 50
     ),
+    "heap subtasks": Shape(lambda n: _rescaled(HASHMAP, "kv-tuple", n), 32),
+    "RocksDB subtasks": Shape(lambda n: _rescaled(ROCKSDB, "kv-tuple", n), 16),
+    "RocksDB files": Shape(_files, 100),
+    "changes": Shape(lambda n: _changes(n, 1), 200),
+    "changelog handles": Shape(lambda n: _changes(n, n), 200),
+    "segments of a file": Shape(_segments, 2000),
+    "subclasses that subtasks met": Shape(_met, 100),
+    "subclasses of subclasses": Shape(_inherited, 30),
     "timers": Shape(_timers, 400),
     "channels": Shape(_channels, 3000),
     "paths": Shape(_paths, 20),
@@ -480,9 +571,9 @@ def measured(shape: str, command: str, count: int, *, memory: bool = False) -> M
 
 
 def problem_of(shape: str, command: str, scale: float = 1.0, *, memory: bool = False) -> tuple[str | None, Measured]:
-    """Say what grew faster than the bytes, twice, as chance does not repeat itself; and what the larger one took."""
+    """Say what grew faster than the bytes, thrice, as chance does not repeat itself; and what the larger one took."""
     count = max(2, int(SHAPES[shape].count * scale))
-    for _ in range(2):
+    for _ in range(3):  # what is interpreted at one size can be compiled at the next
         small, large = (measured(shape, command, each, memory=memory) for each in (count, 2 * count))
         problem = large.problem(small)
         if problem is None:

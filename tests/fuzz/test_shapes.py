@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
-from tests.fuzz.shapes import COMMANDS, SHAPES, made, measured, problem_of
+from pyspark_savepoint.formats.errors import OutputError
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
+from tests.fuzz.seeds import SHOP as SHOP_JOB
+from tests.fuzz.shapes import COMMANDS, RATIO, SECONDS, SHAPES, made, measured, problem_of, run_command
+from tests.processor_time import processor_seconds
+
+SHOP = str(SHOP_JOB / "savepoint")
 
 #: What took more than in proportion once, and what stands for the rest.
 PAIRS = (
@@ -18,6 +29,14 @@ PAIRS = (
     ("operators of one name", "statements"),
     ("paths", "ls"),
     ("operator states", "verify"),
+    ("broadcast states", "verify"),
+    ("broadcast states", "diff"),
+    ("broadcast entries", "verify"),
+    ("heap subtasks", "verify"),
+    ("RocksDB files", "ls"),
+    ("changelog handles", "ls"),
+    ("segments of a file", "ls"),
+    ("subclasses that subtasks met", "ls"),
 )
 
 
@@ -32,6 +51,44 @@ def test_twice_as_many_take_about_twice_as_long(shape: str, command: str) -> Non
 def test_memory_grows_with_the_bytes(shape: str) -> None:
     problem, _ = problem_of(shape, "show", 0.2, memory=True)
     assert problem is None
+
+
+def in_parts(text: str) -> Callable[[int], str]:
+    """A path of some number of parts."""
+    return lambda count: text * count
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [
+        (in_parts("/a"), ("ls",)),
+        (in_parts("/a"), ("cp", SHOP)),
+        (in_parts("/tmp/.."), ("ls",)),
+        (in_parts("../"), ("cp", SHOP)),
+        (lambda count: "file://" + "/a" * count, ("ls",)),
+        (lambda count: f"{SHOP}{'/../savepoint' * count}", ("ls",)),
+    ],
+)
+def test_a_path_of_very_many_parts(path: Callable[[int], str], command: tuple[str, ...]) -> None:
+    """A path of 200,000 parts took more than nine minutes."""
+
+    def work(count: int) -> Callable[[], None]:
+        name, *more = command
+        return lambda: run_command(name, *more, path(count))
+
+    work(10)()
+    small, large = processor_seconds(work(50_000), 2), processor_seconds(work(200_000), 2)
+    assert large < 4 * RATIO / 2 * small + SECONDS
+
+
+def test_a_folder_of_more_parts_than_python_has_frames(tmp_path: Path) -> None:
+    folder = str(tmp_path) + "/a" * 1500
+    LocalFileSystem().create_directory(folder)
+    LocalFileSystem().create_directory(folder)
+    assert os.path.isdir(folder)
+    with pytest.raises(OutputError, match="cannot be written"):
+        LocalFileSystem().create_directory(str(tmp_path) + "/a" * 50_000)
+    subprocess.run(["rm", "-r", tmp_path / "a"], check=True)  # shutil.rmtree calls itself for every part
 
 
 @pytest.mark.parametrize("shape", SHAPES)

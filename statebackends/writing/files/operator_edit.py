@@ -129,5 +129,4 @@ def _no_ends(state: str, meta: StateMetaInfoSnapshot) -> UndecodableStateError:
 
 
 def _stream(opened: ByteSource, part: OperatorPart) -> OperatorStream:
-    boundaries = [offset for state in part.source.states for offset in state.offsets]
-    return OperatorStream(opened, part.header, boundaries)
+    return part.source.stream(opened, part.header)

@@ -44,7 +44,7 @@ def joined(elements: list[bytes]) -> tuple[Any, Any]:
 def read(data: bytes, states: dict[str, Any], name: str) -> list[bytes]:
     """The elements of a state, as the reader finds them."""
     header = OperatorBackendHeader.read(DataInputView(data))
-    offsets = [offset for state in states.values() for offset in state.offsets]
+    offsets = sorted({offset for state in states.values() for offset in state.offsets})
     stream = OperatorStream(InlineByteSource("a stream", data), header, offsets)
     found = []
     for buffer, pieces, _ in stream.windows(states[name].offsets, 1 << 20):
