@@ -40,7 +40,7 @@ from pyspark_savepoint.formats.rocksdb.block import Protection
 from pyspark_savepoint.formats.rocksdb.coding import CHECKSUMS
 from pyspark_savepoint.formats.rocksdb.database import Database
 from pyspark_savepoint.formats.rocksdb.manifest import read_manifest, read_records
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import BASE_IDS, KryoClasses
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import BASE_IDS, KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     DamagedError,
     DescribedClasses,

@@ -23,6 +23,8 @@ class ForeignError(Exception):
     """Error for an object that only code of the user or of another library can read: its class."""
 
 
+#: Numbers of fixed width, by byte order and ``struct`` code.
+FIXED = {order + code: struct.Struct(order + code) for order in "<>" for code in "?bBhHiIlLqQefd"}
 #: The end of a text of ASCII without a length.
 NO_ASCII = re.compile(rb"[\x80-\xff]")
 
@@ -74,7 +76,12 @@ class KryoInput:
 
     def fixed(self, code: str) -> int | float:
         """Read a number of fixed width, by its ``struct`` code."""
-        value: int | float = struct.unpack(self.order + code, self.take(struct.calcsize("=" + code)))[0]
+        number = FIXED[self.order + code]
+        start, after = self.position, self.position + number.size
+        if after > self.end:
+            raise DamagedError(f"{number.size} more bytes", f"{self.remaining} bytes until the end")
+        self.position = after
+        value: int | float = number.unpack_from(self.data, start)[0]
         return value
 
     def varint(self) -> int:

@@ -13,14 +13,18 @@ import codecs
 import re
 from collections.abc import Callable
 
-from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import ENUM
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM_CLASSES, is_final_class
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
+    ENUM,
+    ENUMS,
+    PRIMITIVES,
+    component,
+    is_final_class,
+)
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import STRING, KryoObject
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import PRIMITIVES, Budget, component
 from pyspark_savepoint.formats.serializers.kryo.objects import ObjectFormat
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import CHARSETS
-from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import Arguments, ObjectReader
+from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import Arguments, Budget, ObjectReader
 
 UTIL = "java.util."
 #: Collections and maps that refuse null as an element or key, and as a value.
@@ -77,7 +81,7 @@ class MisreadingReader(ObjectReader):
         generics = self.generics5
         depth, types = generics.depth, list(generics._types)
         try:
-            found = super().object(name, nullable, arguments)
+            found: KryoObject | None = super().object(name, nullable, arguments)
         except DamagedError as error:
             if error.args[1:] != (0,) or not ("plus one" in error.args[0] or "constant" in error.args[0]):
                 raise
@@ -95,7 +99,8 @@ class MisreadingReader(ObjectReader):
             return super()._seen(reference, name, nullable, plain)
         if not 2 <= reference < len(self.objects) + 2:
             raise DamagedError(f"a new {name}, or one of {len(self.objects)} objects", reference)
-        return self.objects[reference - 2]
+        seen: KryoObject = self.objects[reference - 2]
+        return seen
 
     def _expect_made(self, found: KryoObject) -> None:
         """Raise MisreadError if Java refuses what an object consists of."""
@@ -116,7 +121,7 @@ class MisreadingReader(ObjectReader):
             raise MisreadError("a charset of no legal name")
         if name in NO_NULLS and None in _flat(found.content):
             raise MisreadError(f"null in a {name}")
-        if self.form.body(name) is self.form.bodies[ENUM] and name not in ENUM_CLASSES:
+        if self.form.body(name) is self.form.bodies[ENUM] and name not in ENUMS:
             constants = self.form.classes.constants(name)
             if constants and found.content >= len(constants):
                 raise MisreadError(f"constant {found.content} of a {name}")

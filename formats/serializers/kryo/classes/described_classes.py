@@ -16,22 +16,33 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from pyspark_savepoint.formats.class_files import ClassType, JavaClass, TypeVariable
-from pyspark_savepoint.formats.class_files.java_types import JavaType
+from pyspark_savepoint.formats.class_files import ClassType, JavaClass, JavaField, TypeVariable
+from pyspark_savepoint.formats.class_files.class_file import FINAL, PUBLIC
+from pyspark_savepoint.formats.class_files.java_types import OBJECT, ClassSignature, JavaType, parse_field_type
 from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import (
     arguments_of,
     erased,
     is_primitive,
     substituted,
 )
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM_CLASSES, field_class, is_final_class
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
+    ENUM,
+    ENUMS,
+    FIELDS,
+    FIELDS_OF,
+    FINAL_CLASSES,
+    JAVA_STREAM,
+    PRIMITIVES,
+    WRAPPERS,
+    is_final_class,
+    is_thrown,
+)
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import FieldKey
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import PRIMITIVES, WRAPPERS
 
 KRYO = "com.esotericsoftware.kryo."
-#: How Kryo writes the objects of a class, unless it inherits the serializer of a JDK class.
-FIELDS, ENUM, JAVA_STREAM, RECORD = "fields", "enum", "stream", "record"
+#: The layout of records, besides those of other classes.
+RECORD = "record"
 #: Superclasses without fields and without their own serializer.
 PLAIN = frozenset({"java.lang.Object", "java.lang.Number", "java.lang.Record", "org.apache.flink.api.java.tuple.Tuple"})
 COLLECTIONS = frozenset(
@@ -109,7 +120,7 @@ class DescribedClasses:
             found = source.find(name)
             if found is not None:
                 return found
-        return field_class(name)
+        return _field_class(name)
 
     def describe(self, name: str) -> JavaClass:
         """Return a class; raise ForeignError if it is not described."""
@@ -133,7 +144,7 @@ class DescribedClasses:
 
     def is_enum(self, name: str) -> bool:
         """Return whether a class is an enum, or that of a constant with a body."""
-        return name[:1] != "[" and (name in ENUM_CLASSES or self.kind(name) == ENUM)
+        return name[:1] != "[" and (name in ENUMS or self.kind(name) == ENUM)
 
     def constants(self, name: str) -> tuple[str, ...]:
         """Return the constants of an enum or of the class of one of its constants."""
@@ -149,7 +160,7 @@ class DescribedClasses:
         return self._kinds[name]
 
     def _kind(self, name: str) -> str:
-        if name.startswith("java.") and name.endswith(("Exception", "Error", "java.lang.Throwable")):
+        if is_thrown(name):
             return JAVA_STREAM
         self.describe(name)
         interfaces = self.ancestors(name)
@@ -251,3 +262,19 @@ class DescribedClasses:
         primitive = is_primitive(plain)
         final = name if primitive or self.is_final(name) else None
         return ObjectField(key, kind, name, primitive, final, arguments_of(kind))
+
+
+def _field_class(name: str) -> JavaClass | None:
+    """Return a class of the JDK or of Flink with the fields that Kryo writes."""
+    described = FIELDS_OF.get(name)
+    if described is None:
+        return None
+    fields, parameters = [], []
+    for each in described.split():
+        field, _, descriptor = each.partition(":")
+        kind = parse_field_type(descriptor)
+        if isinstance(kind, TypeVariable):
+            parameters.append(kind.name)
+        fields.append(JavaField(field, 0, kind, OBJECT if isinstance(kind, TypeVariable) else kind))
+    flags = PUBLIC | (FINAL if name in FINAL_CLASSES else 0)
+    return JavaClass(name, flags, ClassSignature(tuple(parameters), OBJECT, ()), OBJECT.name, tuple(fields), ())

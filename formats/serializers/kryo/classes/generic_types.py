@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.class_files.java_types import (
     Wildcard,
     class_name,
 )
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import WRAPPERS
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import WRAPPERS
 
 
 def erased(kind: JavaType) -> str:

@@ -1,4 +1,4 @@
-"""Values of columns as objects of JDK classes: the inverse of ``kryo_types.py`` and ``kryo_times.py``.
+"""Values of columns as objects of JDK classes: the inverse of the values that ``bodies.py`` and ``times.py`` make.
 
 Times come in either form of option ``timestamps``: as timestamps, dates and durations, or as Flink's own numbers.
 """
@@ -18,11 +18,10 @@ from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.calendar import NANOS_PER_SECOND
 from pyspark_savepoint.formats.serializers.basic.java_math import parse_decimal, parse_integer
 from pyspark_savepoint.formats.serializers.basic.strings import java_text
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUMS
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import LANG, TIME, UTIL
-from pyspark_savepoint.formats.serializers.kryo.kryo_times import EPOCH_DAY
-from pyspark_savepoint.formats.serializers.kryo.kryo_types import ENUMS
 from pyspark_savepoint.formats.serializers.kryo.objects import STRING, KryoObject
-from pyspark_savepoint.formats.serializers.kryo.objects.time_bodies import local_date, zone_of
+from pyspark_savepoint.formats.serializers.kryo.objects.times import EPOCH_DAY, local_date, zone_of
 
 Make = Callable[[Any], KryoObject]
 #: Objects that Java has only once for each value, so that several fields may share them; by class and value.

@@ -42,10 +42,11 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
     text_column,
 )
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import Budget
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, KryoObject, ObjectFormat, object_format
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_object, write_object
-from pyspark_savepoint.formats.serializers.kryo.objects.object_values import RAW, ObjectValues
+from pyspark_savepoint.formats.serializers.kryo.objects.object_format import RAW
+from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import Budget
+from pyspark_savepoint.formats.serializers.kryo.objects.object_values import ObjectValues
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import plugged_classes
 from pyspark_savepoint.formats.variant import VARIANT
 

@@ -35,8 +35,9 @@ from pyspark_savepoint.formats.class_files.java_types import (
 from pyspark_savepoint.formats.columns import DecodeOptions, map_type, valid_rows
 from pyspark_savepoint.formats.errors import UnsupportedStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.elements import list_parts, map_parts, naming
-from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import COLLECTIONS, ENUM, FIELDS, MAPS, RECORD
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import COLLECTIONS, MAPS, RECORD
 from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import erased, substituted
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM, FIELDS
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import UTIL, FieldKey
 from pyspark_savepoint.formats.serializers.kryo.described.jdk_objects import (
     Constants,
@@ -53,7 +54,8 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
 )
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, KryoObject, ObjectFormat
-from pyspark_savepoint.formats.serializers.kryo.objects.object_values import HOLDERS, ObjectValues, column_name
+from pyspark_savepoint.formats.serializers.kryo.objects.bodies import column_name
+from pyspark_savepoint.formats.serializers.kryo.objects.object_values import ObjectValues
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import KryoClass, plugged_classes
 from pyspark_savepoint.formats.variant import VARIANT, VariantError
 
@@ -67,6 +69,8 @@ MAPPINGS = MAPS | {
     *("java.util.Map", "java.util.SortedMap", "java.util.NavigableMap", "java.util.TreeMap", "java.util.EnumMap"),
     *("java.util.concurrent.ConcurrentMap", "java.util.concurrent.ConcurrentSkipListMap"),
 }
+#: Classes with one type argument whose only field is their value.
+HOLDERS = frozenset({"java.util.Optional", "java.util.concurrent.atomic.AtomicReference"})
 #: Deeper STRUCTs are VARIANT.
 MAX_DEPTH = 32
 MAX_FIELDS = 4096
@@ -160,7 +164,7 @@ class ObjectColumns:
                 return None
             if found.class_name in _PLAIN:
                 return found.content
-            return plain_value(values.leaf(found, True), arrow, name)
+            return plain_value(values.typed(found), arrow, name)
 
         def make(making: ObjectMaking, column: pa.Array) -> Objects:
             if not is_written(name):

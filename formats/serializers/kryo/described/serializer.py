@@ -2,7 +2,7 @@
 
     snapshot := version 2: utf typeClass  OptMap registrations  OptMap defaults  OptMap defaultClasses
                 registration: utf class  i32 kind  kind 0: nothing | 1: utf serializerClass | 2: a Java object stream
-    value    := ``kryo_walker.py``; values do not record the version of Kryo: 2 in Flink 1, 5 in Flink 2
+    value    := ``object_reader.py``; values do not record the version of Kryo: 2 in Flink 1, 5 in Flink 2
 
 A snapshot contains only the erased class. For classes with one representation (Date, BigDecimal, BitSet, UUID,
 java.time, arrays) the column has a type; a List, Map or Object becomes VARIANT, because only the data shows the types
@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
-from pyspark_savepoint.formats.java_stream import JavaObject
+from pyspark_savepoint.formats.java_stream import JavaObject, parse_java_object
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
 from pyspark_savepoint.formats.serializers.basic.calendar import TIMESTAMP, TIMESTAMP_NTZ
 from pyspark_savepoint.formats.serializers.basic.java_math import AS_TEXT, rescaled, to_text
@@ -34,17 +34,18 @@ from pyspark_savepoint.formats.serializers.basic.local_time import DATE_PARTS, D
 from pyspark_savepoint.formats.serializers.basic.strings import NOTED, column_texts, refuse_surrogate
 from pyspark_savepoint.formats.serializers.basic.temporal import MOMENT
 from pyspark_savepoint.formats.serializers.composite.optional_map import read_optional_map, write_optional_map
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
-from pyspark_savepoint.formats.serializers.kryo.kryo_types import ARRAYS, DIALECTS, FINALS, GENERAL, KRYO_2, KRYO_5
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import (
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     BASE_IDS,
+    ENUMS,
+    FINAL_CLASSES,
     FIRST_USER_ID,
-    PRIMITIVES,
+    GENERAL,
+    LAYOUTS,
     WRAPPERS,
-    Budget,
     KryoClasses,
-    KryoWalker,
+    is_thrown,
 )
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.variant import (
     MAX_DIGITS,
@@ -57,7 +58,7 @@ from pyspark_savepoint.formats.variant import (
 )
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.formats.serializers.kryo.objects.object_values import ObjectValues
+    from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import ValueReader
 
 RUNTIME_KRYO = "org.apache.flink.api.java.typeutils.runtime.kryo."
 KRYO = RUNTIME_KRYO + "KryoSerializerSnapshot"
@@ -120,8 +121,7 @@ KINDS: Mapping[str, ColumnType] = {
             *("java.util.regex.Pattern", "java.io.File"),
             *("java.util.Currency", "java.net.URI", "java.time.ZonedDateTime", "java.time.OffsetDateTime"),
             *("java.time.OffsetTime", "java.time.Period", "java.time.YearMonth", "java.time.MonthDay"),
-            *("java.time.ZoneOffset", "java.time.DayOfWeek", "java.time.Month"),
-            *("java.util.concurrent.TimeUnit", "java.math.RoundingMode"),
+            *("java.time.ZoneOffset", *ENUMS),
         ],
         ColumnType(pa.string()),
     ),
@@ -220,7 +220,7 @@ class KryoSerializer(TypeSerializer):
             if value is None or not _is_plain(value):
                 custom.add(WRAPPERS.get(name, name))
         # A default serializer applies to subclasses too.
-        inherited = any(name.startswith("java.") and name not in FINALS for name in defaults)
+        inherited = any(name.startswith("java.") and name not in FINAL_CLASSES for name in defaults)
         java = {name for name, _, value in (*self.registrations, *self.default_classes) if _is_java_serializer(value)}
         return KryoClasses(ids, frozenset(custom), inherited, frozenset(defaults), frozenset(java))
 
@@ -293,22 +293,30 @@ class ThrowableSerializer(KryoSerializer):
         return pa.array([self._read(at, row) for row in range(len(at))], THROWN)
 
     def _read(self, at: Cursors, row: int) -> dict[str, str | None] | None:
-        start, end = int(at.position[row]), int(at.end[row])
-        data = at.buffer.data.cast("B")
-        walker = KryoWalker(data, (start, end), DIALECTS[at.options.kryo], self.classes, at.options, True, Budget())
+        reader = _reader(self, at, True)
+        reader.begin(int(at.position[row]), int(at.end[row]))
         try:
-            name = walker.class_name()
-            if name is not None and walker.varint() != 1:
+            name = reader.class_name()
+            if name is not None and reader.varint() != 1:
                 raise DamagedError("a new exception", name)
+            thrown = None if name is None else reader.java_stream(parse_java_object)
         except (DamagedError, ForeignError) as error:
             at.fail(row, "the class of an exception", error.args[-1])
-        found = None
-        if name is not None:
-            thrown = walker.java_object()
-            message = thrown.fields.get("detailMessage") if isinstance(thrown, JavaObject) else None
-            found = {"class": name, "message": message if isinstance(message, str) else None}
-        at.position[row] = walker.position
-        return found
+        at.position[row] = reader.position
+        if name is None:
+            return None
+        message = thrown.fields.get("detailMessage") if isinstance(thrown, JavaObject) else None
+        return {"class": name, "message": message if isinstance(message, str) else None}
+
+
+def _reader(serializer: KryoSerializer, at: Cursors, typed: bool) -> ValueReader:
+    """Return the reader of the values of a column; listings of states do not import it."""
+    from pyspark_savepoint.formats.serializers.kryo.objects.conversion import object_format
+    from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Rendering
+    from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import Budget, ValueReader
+
+    form = object_format(2 if at.options.kryo == 2 else 5, serializer.classes)
+    return ValueReader(at.buffer.data.cast("B"), Rendering(form, at.options, typed), Budget())
 
 
 @dataclass
@@ -321,8 +329,7 @@ class _Rows:
     whole: bool
 
     def __post_init__(self) -> None:
-        self.data = self.at.buffer.data.cast("B")
-        self.budget = Budget()
+        self.reader = _reader(self.serializer, self.at, bool(self.type_class))
         self.left = FREE_GROWTH + MAX_GROWTH * len(self.at.buffer)
         kind = KINDS.get(self.type_class)
         self.expected = (kind.classes if kind else ()) or ((self.type_class,) if self.type_class else ())
@@ -331,19 +338,16 @@ class _Rows:
 
     def _read(self, row: int) -> Any:
         """Read the value of a row; its cursor moves past it."""
-        at = self.at
-        span = (int(at.position[row]), int(at.end[row]))
-        dialect = DIALECTS[at.options.kryo]
-        classes, typed = self.serializer.classes, bool(self.type_class)
-        walker = KryoWalker(self.data, span, dialect, classes, at.options, typed, self.budget)
+        at, reader = self.at, self.reader
+        reader.begin(int(at.position[row]), int(at.end[row]))
         try:
-            value = walker.value(self.expected)
+            value = reader.typed_value(self.expected) if self.expected else reader.value()
         except DamagedError as error:
-            at.position[row] = walker.position
+            at.position[row] = reader.position
             self._fail(row, *error.args)
         except BeyondError as error:
             at.out_of_range(row, *error.args)
-        at.position[row] = walker.position
+        at.position[row] = reader.position
         return value
 
     def _fail(self, row: int, expected: str, found: object) -> NoReturn:
@@ -370,11 +374,13 @@ class _Rows:
         try:
             value = self._read(row)
         except ForeignError as error:
-            # The walker reads fewer classes: those of the JDK that most values have.
-            value = self._by_objects(row, start, end, error)
+            if not self.whole:
+                self._refuse(row, error)
+            self.at.position[row] = end
+            value = bytes(self.reader.data[start:end])
         if self.at.options.ends:
             return None
-        if value is None and self.data[start] == KRYO_NULL:
+        if value is None and self.reader.data[start] == KRYO_NULL:
             return None  # an empty Optional is not null: it becomes the null of VARIANT
         try:
             pair = variant_of(value, self.at.options.text)
@@ -384,35 +390,6 @@ class _Rows:
         if self.left < 0:
             self.at.out_of_range(row, "Kryo values that repeat shared objects are too large for VARIANT", RAW)
         return pair
-
-    def _by_objects(self, row: int, start: int, end: int, foreign: ForeignError) -> Any:
-        """Read a value as objects; if it has an object of an unknown class, return its bytes if their end is known."""
-        from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_object
-
-        try:
-            found, position = read_object(self.data[:end], self.objects.form, start, self.budget)
-            value = None if self.at.options.ends else self.objects.variant(found)
-            self.at.position[row] = position
-            return value
-        except BeyondError as error:
-            self.at.out_of_range(row, *error.args)
-        except ForeignError as error:
-            if not self.whole:
-                self._refuse(row, error)
-        except DamagedError:
-            if not self.whole:
-                self._refuse(row, foreign)
-        self.at.position[row] = end
-        return bytes(self.data[start:end])
-
-    @cached_property
-    def objects(self) -> ObjectValues:
-        """The reader of all classes that are known without class files."""
-        from pyspark_savepoint.formats.serializers.kryo.objects.conversion import object_format
-        from pyspark_savepoint.formats.serializers.kryo.objects.object_values import ObjectValues
-
-        form = object_format(2 if self.at.options.kryo == 2 else 5, self.serializer.classes)
-        return ObjectValues(form, self.at.options, self.left)
 
     def _refuse(self, row: int, error: ForeignError) -> NoReturn:
         facts = self.at.origin.facts(int(self.at.position[row]))
@@ -493,18 +470,12 @@ def _number_type(name: str, options: DecodeOptions) -> pa.DataType:
 
 
 def _is_readable(name: str) -> bool:
-    """Return whether the format of the class is known in Kryo 2 or 5; for arrays, that of their elements."""
+    """Return whether objects of a class, or the elements of an array, are read without descriptions of classes."""
     inner = name.lstrip("[")
     if inner != name:
-        return name in ARRAYS or len(inner) == 1 or (inner[:1] == "L" and _is_readable(inner[1:-1]))
+        return len(inner) == 1 or (inner[:1] == "L" and _is_readable(inner[1:-1]))
     inner = WRAPPERS.get(inner, inner)
-    if inner in KRYO_2 or inner in KRYO_5 or inner in GENERAL or inner in PRIMITIVES:
-        return True
-    if not inner.startswith(OF_OTHERS):
-        return False
-    from pyspark_savepoint.formats.serializers.kryo.objects.conversion import is_read
-
-    return any(is_read(inner, version) for version in (2, 5))
+    return inner in LAYOUTS or inner in GENERAL or is_thrown(inner)
 
 
 def _read_frames(view: DataInputView) -> tuple[Frame, ...]:

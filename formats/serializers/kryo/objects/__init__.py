@@ -5,7 +5,7 @@ classes = DescribedClasses([ClassPath(["job.jar"])])                # class file
 old = object_format(2, serializer.classes, classes)
 new = object_format(5, serializer.classes, classes)
 order, end = read_object(data, old)                                 # DamagedError, ForeignError(class, reason)
-order.class_name, order.field("lines")                              # model.py shows the content by class
+order.class_name, order.field("lines")                              # kryo_objects.py shows the content by class
 elements_of(order.field("lines")), entries_of(order.field("counts"))  # to encode them with Flink's serializers
 write_object(list_of([KryoObject(STRING, "a"), None]), new)         # the inverse: also map_of, set_of
 convert_kryo(data, old, new)                                        # all of it; the whole of data is one value

@@ -1,4 +1,4 @@
-"""Bodies of JDK classes, of arrays and enums, and of classes with fields, for both versions of Kryo.
+"""Bodies of JDK classes, of arrays and enums, and of classes with fields, for both versions of Kryo, and their values.
 
     collection 2  [comparator]  varint n  elements
     collection 5  0 elements               01 [comparator]
@@ -9,42 +9,58 @@
     map 2         [comparator]  varint n  keys and values;  5: varint n + 1  [comparator]  keys and values
 
 The class of an element, key or value precedes it, unless the type argument of the field is final: then ref or 00. All
-layouts were compared with the output of both versions. ``time_bodies.py`` has the classes of ``java.time``.
+layouts were compared with the output of both versions. ``times.py`` has the classes of ``java.time``,
+``jdk_classes.py`` the list of classes.
+
+Values are those of ``variant.py``: maps with text keys and objects with fields are objects, collections arrays. In a
+column of its own type, a big number is a pair of unscaled value and scale.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
 from pyspark_savepoint.formats.class_files.java_types import TypeVariable
 from pyspark_savepoint.formats.data_view import MAX_UTF_BYTES, DataInputView
-from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.java import encode_modified_utf8
 from pyspark_savepoint.formats.java_stream import JavaObject, JavaValue, parse_java_object, skip_java_object
-from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import ENUM, FIELDS, JAVA_STREAM
+from pyspark_savepoint.formats.serializers.basic.java_math import to_text
 from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import erased
-from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import (
-    LANG,
-    STRING,
-    TIME,
-    UTIL,
-    FieldKey,
-    KryoObject,
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
+    ARRAY,
+    BUILDER,
+    CALENDAR,
+    CHARSET,
+    COLLECTION,
+    EMPTY,
+    EMPTY_MAP,
+    ENTRY,
+    ENUM,
+    ENUM_SET,
+    FIELDS,
+    JAVA_STREAM,
+    MAP,
+    MILLIS,
+    NO_NULLS,
+    PRIMITIVES,
+    SINGLETON,
+    SKIP_LIST_MAP,
+    SORTED_COLLECTION,
+    SORTED_MAP,
+    TEXT,
+    component,
 )
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import LANG, STRING, UTIL, FieldKey, KryoObject
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import PRIMITIVES, component
-from pyspark_savepoint.formats.serializers.kryo.objects.object_format import ARRAY, Body
+from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Body, Rendering
 from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import PRIMITIVE_READERS, ObjectReader
 from pyspark_savepoint.formats.serializers.kryo.objects.object_writer import PRIMITIVE_WRITERS, ObjectWriter
-from pyspark_savepoint.formats.serializers.kryo.objects.time_bodies import (
-    DATES,
-    TIMES_5,
-    TIMESTAMP_2,
-    add_offset,
-)
+from pyspark_savepoint.formats.serializers.kryo.objects.times import TIMES_5, date_value, part, plain_body, times_2
+from pyspark_savepoint.formats.variant import MAX_DIGITS
 
 LOCALE_STREAM = bytes.fromhex(
     "aced0005737200106a6176612e7574696c2e4c6f63616c657ef811609c30f9ec0300064900086861736863"
@@ -53,20 +69,6 @@ LOCALE_STREAM = bytes.fromhex(
     b"L\0\7variantq\0~\0\1xp\xff\xff\xff\xff"
 )
 FIRST_TEXT_HANDLE = 0x7E0003
-
-T = TypeVar("T")
-
-
-def _content(
-    read: Callable[[ObjectReader], Any], write: Callable[[ObjectWriter, Any], None], plain: bool = False
-) -> Body:
-    """Return the body of a class whose objects have only ``content``."""
-
-    def fill(reader: ObjectReader, found: KryoObject) -> None:
-        found.content = read(reader)
-
-    return Body(fill, lambda writer, found: write(writer, found.content), plain)
-
 
 # -- collections and maps ------------------------------------------------------------------------------------------
 
@@ -230,11 +232,11 @@ class _Map2:
             _write_comparator(writer, found)
         writer.varint(len(found.content))
         for entry in found.content:
-            for part, final in zip(entry, finals, strict=True):
+            for each, final in zip(entry, finals, strict=True):
                 if final is None:
-                    writer.value(part)
+                    writer.value(each)
                 else:
-                    writer.object(part, True)
+                    writer.object(each, True)
 
 
 class _Map5:
@@ -279,17 +281,25 @@ class _Map5:
         generics = writer.generics5
         kind, *finals = self._types(writer)
         for entry in found.content:
-            for place, (part, final) in enumerate(zip(entry, finals, strict=True)):
+            for place, (each, final) in enumerate(zip(entry, finals, strict=True)):
                 around = place == 0 and kind is not None
                 if around:
                     generics.push(kind)
                 if final is None:
-                    writer.value(part)
+                    writer.value(each)
                 else:
-                    writer.object(part, True)
+                    writer.object(each, True)
                 if around:
                     generics.pop()
         generics.pop()
+
+
+def entries(_: Rendering, pairs: list[tuple[Any, Any]]) -> Any:
+    """Return a map as an object if all keys are strings, else as an array of keys and values."""
+    fields = {key: value for key, value in pairs if isinstance(key, str)}
+    if len(fields) == len(pairs):
+        return fields
+    return [{"key": key, "value": value} for key, value in pairs]
 
 
 def _read_as_list_2(reader: ObjectReader, found: KryoObject) -> None:
@@ -364,7 +374,7 @@ def _write_array(writer: ObjectWriter, found: KryoObject) -> None:
             writer.value(each, arguments)
 
 
-def _primitives(name: str) -> Body:
+def _primitives(name: str, value: Callable[[Rendering, Any], Any] | None = None) -> Body:
     """Return the body of an array of primitives."""
     read, write = PRIMITIVE_READERS[name], PRIMITIVE_WRITERS[name]
 
@@ -373,7 +383,7 @@ def _primitives(name: str) -> Body:
         for each in content:
             write(writer, each)
 
-    return _content(lambda reader: [read(reader) for _ in range(_array_size(reader))], write_all)
+    return plain_body(lambda reader: [read(reader) for _ in range(_array_size(reader))], write_all, value=value)
 
 
 def _write_bytes(writer: ObjectWriter, content: bytes) -> None:
@@ -390,6 +400,25 @@ def _ordinal(reader: ObjectReader) -> int:
 
 def _write_ordinal(writer: ObjectWriter, ordinal: int) -> None:
     writer.varint(ordinal + 1)
+
+
+def _enum(plain: bool) -> Body:
+    """Return the body of the constants of enums: their ordinal plus one."""
+    body = plain_body(_ordinal, _write_ordinal, plain)
+    return Body(
+        body.read,
+        body.write,
+        plain,
+        value=lambda rendering, raw: rendering.constant(*raw),
+        raw_of=lambda found: (found.class_name, found.content),
+    )
+
+
+def _constant_set(rendering: Rendering, raw: tuple[str | None, list[int]]) -> list[str]:
+    name, ordinals = raw
+    if name is None:
+        raise DamagedError("the class of an enum", "null")
+    return [rendering.constant(name, ordinal) for ordinal in ordinals]
 
 
 def _read_enum_set(reader: ObjectReader, found: KryoObject) -> None:
@@ -410,7 +439,7 @@ def _read_fields_2(reader: ObjectReader, found: KryoObject) -> None:
     found.content = content
     for field in reader.form.classes.fields(name, 2, reader.generics2.take(name)):
         if field.primitive:
-            content[field.key] = KryoObject(field.erased, PRIMITIVE_READERS[field.erased](reader))
+            content[field.key] = reader.primitive(field.erased)
         elif field.final is not None:
             content[field.key] = reader.object(field.final, True, field.arguments)
         else:
@@ -432,11 +461,6 @@ def _write_fields_2(writer: ObjectWriter, found: KryoObject) -> None:
             writer.value(value, field.arguments)
 
 
-def _write_zoned_2(writer: ObjectWriter, found: KryoObject) -> None:
-    add_offset(found)
-    _write_fields_2(writer, found)
-
-
 def _part(name: str, key: FieldKey, value: KryoObject | None) -> KryoObject:
     if value is None:
         raise ForeignError(name, f"the other version of Kryo did not write its field {key[1]!r}")
@@ -450,7 +474,7 @@ def _read_fields_5(reader: ObjectReader, found: KryoObject) -> None:
     found.content = content
     for field in reader.form.classes.fields(name, 5):
         if field.primitive:
-            content[field.key] = KryoObject(field.erased, PRIMITIVE_READERS[field.erased](reader))
+            content[field.key] = reader.primitive(field.erased)
             continue
         final = field.final
         if final is None and isinstance(field.type, TypeVariable):
@@ -497,15 +521,32 @@ def _write_fields_5(writer: ObjectWriter, found: KryoObject) -> None:
 
 def _unscaled(reader: ObjectReader) -> int:
     data = reader.take(_array_size(reader))
-    number = int.from_bytes(data, "big", signed=True)
-    if data != _number_bytes(number):
-        raise DamagedError("the bytes of a number", data[:16].hex())
-    return number
+    if len(data) < 2:
+        if not data:
+            raise DamagedError("at least one byte of a number", "none")
+    elif data[0] == (data[1] >> 7) * 0xFF:
+        raise DamagedError("the fewest bytes of a number", data[:16].hex())
+    return int.from_bytes(data, "big", signed=True)
 
 
 def _number_bytes(number: int) -> bytes:
     """Return ``BigInteger.toByteArray``."""
     return number.to_bytes(((number if number >= 0 else ~number).bit_length() // 8) + 1, "big", signed=True)
+
+
+def _integer_value(rendering: Rendering, number: int) -> Any:
+    if rendering.typed:
+        return number, 0
+    return number if abs(number) < 10**MAX_DIGITS else to_text(number, 0)
+
+
+def _decimal_value(rendering: Rendering, content: tuple[int, int]) -> Any:
+    if rendering.typed:
+        return content
+    number, scale = content
+    if abs(number) < 10**MAX_DIGITS:
+        return Decimal((number < 0, tuple(map(int, str(abs(number)))), -scale))
+    return to_text(number, scale)
 
 
 def _write_unscaled(writer: ObjectWriter, number: int) -> None:
@@ -533,6 +574,17 @@ def _write_bits(writer: ObjectWriter, found: KryoObject) -> None:
     writer.data += data.astype(writer.order + "u8").tobytes()
 
 
+def _bit_places(_: Rendering, bits: int) -> list[int]:
+    data = np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8)
+    places: list[int] = np.flatnonzero(np.unpackbits(data, bitorder="little")).tolist()
+    return places
+
+
+def _uuid_text(_: Rendering, halves: tuple[int, int]) -> str:
+    digits = f"{(halves[0] & 2**64 - 1) << 64 | halves[1] & 2**64 - 1:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
 def _write_uuid_2(writer: ObjectWriter, content: tuple[int, int]) -> None:
     for half in content:
         writer.signed_long(half)
@@ -544,18 +596,7 @@ def _write_uuid_5(writer: ObjectWriter, content: tuple[int, int]) -> None:
 
 
 def _stream(reader: ObjectReader) -> bytes:
-    return _java_stream(reader, skip_java_object)
-
-
-def _java_stream(reader: ObjectReader, parse: Callable[[DataInputView], T]) -> T:
-    """Parse a Java object stream, and move past it."""
-    view = DataInputView(reader.data[reader.position : reader.end])
-    try:
-        return parse(view)
-    except CorruptStateError as error:
-        raise DamagedError(str(error.facts.get("expected")), error.facts.get("found")) from None
-    finally:
-        reader.position += view.position
+    return reader.java_stream(skip_java_object)
 
 
 def _write_stream(writer: ObjectWriter, content: bytes) -> None:
@@ -564,7 +605,7 @@ def _write_stream(writer: ObjectWriter, content: bytes) -> None:
 
 def _read_locale_2(reader: ObjectReader, found: KryoObject) -> None:
     start = reader.position
-    value: JavaValue = _java_stream(reader, parse_java_object)
+    value: JavaValue = reader.java_stream(parse_java_object)
     if not isinstance(value, JavaObject) or value.class_name != UTIL + "Locale":
         raise DamagedError("a Locale", repr(value)[:80])
     parts = [value.fields.get(name) for name in ("language", "country", "variant", "script", "extensions")]
@@ -595,9 +636,23 @@ def _write_locale_2(writer: ObjectWriter, found: KryoObject) -> None:
     writer.data += found.header or _locale_stream(*found.content)
 
 
+def _locale_text(_: Rendering, parts: tuple[str, ...]) -> str:
+    return "_".join(part for part in parts[:3] if part)
+
+
+def _pattern_of_dates(_: Rendering, stream: bytes) -> Any:
+    """Return the pattern of a SimpleDateFormat, which is written as a Java object stream."""
+    found = parse_java_object(DataInputView(memoryview(stream)))
+    return found.fields.get("pattern") if isinstance(found, JavaObject) else stream
+
+
+def _listed(_: Rendering, parts: tuple[Any, ...]) -> list[Any]:
+    return list(parts)
+
+
 def _write_locale_5(writer: ObjectWriter, content: tuple[str, ...]) -> None:
-    for part in content[:3]:
-        writer.text(part)
+    for each in content[:3]:
+        writer.text(each)
 
 
 def _read_class(reader: ObjectReader) -> tuple[str | None, bool]:
@@ -613,9 +668,8 @@ def _write_class(writer: ObjectWriter, content: tuple[str | None, bool]) -> None
         writer.boolean(primitive)
 
 
-def _read_url_5(reader: ObjectReader, found: KryoObject) -> None:
+def _url_parts(text: str) -> dict[str, Any]:
     """Split ``URL.toExternalForm`` into the fields of the class."""
-    text = reader.some_text()
     protocol, _, rest = text.partition(":")
     rest, mark, anchor = rest.partition("#")
     authority = None
@@ -625,33 +679,34 @@ def _read_url_5(reader: ObjectReader, found: KryoObject) -> None:
     host, port = (authority or "").rpartition("@")[2], -1
     if host.rpartition(":")[2].isdecimal() and ":" in host:
         host, port = host.rpartition(":")[0], int(host.rpartition(":")[2])
+    named = {"authority": authority, "file": rest, "hashCode": -1, "host": host, "port": port}
+    return {**named, "protocol": protocol, "ref": anchor if mark else None}
 
-    def text_object(part: str | None) -> KryoObject | None:
-        return None if part is None else KryoObject(STRING, part)
 
-    name = found.class_name
-    named = text_object(authority)
+def _read_url_5(reader: ObjectReader, found: KryoObject) -> None:
+    name, parts = found.class_name, _url_parts(reader.some_text())
     found.content = {
-        (name, "authority"): named,
-        (name, "file"): text_object(rest),
-        (name, "hashCode"): KryoObject("int", -1),
-        (name, "host"): named if host == authority else text_object(host),
-        (name, "port"): KryoObject("int", port),
-        (name, "protocol"): text_object(protocol),
-        (name, "ref"): text_object(anchor if mark else None),
+        (name, field): KryoObject("int" if isinstance(each, int) else STRING, each) if each is not None else None
+        for field, each in parts.items()
     }
+    if parts["host"] == parts["authority"]:
+        found.content[name, "host"] = found.content[name, "authority"]
 
 
-def url_text(found: KryoObject) -> str:
+def _url(fields: Mapping[FieldKey, Any]) -> str:
     """Return ``URL.toExternalForm``."""
-    parts = {key[1]: value.content for key, value in found.content.items() if value is not None}
+    parts = {name: value for (_, name), value in fields.items() if value is not None}
     authority = f"//{parts['authority']}" if parts.get("authority") else ""
     anchor = f"#{parts['ref']}" if "ref" in parts else ""
     return f"{parts.get('protocol', '')}:{authority}{parts.get('file', '')}{anchor}"
 
 
+def _url_text(found: KryoObject) -> str:
+    return _url({key: None if value is None else value.content for key, value in found.content.items()})
+
+
 def _write_url_5(writer: ObjectWriter, found: KryoObject) -> None:
-    writer.text(url_text(found))
+    writer.text(_url_text(found))
 
 
 def _read_charset_2(reader: ObjectReader) -> str:
@@ -662,9 +717,15 @@ def _read_charset_2(reader: ObjectReader) -> str:
     name = reader.object(STRING, True)
     if aliases is None or name is None:
         raise DamagedError("a Charset", "null")
-    if [each and each.content for each in aliases.content] != list(ALIASES.get(name.content, ())):
-        raise ForeignError("java.nio.charset.Charset", f"{name.content} has other aliases than in any known Java")
-    return str(name.content)
+    known, name = [_content(each) for each in _content(aliases)], _content(name)
+    if known != list(ALIASES.get(name, ())):
+        raise ForeignError("java.nio.charset.Charset", f"{name} has other aliases than in any known Java")
+    return str(name)
+
+
+def _content(found: Any) -> Any:
+    """Return the content of an object, which a reader of values has read as this."""
+    return found.content if isinstance(found, KryoObject) else found
 
 
 def _write_charset_2(writer: ObjectWriter, name: str) -> None:
@@ -717,107 +778,208 @@ def _write_nothing(_: ObjectWriter, __: object) -> None:
     return
 
 
-#: Collections and maps of ``java.util`` whose objects Kryo makes without a constructor, so that they take no elements.
-UNFILLED = (
-    *("ArrayList$SubList", "AbstractList$SubList", "AbstractList$RandomAccessSubList", "SubList"),
-    *("RandomAccessSubList", "Collections$CopiesList", "Collections$SetFromMap", "HashMap$KeySet", "HashMap$Values"),
-    *("LinkedHashMap$LinkedKeySet", "LinkedHashMap$LinkedValues", "TreeMap$KeySet", "TreeMap$Values"),
-    *("concurrent.ConcurrentHashMap$KeySetView", "concurrent.ConcurrentHashMap$ValuesView"),
-    "concurrent.ArrayBlockingQueue",
-)
-UNFILLED_MAPS = ("TreeMap$AscendingSubMap", "TreeMap$DescendingSubMap")
-_TEXT = _content(ObjectReader.some_text, ObjectWriter.text)
-_EMPTY = _content(lambda _: [], _write_nothing)
-_SINGLETON = Body(_read_singleton, _write_singleton)
-_ENUM_SET = Body(_read_enum_set, _write_enum_set)
-_CALENDAR = _content(_read_calendar, _write_calendar)
-_PLAIN_COLLECTIONS = [
-    *("ArrayList", "LinkedList", "Vector", "Stack", "ArrayDeque", "HashSet", "LinkedHashSet"),
-    *("concurrent.CopyOnWriteArrayList", "concurrent.CopyOnWriteArraySet", "concurrent.LinkedBlockingQueue"),
-    *("concurrent.ConcurrentLinkedQueue", "concurrent.ConcurrentLinkedDeque", "concurrent.LinkedBlockingDeque"),
-    *("Collections$UnmodifiableRandomAccessList", "Collections$UnmodifiableList", "Collections$UnmodifiableSet"),
-    *("Collections$UnmodifiableCollection", "Collections$SynchronizedRandomAccessList"),
-    *("Collections$SynchronizedList", "Collections$SynchronizedSet", "Collections$SynchronizedCollection"),
-    *("concurrent.ConcurrentSkipListSet", "concurrent.PriorityBlockingQueue", "concurrent.LinkedTransferQueue"),
-    # Views of others and fixed sizes, without a constructor that Kryo can call: neither version reads what it writes.
-    *UNFILLED,
-]
-_NO_NULLS = [f"ImmutableCollections${name}" for name in ("ListN", "List12", "SetN", "Set12")]
-_PLAIN_MAPS = [
-    *UNFILLED_MAPS,
-    *("HashMap", "LinkedHashMap", "Hashtable", "WeakHashMap", "IdentityHashMap", "EnumMap", "Properties"),
-    *("concurrent.ConcurrentHashMap", "Collections$UnmodifiableMap", "Collections$SynchronizedMap"),
-    *("ImmutableCollections$Map1", "ImmutableCollections$MapN"),
-]
+# -- values of classes with fields ---------------------------------------------------------------------------------
 
 
-def _bodies(names: list[str], codec: _Collection2 | _Collection5 | _Map2 | _Map5) -> dict[str, Body]:
-    return {UTIL + name: Body(codec.read, codec.write) for name in names}
+def column_name(taken: Mapping[str, Any], declaring: str, field: str) -> str:
+    """Return the name of a field's column, given the names of the fields before it."""
+    if field not in taken:
+        return field
+    return f"{declaring.rpartition('.')[2]}.{field}"
 
 
+def _named(_: Rendering, content: dict[FieldKey, Any]) -> dict[str, Any]:
+    """Return the fields of an object by the names of their columns."""
+    named: dict[str, Any] = {}
+    for (declaring, field), value in content.items():
+        named[column_name(named, declaring, field)] = value
+    return named
+
+
+def _only(_: Rendering, content: dict[FieldKey, Any]) -> Any:
+    """Return the only field of an object that holds a value."""
+    (value,) = content.values()
+    return value
+
+
+def _flag(_: Rendering, content: dict[FieldKey, Any]) -> bool:
+    """Return the value of an AtomicBoolean, whose field is an int."""
+    (value,) = content.values()
+    return bool(value)
+
+
+def _decimal_of_scala(_: Rendering, content: dict[FieldKey, Any]) -> Any:
+    return content["scala.math.BigDecimal", "bigDecimal"]
+
+
+def _present(_: Rendering, content: dict[FieldKey, Any]) -> Any:
+    """Return an optional number; Kryo 2 writes both fields of the class even if it is absent."""
+    present, value = content.values()
+    return value if present else None
+
+
+_VALUES_OF_FIELDS: Mapping[str, Callable[[Rendering, Any], Any]] = {
+    **{UTIL + f"concurrent.atomic.Atomic{name}": _only for name in ("Integer", "Long", "Reference")},
+    **{UTIL + f"concurrent.atomic.Atomic{name}Array": _only for name in ("Integer", "Long")},
+    UTIL + "concurrent.atomic.AtomicBoolean": _flag,
+    UTIL + "Optional": _only,
+    **{UTIL + f"Optional{name}": _present for name in ("Int", "Long", "Double")},
+    "java.io.File": _only,
+    "java.math.MathContext": _named,
+    "java.net.URL": lambda _, content: _url(content),
+    "scala.math.BigDecimal": _decimal_of_scala,
+    "scala.math.BigInt": _only,
+}
+
+
+def _fields(body: Body) -> dict[str, Body]:
+    """Return the bodies of classes with fields, whose values are these fields or made of them."""
+    return {FIELDS: body} | {
+        name: Body(body.read, body.write, value=value) for name, value in _VALUES_OF_FIELDS.items()
+    }
+
+
+def _read_optional_5(reader: ObjectReader, found: KryoObject) -> None:
+    found.content = {}
+    found.content[found.class_name, "value"] = reader.value()
+
+
+def _write_optional_5(writer: ObjectWriter, found: KryoObject) -> None:
+    writer.value(found.content.get((found.class_name, "value")))
+
+
+def _optional_number_5(name: str, code: str, kind: str, absent: float) -> Body:
+    """Return the body of an optional number; ``absent`` is the value of its field if there is none."""
+    name = UTIL + name
+
+    def raw(reader: ObjectReader) -> dict[FieldKey, Any]:
+        present = reader.boolean()
+        return {(name, "isPresent"): present, (name, "value"): reader.fixed(code) if present else absent}
+
+    def read(reader: ObjectReader, found: KryoObject) -> None:
+        present, value = raw(reader).items()
+        found.content = {present[0]: KryoObject("boolean", present[1]), value[0]: KryoObject(kind, value[1])}
+
+    def write(writer: ObjectWriter, found: KryoObject) -> None:
+        present = part(found, "isPresent").content
+        writer.boolean(present)
+        if present:
+            writer.fixed(code, part(found, "value").content)
+
+    def raw_of(found: KryoObject) -> dict[FieldKey, Any]:
+        return {key: each.content for key, each in found.content.items()}
+
+    return Body(read, write, value=_present, raw=raw, raw_of=raw_of)
+
+
+# -- all of them ---------------------------------------------------------------------------------------------------
+
+
+def _float_value(_: Rendering, number: float) -> Any:
+    return np.float32(number)
+
+
+def _floats(_: Rendering, numbers: list[float]) -> list[Any]:
+    return [np.float32(number) for number in numbers]
+
+
+_TEXT = plain_body(ObjectReader.some_text, ObjectWriter.text)
 _COMMON: Mapping[str, Body] = {
-    **{name: _content(read, PRIMITIVE_WRITERS[name], True) for name, read in PRIMITIVE_READERS.items()},
     **{
-        code: _primitives(name)
+        name: plain_body(read, PRIMITIVE_WRITERS[name], True, _float_value if name == "float" else None)
+        for name, read in PRIMITIVE_READERS.items()
+    },
+    **{
+        code: _primitives(name, _floats if name == "float" else None)
         for code, name in (
             *(("[Z", "boolean"), ("[S", "short"), ("[C", "char"), ("[I", "int"), ("[J", "long")),
             *(("[F", "float"), ("[D", "double")),
         )
     },
-    "[B": _content(lambda reader: reader.take(_array_size(reader)), _write_bytes),
+    "[B": plain_body(lambda reader: reader.take(_array_size(reader)), _write_bytes),
     ARRAY: Body(_read_array, _write_array),
-    ENUM: _content(_ordinal, _write_ordinal, True),
-    JAVA_STREAM: _content(_stream, _write_stream),
-    STRING: _TEXT,
-    UTIL + "Currency": _TEXT,
-    "java.net.URI": _TEXT,
-    **dict.fromkeys((UTIL + "TimeZone", UTIL + "SimpleTimeZone", "sun.util.calendar.ZoneInfo"), _TEXT),
-    **dict.fromkeys((UTIL + "Calendar", UTIL + "GregorianCalendar"), _CALENDAR),
-    "java.net.InetSocketAddress": _content(lambda reader: (reader.some_text(), reader.varint()), _write_address),
-    "java.math.BigInteger": _content(_unscaled, _write_unscaled),
-    "java.math.BigDecimal": _content(lambda reader: (_unscaled(reader), reader.signed()), _write_decimal),
-    "java.text.SimpleDateFormat": _content(_stream, _write_stream),
-    LANG + "Class": _content(_read_class, _write_class),
-    UTIL + "BitSet": Body(_read_bits, _write_bits),
-    **dict.fromkeys((UTIL + "EnumSet", UTIL + "RegularEnumSet", UTIL + "JumboEnumSet"), _ENUM_SET),
-    **dict.fromkeys((UTIL + f"Collections$Empty{name}" for name in ("List", "Set", "Map")), _EMPTY),
-    **dict.fromkeys((UTIL + f"Collections$Singleton{name}" for name in ("List", "Set")), _SINGLETON),
-    UTIL + "Collections$SingletonMap": Body(_read_entry, _write_entry),
-    **DATES,
+    JAVA_STREAM: plain_body(_stream, _write_stream),
+    TEXT: _TEXT,
+    MILLIS: plain_body(ObjectReader.long, ObjectWriter.long, value=date_value),
+    "java.sql.Time": plain_body(ObjectReader.long, ObjectWriter.long),
+    CALENDAR: plain_body(_read_calendar, _write_calendar, value=_listed),
+    "java.net.InetSocketAddress": plain_body(
+        lambda reader: (reader.some_text(), reader.varint()), _write_address, value=_listed
+    ),
+    "java.math.BigInteger": plain_body(_unscaled, _write_unscaled, value=_integer_value),
+    "java.math.BigDecimal": plain_body(
+        lambda reader: (_unscaled(reader), reader.signed()), _write_decimal, value=_decimal_value
+    ),
+    "java.text.SimpleDateFormat": plain_body(_stream, _write_stream, value=_pattern_of_dates),
+    LANG + "Class": plain_body(_read_class, _write_class, value=_listed),
+    UTIL + "BitSet": Body(_read_bits, _write_bits, value=_bit_places),
+    ENUM_SET: Body(
+        _read_enum_set, _write_enum_set, value=_constant_set, raw_of=lambda found: (found.header, found.content)
+    ),
+    EMPTY: plain_body(lambda _: [], _write_nothing),
+    EMPTY_MAP: plain_body(lambda _: [], _write_nothing, value=entries),
+    SINGLETON: Body(_read_singleton, _write_singleton),
+    ENTRY: Body(_read_entry, _write_entry, value=entries),
 }
+
+
+def _of(codec: _Collection2 | _Collection5) -> Body:
+    return Body(codec.read, codec.write)
+
+
+def _of_map(codec: _Map2 | _Map5) -> Body:
+    return Body(codec.read, codec.write, value=entries)
+
+
+_FIELDS_2 = Body(_read_fields_2, _write_fields_2, value=_named)
+_FIELDS_5 = Body(_read_fields_5, _write_fields_5, value=_named)
+#: The bodies of all layouts (``jdk_classes.py``), by version.
 BODIES_2: Mapping[str, Body] = {
     **_COMMON,
-    **_bodies([*_PLAIN_COLLECTIONS, *_NO_NULLS], _Collection2()),
-    **_bodies(["TreeSet", "PriorityQueue"], _Collection2(header=True)),
-    **_bodies([*_PLAIN_MAPS, "concurrent.ConcurrentSkipListMap"], _Map2()),
-    **_bodies(["TreeMap"], _Map2(header=True)),
+    **_fields(_FIELDS_2),
+    **times_2(_FIELDS_2),
+    ENUM: _enum(False),
+    COLLECTION: _of(_Collection2()),
+    NO_NULLS: _of(_Collection2()),
+    SORTED_COLLECTION: _of(_Collection2(header=True)),
+    MAP: _of_map(_Map2()),
+    SKIP_LIST_MAP: _of_map(_Map2()),
+    SORTED_MAP: _of_map(_Map2(header=True)),
     UTIL + "Arrays$ArrayList": Body(_read_as_list_2, _write_as_list_2),
-    FIELDS: Body(_read_fields_2, _write_fields_2),
-    **dict.fromkeys(
-        (LANG + "StringBuilder", LANG + "StringBuffer"), _content(ObjectReader.some_text, ObjectWriter.long_text)
+    BUILDER: plain_body(ObjectReader.some_text, ObjectWriter.long_text),
+    UTIL + "UUID": plain_body(
+        lambda reader: (reader.signed_long(), reader.signed_long()), _write_uuid_2, value=_uuid_text
     ),
-    UTIL + "UUID": _content(lambda reader: (reader.signed_long(), reader.signed_long()), _write_uuid_2),
-    UTIL + "Locale": Body(_read_locale_2, _write_locale_2),
+    UTIL + "Locale": Body(_read_locale_2, _write_locale_2, value=_locale_text),
     UTIL + "regex.Pattern": _TEXT,
-    **dict.fromkeys(CHARSETS, _content(_read_charset_2, _write_charset_2)),
-    "java.sql.Timestamp": TIMESTAMP_2,
-    TIME + "ZonedDateTime": Body(_read_fields_2, _write_zoned_2),
+    CHARSET: plain_body(_read_charset_2, _write_charset_2),
 }
 BODIES_5: Mapping[str, Body] = {
     **_COMMON,
-    **_bodies([*_PLAIN_COLLECTIONS, "Arrays$ArrayList"], _Collection5()),
-    **_bodies(_NO_NULLS, _Collection5(nulls=False)),
-    **_bodies(["TreeSet", "PriorityQueue"], _Collection5(header=True)),
-    **_bodies(_PLAIN_MAPS, _Map5()),
-    **_bodies(["TreeMap", "concurrent.ConcurrentSkipListMap"], _Map5(header=True)),
-    FIELDS: Body(_read_fields_5, _write_fields_5),
-    **dict.fromkeys((LANG + "StringBuilder", LANG + "StringBuffer"), _TEXT),
-    UTIL + "UUID": _content(lambda reader: (int(reader.fixed("q")), int(reader.fixed("q"))), _write_uuid_5),
-    UTIL + "Locale": _content(
-        lambda reader: (reader.some_text(), reader.some_text(), reader.some_text(), "", ""), _write_locale_5
+    **_fields(_FIELDS_5),
+    **TIMES_5,
+    ENUM: _enum(True),
+    COLLECTION: _of(_Collection5()),
+    UTIL + "Arrays$ArrayList": _of(_Collection5()),
+    NO_NULLS: _of(_Collection5(nulls=False)),
+    SORTED_COLLECTION: _of(_Collection5(header=True)),
+    MAP: _of_map(_Map5()),
+    SKIP_LIST_MAP: _of_map(_Map5(header=True)),
+    SORTED_MAP: _of_map(_Map5(header=True)),
+    BUILDER: _TEXT,
+    UTIL + "UUID": plain_body(
+        lambda reader: (int(reader.fixed("q")), int(reader.fixed("q"))), _write_uuid_5, value=_uuid_text
+    ),
+    UTIL + "Locale": plain_body(
+        lambda reader: (reader.some_text(), reader.some_text(), reader.some_text(), "", ""),
+        _write_locale_5,
+        value=_locale_text,
     ),
     UTIL + "regex.Pattern": Body(_read_pattern_5, _write_pattern_5),
-    "java.net.URL": Body(_read_url_5, _write_url_5),
-    **dict.fromkeys(CHARSETS, _TEXT),
-    **TIMES_5,
+    "java.net.URL": Body(_read_url_5, _write_url_5, raw=ObjectReader.some_text, raw_of=_url_text),
+    CHARSET: _TEXT,
+    UTIL + "Optional": Body(_read_optional_5, _write_optional_5, value=_only),
+    UTIL + "OptionalInt": _optional_number_5("OptionalInt", "i", "int", 0),
+    UTIL + "OptionalLong": _optional_number_5("OptionalLong", "q", "long", 0),
+    UTIL + "OptionalDouble": _optional_number_5("OptionalDouble", "d", "double", float("nan")),
 }

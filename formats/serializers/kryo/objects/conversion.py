@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import KryoObject
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import Budget, KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import BODIES_2, BODIES_5
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import (
     NO_REGISTRATIONS,
@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects.object_format import (
     ObjectFormat,
     Version,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import ObjectReader
+from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import Budget, ObjectReader
 from pyspark_savepoint.formats.serializers.kryo.objects.object_writer import ObjectWriter
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import plugged_bodies
 

@@ -11,11 +11,10 @@ import re
 from collections.abc import Callable
 
 from pyspark_savepoint.formats.class_files.java_types import JavaType, TypeVariable
-from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import ENUM, FIELDS
 from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import arguments_of, erased
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM, FIELDS, LAYOUTS, PRIMITIVES, WRAPPERS
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import STRING, UTIL
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import PRIMITIVES, WRAPPERS
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import BODIES_2, BODIES_5
 from pyspark_savepoint.formats.serializers.kryo.objects.kryo_output import KryoOutput
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import ObjectFormat
@@ -204,7 +203,7 @@ class DirectConversion:
 
     def _is_plain(self, name: str) -> bool:
         """Return whether Kryo 5 writes no reference before objects of a class."""
-        return name in PRIMITIVES or self.new.body(name).plain
+        return self.new.body(name).plain
 
     def _nullable(self, name: str) -> Step:
         """Return the step of an object of a known class, or null."""
@@ -247,7 +246,8 @@ class DirectConversion:
     def _made(self, name: str, arguments: tuple[JavaType, ...]) -> Step | None:
         """Return the step of a class; None for one that is left to the caller."""
         old, new = self.old.body(name), self.new.body(name)
-        kinds = (BODIES_2.get(name), BODIES_5.get(name))
+        layout = LAYOUTS.get(name, "")
+        kinds = (BODIES_2.get(layout), BODIES_5.get(layout))
         if name in PLAIN and (old, new) == kinds:
             return PLAIN[name]
         if name in COLLECTIONS and (old, new) == kinds:
@@ -256,7 +256,7 @@ class DirectConversion:
             return self._map(arguments)
         if (old, new) == (BODIES_2[ENUM], BODIES_5[ENUM]):
             return _ordinal
-        if (old, new) == (BODIES_2[FIELDS], BODIES_5[FIELDS]):
+        if (old.write, new.write) == (BODIES_2[FIELDS].write, BODIES_5[FIELDS].write):
             return self._fields(name)
         return None
 

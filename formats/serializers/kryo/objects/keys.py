@@ -11,8 +11,8 @@ from typing import cast
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import KryoObject
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import object_format, write_object
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Version
 

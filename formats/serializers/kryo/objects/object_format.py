@@ -1,7 +1,7 @@
 """Data shared by reader and writer of objects: the version of Kryo, the registrations of a snapshot, classes.
 
-The body of an object are the bytes after its class and reference. :class:`ObjectFormat` finds the functions that read
-and write the body of a class once.
+The body of an object are the bytes after its class and reference. :class:`ObjectFormat` finds the :class:`Body` of a
+class once.
 """
 
 from __future__ import annotations
@@ -10,40 +10,53 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import (
-    ENUM,
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import RECORD, DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
+    ARRAY,
+    BASE_IDS,
+    ENUMS,
     FIELDS,
     JAVA_STREAM,
-    RECORD,
-    DescribedClasses,
+    LAYOUTS,
+    PRIMITIVES,
+    WRAPPERS,
+    KryoClasses,
 )
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM_CLASSES
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import FieldKey, KryoObject
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import BASE_IDS, PRIMITIVES, KryoClasses
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
 
 Version: TypeAlias = Literal[2, 5]
-ARRAY = "[]"
 #: Flink 1 has a serializer for this class alone: its subclasses are written as other collections are.
 PRIORITY_QUEUE, LIST = "java.util.PriorityQueue", "java.util.ArrayList"
 #: Registrations of a job that registers nothing.
 NO_REGISTRATIONS = KryoClasses(BASE_IDS)
 #: Maximum depth of a value; each level takes four Python stack frames in the reader.
 MAX_DEPTH = 128
+RAW = 'read the state as bytes: option("raw", "<state>")'
 
 
 @dataclass(frozen=True)
 class Body:
-    """Functions that read and write the body of an object; ``plain``: no references in Kryo 5."""
+    """What one version of Kryo writes for the objects of a class; ``plain``: without references.
+
+    ``read`` reads the body into an object. Its value is made by ``value``, if there is one, of the raw form: what
+    ``raw_of`` returns for the object, or its content, with values in place of the objects in it. ``raw`` reads the raw
+    form without an object, which is faster. ``part``: other classes have it as a part, of which they use the raw form.
+    """
 
     read: Callable[[Any, KryoObject], None]
     write: Callable[[Any, KryoObject], None]
     plain: bool = False
+    value: Callable[[Rendering, Any], Any] | None = None
+    raw: Callable[[Any], Any] | None = None
+    raw_of: Callable[[KryoObject], Any] | None = None
+    part: bool = False
 
 
 @dataclass
 class ObjectFormat:
-    """A version of Kryo, with ``bodies`` by class or kind of class, the registrations, and the classes of the user."""
+    """A version of Kryo, with ``bodies`` by layout, the registrations, and the classes of the user."""
 
     version: Version
     bodies: Mapping[str, Body]
@@ -57,13 +70,14 @@ class ObjectFormat:
 
     def __post_init__(self) -> None:
         self.numbers = {name: number for number, name in self.registered.ids.items()}
-        self._found: dict[str, Body] = {}
+        self.names = {number: WRAPPERS.get(name, name) for number, name in self.registered.ids.items()}
+        self.found: dict[str, Body] = {}
 
     def body(self, name: str) -> Body:
         """Return the body of a class; raise ForeignError if only code of the user can read it."""
-        found = self._found.get(name)
+        found = self.found.get(name)
         if found is None:
-            found = self._found[name] = self._find(name)
+            found = self.found[name] = self._find(name)
         return found
 
     def note_inner(self, name: str, content: Mapping[FieldKey, KryoObject | None]) -> None:
@@ -75,33 +89,56 @@ class ObjectFormat:
                 self.has_outer = self.has_outer or (held is not None and held.class_name == each.erased)
 
     def _find(self, name: str) -> Body:
-        if name in PRIMITIVES:
-            return self.bodies[name]
-        if name[:1] == "[":
-            return self.bodies.get(name, self.bodies[ARRAY])
         if name in self.plugged:
             return self.plugged[name]
         if self._is_java_serialized(name):
             return self.bodies[JAVA_STREAM]
-        if name in self.bodies:
-            return self.bodies[name]
-        kind = ENUM if name in ENUM_CLASSES else self.classes.kind(name)
+        if name in LAYOUTS:
+            return self.bodies[LAYOUTS[name]]
+        if name[:1] == "[":
+            return self.bodies[ARRAY]
+        kind = self.classes.kind(name)
         if kind == RECORD:
             if self.version == 2:
                 raise ForeignError(name, "Kryo 2 cannot write records")
             kind = FIELDS
         if self.version == 2 and kind == PRIORITY_QUEUE:
             kind = LIST
-        return self.bodies[kind]
+        return self.bodies[LAYOUTS.get(kind, kind)]
 
     def _is_java_serialized(self, name: str) -> bool:
         """Return whether JavaSerializer writes a class; raise ForeignError if another serializer of the user does."""
         registered = self.registered
         if name in registered.java_serialized:
             return True
-        ancestors = () if name.startswith("java.") else self.classes.ancestors(name)
+        ancestors = () if name.startswith(("java.", "[")) or name in PRIMITIVES else self.classes.ancestors(name)
         if registered.is_custom(name) or not registered.defaults.isdisjoint(ancestors):
             if not registered.java_serialized.isdisjoint(ancestors):
                 return True
             raise ForeignError(name, "the job has its own serializer for it")
         return False
+
+
+@dataclass
+class Rendering:
+    """How values are shown; ``typed``: in a column of the type of the value, else in a VARIANT."""
+
+    form: ObjectFormat
+    options: DecodeOptions
+    typed: bool
+
+    def __post_init__(self) -> None:
+        self.raw = self.options.timestamps == "raw"
+        self.truncates = self.options.timestamps == "truncate"
+
+    def constant(self, name: str, ordinal: int) -> str:
+        """Return the name of a constant, or its position if the enum is not described."""
+        constants = ENUMS.get(name)
+        if constants is None:
+            classes = self.form.classes
+            constants = classes.constants(name) if classes.find(name) else ()
+        if ordinal < len(constants):
+            return constants[ordinal]
+        if constants:
+            raise DamagedError(f"one of {len(constants)} constants of {name}", ordinal)
+        return f"{name}#{ordinal}"

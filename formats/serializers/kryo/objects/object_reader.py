@@ -1,26 +1,48 @@
-"""Reader of Kryo's bytes into objects: class, reference and body, for both versions.
+"""Reader of Kryo's bytes: class, reference and body, for both versions.
+
+:class:`ObjectReader` returns objects with all that the bytes contain, :class:`ValueReader` the values of columns and
+of VARIANT, without objects in between. What the bytes of a class are is defined once for both, by its :class:`Body`.
 
     value  := varint 0 null | 1 varint n [text class, where n is new] | id + 2, a registered class;  then an object
     object := [varint 0 null | 1 new | n + 2, the n-th object of this value]  body
 
 Primitives and boxes have no references; with Kryo 5, enums have none either. Where null is possible, a byte 0 (null) or
-1 precedes them.
+1 precedes them. Bodies have no lengths, so all bytes after an object of an unknown class are unreadable.
 Flink: ``Kryo#readClassAndObject``, ``DefaultClassResolver``, ``MapReferenceResolver``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from pyspark_savepoint.formats.class_files.java_types import JavaType
+from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import Generics2, Generics5
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import PRIMITIVES, WRAPPERS
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import KryoObject
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError, KryoInput
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import PRIMITIVES, WRAPPERS, Budget
-from pyspark_savepoint.formats.serializers.kryo.objects.object_format import MAX_DEPTH, ObjectFormat
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError, KryoInput
+from pyspark_savepoint.formats.serializers.kryo.objects.object_format import (
+    MAX_DEPTH,
+    RAW,
+    Body,
+    ObjectFormat,
+    Rendering,
+)
 
 Arguments = tuple[JavaType, ...]
+T = TypeVar("T")
+#: Limit per batch of nulls without bytes: those in lists that hold nothing but nulls.
+MAX_FREE_NULLS = 1 << 20
+
+
+@dataclass
+class Budget:
+    """Number of nulls without bytes that may still be read."""
+
+    nulls: int = MAX_FREE_NULLS
 
 
 class ObjectReader(KryoInput):
@@ -31,12 +53,12 @@ class ObjectReader(KryoInput):
         self.form = form
         self.budget = budget
         self.names: list[str] = []
-        self.objects: list[KryoObject] = []
+        self.objects: list[Any] = []
         self.constants: dict[tuple[str, Any], KryoObject] = {}
         self.generics2 = Generics2()
         self.generics5 = Generics5()
 
-    def value(self, arguments: Arguments | None = None) -> KryoObject | None:
+    def value(self, arguments: Arguments | None = None) -> Any:
         """Read a class and an object of it, or null; ``arguments`` are those of the field, for Kryo 2."""
         name = self.class_name()
         return None if name is None else self.object(name, False, arguments)
@@ -47,10 +69,10 @@ class ObjectReader(KryoInput):
         if number == 0:
             return None
         if number > 1:
-            name = self.form.registered.ids.get(number - 2)
+            name = self.form.names.get(number - 2)
             if name is None:
                 raise ForeignError(f"the class of id {number - 2}", "the snapshot registers no such class")
-            return WRAPPERS.get(name, name)
+            return name
         place = self.varint()
         if place > len(self.names):
             raise DamagedError(f"the number of one of {len(self.names)} classes", place)
@@ -61,12 +83,12 @@ class ObjectReader(KryoInput):
             self.names.append(WRAPPERS.get(text, text))
         return self.names[place]
 
-    def object(self, name: str, nullable: bool = False, arguments: Arguments | None = None) -> KryoObject | None:
+    def object(self, name: str, nullable: bool = False, arguments: Arguments | None = None) -> Any:
         """Read an object of a class, null, or a reference to an object that was read before."""
         body = self.form.body(name)
         if arguments is not None and self.order == ">":
             self.generics2.set(name, arguments)
-        plain = name in PRIMITIVES or (body.plain and self.order == "<")
+        plain = body.plain
         reference = 1 if plain and not nullable else self.varint()
         if reference != 1:
             return self._seen(reference, name, nullable, plain)
@@ -79,7 +101,7 @@ class ObjectReader(KryoInput):
             raise ForeignError(name, f"objects are nested deeper than {MAX_DEPTH}")
         body.read(self, found)
         generics.depth -= 1
-        if plain and body is not self.form.bodies.get(name):
+        if plain and name not in PRIMITIVES:
             return self.constants.setdefault((name, found.content), found)
         return found
 
@@ -88,10 +110,24 @@ class ObjectReader(KryoInput):
             return None
         if plain or not 2 <= reference < len(self.objects) + 2:
             raise DamagedError(f"a new {name}, or one of {len(self.objects)} objects", reference)
-        found = self.objects[reference - 2]
+        found: KryoObject = self.objects[reference - 2]
         if found.class_name != name:
             raise DamagedError(f"a reference to a {name}", f"one to a {found.class_name}")
         return found
+
+    def primitive(self, name: str) -> Any:
+        """Read a field of a primitive type."""
+        return KryoObject(name, PRIMITIVE_READERS[name](self))
+
+    def java_stream(self, parse: Callable[[DataInputView], T]) -> T:
+        """Parse an object that Java's own serialization wrote, and move past it; no Java class is instantiated."""
+        view = DataInputView(self.data[self.position : self.end])
+        try:
+            return parse(view)
+        except CorruptStateError as error:
+            raise DamagedError(str(error.facts.get("expected")), error.facts.get("found")) from None
+        finally:
+            self.position += view.position
 
     def some_text(self) -> str:
         """Read a string that is not null."""
@@ -104,7 +140,112 @@ class ObjectReader(KryoInput):
         """Subtract elements without bytes from the budget."""
         self.budget.nulls -= nulls
         if self.budget.nulls < 0:
-            raise DamagedError("fewer elements without bytes", "more")
+            raise DamagedError(f"at most {MAX_FREE_NULLS} nulls without bytes", "more")
+
+
+class ValueReader(ObjectReader):
+    """Reader of the values of one column, one after the other: see :class:`Rendering`."""
+
+    def __init__(self, data: memoryview, rendering: Rendering, budget: Budget) -> None:
+        super().__init__(data, 0, len(data), rendering.form, budget)
+        self.rendering = rendering
+        self.bodies = rendering.form.found
+        #: The classes of ``objects``.
+        self.classes: list[str] = []
+
+    def begin(self, start: int, end: int) -> None:
+        """Move to a value."""
+        self.position, self.end = start, end
+        if self.names:
+            self.names.clear()
+        if self.objects:
+            self.objects.clear()
+            self.classes.clear()
+        if self.generics5.depth:  # the value before was not read to its end
+            self.generics2, self.generics5 = Generics2(), Generics5()
+
+    def typed_value(self, expected: Collection[str]) -> Any:
+        """Read a value, or null, of one of the classes that a column has."""
+        name = self.class_name()
+        if name is not None and name not in expected:
+            raise ForeignError(name)
+        return None if name is None else self.object(name)
+
+    def object(self, name: str, nullable: bool = False, arguments: Arguments | None = None) -> Any:
+        """Return the value of an object; None for null."""
+        body = self.bodies.get(name) or self.form.body(name)
+        if body.plain:
+            reference = self.varint() if nullable else 1
+            if reference != 1:
+                return self._seen(reference, name, nullable, True)
+            raw = body.raw(self) if body.raw is not None else self._raw(name, body)
+            return raw if body.value is None else body.value(self.rendering, raw)
+        if arguments is not None and self.order == ">":
+            self.generics2.set(name, arguments)
+        reference = self.varint()
+        if reference != 1:
+            return self._seen(reference, name, nullable, False)
+        place = len(self.objects)
+        self.objects.append(_OPEN)
+        self.classes.append(name)
+        generics = self.generics5
+        generics.depth += 1
+        if generics.depth > MAX_DEPTH:
+            raise ForeignError(name, f"objects are nested deeper than {MAX_DEPTH}")
+        raw = body.raw(self) if body.raw is not None else self._raw(name, body)
+        generics.depth -= 1
+        value = raw if body.value is None else body.value(self.rendering, raw)
+        self.objects[place] = raw if body.part else value
+        return value
+
+    def _raw(self, name: str, body: Body) -> Any:
+        found = KryoObject(name)
+        body.read(self, found)
+        return found.content if body.raw_of is None else body.raw_of(found)
+
+    def _seen(self, reference: int, name: str, nullable: bool, plain: bool) -> Any:
+        if reference == 0 and nullable:
+            return None
+        if plain:
+            raise DamagedError(f"a new {name}", reference)
+        found = self._recall(reference, name)
+        body = self.form.body(name)
+        return body.value(self.rendering, found) if body.part and body.value is not None else found
+
+    def _recall(self, reference: int, name: str) -> Any:
+        if not 2 <= reference < len(self.objects) + 2:
+            raise DamagedError(f"a new {name}, or one of {len(self.objects)} objects", reference)
+        if self.classes[reference - 2] != name:
+            raise DamagedError(f"a reference to a {name}", f"one to a {self.classes[reference - 2]}")
+        found = self.objects[reference - 2]
+        if found is not _OPEN:
+            return found
+        if self.rendering.options.ends:
+            return None
+        raise BeyondError(f"an object of {name} that contains itself cannot be in a column", RAW)
+
+    def part(self, name: str) -> Any:
+        """Read the raw numbers of an object that is a part of another, whose class is not written; null is an error."""
+        reference = self.varint()
+        if reference > 1:
+            return self._recall(reference, name)
+        if reference == 0:
+            raise DamagedError(f"a {name}", "null")
+        body = self.bodies.get(name) or self.form.body(name)
+        if body.raw is None or not body.part:
+            raise ForeignError(name, "the job has its own serializer for it")
+        place = len(self.objects)
+        self.objects.append(_OPEN)
+        self.classes.append(name)
+        found = self.objects[place] = body.raw(self)
+        return found
+
+    def primitive(self, name: str) -> Any:
+        found, value = PRIMITIVE_READERS[name](self), self.form.bodies[name].value
+        return found if value is None else value(self.rendering, found)
+
+
+_OPEN = object()
 
 
 def _nothing(_: ObjectReader) -> None:

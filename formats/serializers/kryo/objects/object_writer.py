@@ -7,9 +7,9 @@ from typing import Any
 
 from pyspark_savepoint.formats.class_files.java_types import JavaType
 from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import Generics2, Generics5
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import WRAPPERS
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import KryoObject
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import PRIMITIVES, WRAPPERS
 from pyspark_savepoint.formats.serializers.kryo.objects.kryo_output import KryoOutput
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import MAX_DEPTH, ObjectFormat
 
@@ -64,7 +64,7 @@ class ObjectWriter(KryoOutput):
         body = self.form.body(name)
         if arguments is not None and self.order == ">":
             self.generics2.set(name, arguments)
-        if name in PRIMITIVES or (body.plain and self.order == "<"):
+        if body.plain:
             if nullable:
                 self.data.append(1)
         else:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.class_files import ClassPath
 from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import BASE_IDS, KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import UTIL
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import BASE_IDS, KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     STRING,
     DamagedError,
