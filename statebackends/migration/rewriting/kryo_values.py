@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import FIELDS
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import FIELDS, UNFILLED, UNFILLED_MAPS
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects import (
@@ -34,7 +34,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     read_object,
     write_object,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.bodies import UNFILLED, UNFILLED_MAPS
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import objects_in
 from pyspark_savepoint.statebackends.migration.rewriting.java_times import expect_plausible, loses_offset
 from pyspark_savepoint.statebackends.migration.rewriting.misreading import CALLS, misread_object

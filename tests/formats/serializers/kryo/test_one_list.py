@@ -176,6 +176,7 @@ BY_CLASS: dict[str, tuple[KryoObject, Any]] = {
         "http://a.b:80/c?d#e",
     ),
 }
+PRIMITIVES_OF = {"I": "int", "J": "long", "S": "short", "B": "byte", "Z": "boolean", "D": "double"}
 #: A Java object stream that cannot be made of a value here: the tests of values of real Kryo have it.
 STREAMS = {"java.text.SimpleDateFormat", "void"}
 
@@ -193,8 +194,22 @@ def example(name: str) -> tuple[KryoObject, Any]:
     if layout == "enum set":
         return KryoObject(name, [0, 2], TIME + "DayOfWeek"), ["MONDAY", "WEDNESDAY"]
     assert layout == "fields"
-    names = [each.partition(":")[0] for each in FIELDS_OF[name].split()]
-    return made(name, *map(number, range(len(names)))), {field: place for place, field in enumerate(names)}
+    fields = [each.partition(":") for each in FIELDS_OF[name].split()]
+    parts = {field: of_type(kind) for field, _, kind in fields}
+    return made(name, *(part for part, _ in parts.values())), {field: value for field, (_, value) in parts.items()}
+
+
+def of_type(descriptor: str) -> tuple[KryoObject | None, Any]:
+    """Return an object of the type of a field, and its value."""
+    if descriptor in PRIMITIVES_OF:
+        kind = PRIMITIVES_OF[descriptor]
+        return KryoObject(kind, BY_LAYOUT[kind][0]), BY_LAYOUT[kind][1]
+    if descriptor == "Ljava/lang/String;" or descriptor[0] == "T":
+        return text("t"), "t"
+    if descriptor[0] == "[":
+        return KryoObject(descriptor.replace("/", "."), [text("t"), None]), ["t", None]
+    name = descriptor[1:-1].replace("/", ".")
+    return example(name) if name in LAYOUTS else (None, None)
 
 
 CLASSES = sorted(LAYOUTS.keys() - STREAMS)
