@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import FIELDS, UNFILLED, UNFILLED_MAPS
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import UNFILLED, UNFILLED_MAPS
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects import (
@@ -200,7 +200,7 @@ class KryoChange:
         """Yield the classes of Java whose fields Kryo 5 sets in objects of a class: itself, or above it."""
         form = self._plain_format
         with suppress(ForeignError):
-            if class_name[:1] != "[" and form.body(class_name) is form.bodies[FIELDS]:
+            if class_name[:1] != "[" and form.writes_fields(class_name):
                 for each in self.classes.superclasses(class_name):
                     if each.name.startswith("java."):
                         yield each.name

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from pyspark_savepoint.formats.class_files.java_types import JavaType, TypeVariable
 from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import arguments_of, erased
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM, FIELDS, LAYOUTS, PRIMITIVES, WRAPPERS
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM, LAYOUTS, PRIMITIVES, WRAPPERS
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import STRING, UTIL
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import BODIES_2, BODIES_5
@@ -256,7 +256,7 @@ class DirectConversion:
             return self._map(arguments)
         if (old, new) == (BODIES_2[ENUM], BODIES_5[ENUM]):
             return _ordinal
-        if (old.write, new.write) == (BODIES_2[FIELDS].write, BODIES_5[FIELDS].write):
+        if self.old.writes_fields(name) and self.new.writes_fields(name):
             return self._fields(name)
         return None
 

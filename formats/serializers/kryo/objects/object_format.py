@@ -80,6 +80,10 @@ class ObjectFormat:
             found = self.found[name] = self._find(name)
         return found
 
+    def writes_fields(self, name: str) -> bool:
+        """Return whether objects of a class are written field by field, whatever value is made of them."""
+        return self.body(name).write is self.bodies[FIELDS].write
+
     def note_inner(self, name: str, content: Mapping[FieldKey, KryoObject | None]) -> None:
         """Note an object of a class with synthetic fields; an outer object that names its class proves the form."""
         self.has_inner = True
