@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
@@ -11,6 +12,8 @@ from tests.pages import CONNECTOR, section
 
 #: By which part of them numbers may differ: modules that few bytes pass come and go.
 MARGIN = 0.1
+#: The Python from which on numba does not tell profilers that a compiled kernel is called.
+TELLS_NO_KERNELS = (3, 13)
 
 
 def numbers(table: str, name: str) -> list[int]:
@@ -25,7 +28,8 @@ def test_journeys_are_as_long_as_the_page_says(name: str) -> None:
     steps = steps_of(name)
     modules, _, changes = numbers(section(CONNECTOR, "journeys"), name)
     assert len(steps.modules) == pytest.approx(modules, rel=MARGIN)
-    assert steps.changes == pytest.approx(changes, rel=2 * MARGIN)
+    assert steps.changes <= changes * (1 + 2 * MARGIN)
+    assert steps.changes >= changes * (1 - 2 * MARGIN) or sys.version_info >= TELLS_NO_KERNELS
 
 
 @pytest.mark.parametrize("folder", ["`connector`", "`formats`", "`statebackends`", "all"])

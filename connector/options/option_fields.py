@@ -23,7 +23,8 @@ MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
 MAX_SECONDS = 10 * 365 * 86_400
 
 NO_PATH = """no path is given: load() and save() need the path of a savepoint or checkpoint.
-  Spark keeps no options of CREATE TABLE: query the table WITH (path = '...', uid = '...'), or use a temporary view"""
+  Spark keeps no options of CREATE TABLE and saveAsTable: write by save(path), and read by load(path), a temporary view,
+  or the table WITH (path = '...', uid = '...')"""
 
 #: Environment variable that is set if Python works in a folder of the session, as on Spark Connect; its default.
 OF_SESSION, EVERYBODYS = "SPARK_JOB_ARTIFACT_UUID", "default"
@@ -246,7 +247,7 @@ def collect(
             problems.append(f"option '{name}' is {elide(repr(texts[key]), MAX_SHOWN)}, expected {refused}")
     problems += conflicts(values)
     missing = [name for name, found in named(options) if found.default is MISSING and name.lower() not in texts]
-    if complete and missing and not problems:
+    if complete and missing and "paths" not in spelt:
         problems.append(NO_PATH)
     if problems:
         raise _error(problems)

@@ -28,6 +28,7 @@ from pyspark_savepoint.options.option_fields import (
     given_names,
     kryo_words,
     listed,
+    named,
     names,
     option,
     python_types,
@@ -327,6 +328,14 @@ def _spec(values: Mapping[str, Any]) -> dict[str, Any]:
     found["inferred_by"] = values.get("inferred_by") or None
     found["types_from"], found["class_path"] = split_types_from(sources, found["inferred_by"] is not None)
     return found
+
+
+def of_writes_alone() -> frozenset[str]:
+    """Return the names of options that reads do not have, in lower case: such as of a view that is written and read."""
+    written, read = (
+        {name.lower() for name, _ in named(each)} for each in (SavepointWriteOptions, SavepointReadOptions)
+    )
+    return frozenset(written - read)
 
 
 def write_options_table() -> str:

@@ -111,7 +111,10 @@ class SavepointDataSource(DataSource):
         given, key = dict(self.options), _key_of(self.options)
         if key in schema.names:
             # A view with named columns, which is written and read: its key is the table's.
-            given = {name: value for name, value in given.items() if name.casefold() != KEY}
+            from pyspark_savepoint.options.write_options import of_writes_alone
+
+            alone = of_writes_alone()
+            given = {name: value for name, value in given.items() if name.casefold() not in alone}
         else:
             key = None
         if self.chosen is not None:

@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.serializers.composite.row import ROW_KIND, ROW_KI
 
 
 def _refuse(value: Any, kind: pa.DataType, where: str) -> OptionError:
-    return OptionError(f"{where} cannot be a value of {kind}", found=repr(value)[:200], expected=str(kind))
+    return OptionError(f"{where} must be a value of {kind}", found=repr(value)[:200], expected=str(kind))
 
 
 def from_json(value: Any, kind: pa.DataType, where: str) -> Any:

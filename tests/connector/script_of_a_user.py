@@ -41,7 +41,11 @@ def without_spark(path: str) -> list[dict[str, object]]:
     savepoint = pyspark_savepoint.open(path)
     table = savepoint.keyed_state("accounts", keys=[1042]).to_arrow()
     rows: int = table.num_rows
-    for batch in savepoint.table("timers", uid="accounts").batches():
+    timers = savepoint.table("timers", uid="accounts")
+    print(", ".join(timers.schema.names), table.schema.field("key").type.id)
+    for batch in timers.batches():
         rows += batch.num_rows
-        print(batch.num_columns, rows)
+        print(batch.num_columns, rows, batch.column("timestamp").null_count)
+        print([field.name for field in batch.schema], batch.select(["key"]).to_pylist())
+    print(table.sort_by("total").column(0).to_pylist(), table.slice(0, 5).column_names)
     return table.to_pylist() + savepoint.check_migration("2.3").to_arrow().to_pylist()

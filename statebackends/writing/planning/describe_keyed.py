@@ -47,6 +47,7 @@ from pyspark_savepoint.statebackends.writing.planning.describe_types import (
     access_serializer,
     check_writable,
     expect_column,
+    expect_each_name_once,
     expect_names,
     fits,
     with_ttl,
@@ -79,6 +80,7 @@ def describe_keyed(
     ``typesFrom``. ``classes`` describe Kryo's values and keys, in the version of Kryo that writes them; None for that
     of the release in the request.
     """
+    expect_each_name_once(schema)
     known = types or OperatorTypes.named_by(request)
     return _Keyed(schema, request, base, known, classes or request.job_classes).describe()
 

@@ -10,7 +10,12 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.model.state_column import unwrap
-from pyspark_savepoint.statebackends.writing.planning.describe_types import check_writable, expect_column, expect_names
+from pyspark_savepoint.statebackends.writing.planning.describe_types import (
+    check_writable,
+    expect_column,
+    expect_each_name_once,
+    expect_names,
+)
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, parts_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, inference_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import BROADCAST, LIST, WriteSpec
@@ -28,6 +33,7 @@ def describe_operator_state(
             "the name of the operator state is missing",
             remedy="set option('state', ...) to the name in the job's state descriptor",
         )
+    expect_each_name_once(schema)
     types = types or OperatorTypes.named_by(request)
     types = types.described(request.job_classes) if types is not None else None
     there = types.operator_states.get(name) if types is not None else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -24,6 +25,17 @@ from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform
 #: Type of any point in time: a TIMESTAMP, or a long of milliseconds.
 MOMENT = parse_type("DATE")
 TIMESTAMP = "timestamp"
+
+
+def expect_each_name_once(schema: pa.Schema) -> None:
+    """Raise OptionError for names that several columns have."""
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise OptionError(
+            "several columns have the same name",
+            found=", ".join(map(repr, twice)),
+            remedy="drop or rename all but one of them",
+        )
 
 
 def fits(kind: pa.DataType, serializer: TypeSerializer) -> bool:

@@ -314,7 +314,7 @@ def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, mo
         (["show", "SHOP", "accounts", "totl"], "did you mean 'total'?"),
         (["show", "SHOP", "accounts", "--table", "timer"], "expected keyed_state or window_state or timers"),
         (["show", "SHOP", "accounts", "--columns", "ky"], "did you mean 'key'?"),
-        (["show", "SHOP", "accounts", "--keys", "x"], "key cannot be a value of int64"),
+        (["show", "SHOP", "accounts", "--keys", "x"], "key must be a value of int64"),
         (["show", "SHOP", "accounts", "--limit", "-1"], "--limit must be 0 or more"),
         (["show", "SHOP", "accounts", "-o", "timestmps=raw"], "did you mean 'timestamps'"),
         (["show", "SHOP", "accounts", "-o", "timestamps"], "--option takes NAME=VALUE"),

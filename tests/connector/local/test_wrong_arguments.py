@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
@@ -21,6 +22,14 @@ WRONG: list[tuple[Callable[[LocalSavepoint], object], str]] = [
     (lambda sp: sp.assign_uids(["a"]), "uids must be given by uid hash"),  # type: ignore[arg-type]
     (lambda sp: sp.operator_at("graph", "name"), "must be given as its stream graph"),  # type: ignore[arg-type]
     (lambda sp: sp.check_restore(None), "this is not the description of a job"),  # type: ignore[arg-type]
+    (
+        lambda sp: sp.with_operator("x", pa.table([[1], [1], [2]], names=["id", "n", "n"]), key="id"),
+        "several columns have the same name",
+    ),
+    (
+        lambda sp: sp.with_list_state("warehouse-export", "s", pa.table([[1], [1]], names=["value", "value"])),
+        "several columns have the same name",
+    ),
     (lambda _: create_savepoint(max_parallelism="x"), "max parallelism is a whole number"),  # type: ignore[arg-type]
 ]
 

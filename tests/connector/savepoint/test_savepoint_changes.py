@@ -556,7 +556,7 @@ def test_arguments_are_checked_where_they_are_given(
     assert "state must be given as a DataFrame" in said(lambda: base.with_timers("accounts", rows))
     assert "merge takes another Savepoint" in said(lambda: base.merge(str(shop)))  # type: ignore[arg-type]
     assert "keys must be a DataFrame of Spark or a list" in said(lambda: base.remove_keys("accounts", "1042"))
-    assert "key cannot be a value of int64" in said(lambda: base.remove_keys("accounts", ["one"]))
+    assert "key must be a value of int64" in said(lambda: base.remove_keys("accounts", ["one"]))
     assert "has no operators" in said(lambda: Savepoint.create(spark).write(tmp_path / "empty"))
     assert not (tmp_path / "empty").exists()
     assert "Windows path" in said(lambda: Savepoint.load(spark, "C:\\savepoints\\sp"))

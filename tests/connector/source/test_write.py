@@ -216,6 +216,9 @@ def test_everything_wrong_is_said_before_a_task_runs(spark: SparkSession, write:
     assert "expected none or snappy" in said
     interval = spark.range(3).selectExpr("id AS key", "make_interval(1) AS i")
     assert "i" in refused(lambda: write(interval))
+    twice = refused(lambda: write(spark.range(3).selectExpr("id AS key", "id AS n", "id AS m", "id + 1 AS n")))
+    assert "several columns have the same name" in twice
+    assert "found: 'n'" in twice
     assert not (tmp_path / "sp").exists()
 
 
@@ -245,6 +248,24 @@ def test_saving_without_a_mode_fails_in_spark_itself(spark: SparkSession, tmp_pa
     frame = spark.range(1).selectExpr("id AS key", "id AS n").write.format("savepoint").option("uid", "a")
     refused(lambda: frame.save(str(tmp_path / "sp")))
     assert left(tmp_path) == []
+
+
+def test_tables_of_sparks_catalog_are_answered_with_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark passes no options of them on; a path that saveAsTable has is written, and then read by its path."""
+    path = tmp_path / "sp"
+    created = f"CREATE TABLE made USING savepoint OPTIONS (path '{path}', uid 'a', key 'id') AS SELECT 1L id, 2L n"
+    frame = spark.range(3).selectExpr("id AS key", "id AS n").write.format("savepoint").option("uid", "a")
+    for action in (lambda: spark.sql(created), lambda: frame.mode("append").saveAsTable("made")):
+        told = refused(action)
+        assert "write by save(path), and read by load(path)" in told
+        assert "Traceback" not in told.partition("OptionError")[2]
+    assert left(tmp_path) == []
+    frame.option("path", str(path)).mode("append").saveAsTable("made")
+    assert "the table WITH (path = '...'" in refused(lambda: spark.table("made").collect())
+    named = f"SELECT sum(n) FROM made WITH (path = '{path}', uid = 'a')"
+    loaded = spark.read.format("savepoint").option("uid", "a").load(str(path))
+    assert spark.sql(named).first()[0] == loaded.selectExpr("sum(n)").first()[0] == 3
+    spark.sql("DROP TABLE made")
 
 
 # -- SQL ----------------------------------------------------------------------------------------------------
@@ -278,7 +299,7 @@ def test_one_state_is_overwritten_by_sql(spark: SparkSession, shop: Path, tmp_pa
 
 
 def test_a_view_that_creates_an_operator_is_read_too(spark: SparkSession, tmp_path: Path) -> None:
-    options = f"OPTIONS (path '{tmp_path / 'sp'}', uid 'totals', key 'id')"
+    options = f"OPTIONS (path '{tmp_path / 'sp'}', uid 'totals', key 'id', maxParallelism 64, flinkVersion '2.0')"
     create = f"CREATE OR REPLACE TEMPORARY VIEW totals (id BIGINT, n BIGINT) USING savepoint {options}"
     spark.sql(create)
     spark.sql("INSERT INTO totals SELECT id, id * 2 FROM range(5)")

@@ -92,11 +92,11 @@ def test_keys_are_looked_up_in_timers(case: str, operator: dict[str, str]) -> No
         ("[1", "option 'keys' is not a JSON list of keys"),
         ('{"a": 1}', "option 'keys' is not a JSON list of keys"),
         ("[" * 5000, "option 'keys' is not a JSON list of keys"),
-        ('["one"]', "key cannot be a value of int64"),
-        ("[1.5]", "key cannot be a value of int64"),
-        ("[true]", "key cannot be a value of int64"),
-        ("[9223372036854775808]", "key cannot be a value of int64"),
-        ("[[1]]", "key cannot be a value of int64"),
+        ('["one"]', "key must be a value of int64"),
+        ("[1.5]", "key must be a value of int64"),
+        ("[true]", "key must be a value of int64"),
+        ("[9223372036854775808]", "key must be a value of int64"),
+        ("[[1]]", "key must be a value of int64"),
     ],
 )
 def test_what_is_no_key_is_refused(lab: str, keys: str, message: str) -> None:
