@@ -17,7 +17,9 @@ parsed only to find where elements end. Flink: ``CompositeKeySerializationUtils`
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +35,7 @@ from pyspark_savepoint.formats.columns import (
     fixed_array,
     list_array,
 )
+from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
 from pyspark_savepoint.formats.keyed.composite_key import constant_width
 from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock, binary_column
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
@@ -163,13 +166,10 @@ class EntryReader:
 
     def _joined_lists(self, block: KeyedBlock, state: int, start: Longs, end: Longs) -> tuple[Longs, pa.Array]:
         """List := i32 n  element[n] becomes element (',' element)*; an empty list has no entry."""
-        (element,) = unit_serializers(self.header.states[state])
-        counts, at = self._counted(block, state, start, end)
+        counts, starts, stops = self._units(block, state, start, end)
         kept = np.flatnonzero(counts)
         if not len(kept):
             return kept, pa.array([], pa.binary())
-        starts, stops = locate([element], at, counts)
-        at.expect_end()
         elements = binary_column(block.buffer, starts[0], stops[0])
         lists = list_array(pa.list_(pa.binary()), counts[kept], elements)
         return kept, pc.binary_join(lists, pa.scalar(b",", pa.binary()))
@@ -178,24 +178,43 @@ class EntryReader:
         self, block: KeyedBlock, state: int, composite: pa.Array, start: Longs, end: Longs
     ) -> tuple[Longs, pa.Array, pa.Array]:
         """Map := i32 n  (key  isNull  value)[n] becomes an entry for each user key, whose value begins with isNull."""
-        key, value = unit_serializers(self.header.states[state])
-        counts, at = self._counted(block, state, start, end)
+        counts, starts, stops = self._units(block, state, start, end)
         rows = np.repeat(np.arange(len(start)), counts)
         if not len(rows):
             return rows, composite.slice(0, 0), pa.array([], pa.binary())
-        starts, stops = locate([key, Flagged(value)], at, counts)
-        at.expect_end()
         user = binary_column(block.buffer, starts[0], stops[0])
         keys = pc.binary_join_element_wise(composite.take(pa.array(rows)), user, NOTHING)
         return rows, keys, binary_column(block.buffer, starts[1], stops[1])
 
-    def _counted(self, block: KeyedBlock, state: int, start: Longs, end: Longs) -> tuple[Longs, Cursors]:
+    def _units(self, block: KeyedBlock, state: int, start: Longs, end: Longs) -> tuple[Longs, Any, Any]:
+        """Return the number of elements or entries of each row, and where their parts begin and end.
+
+        No length tells the ends of values, whichever fields of inner classes Kryo 2 wrote.
+        """
         at = self._cursors(block, state, start, end)
+        try:
+            return self._located(state, at)
+        except CorruptStateError as error:
+            if self.options.kryo == 2:
+                with suppress(SavepointError):
+                    other = self._cursors(block, state, start, end)
+                    other.options = replace(self.options, synthetic=False)
+                    return self._located(state, other)
+            raise error from None
+
+    def _located(self, state: int, at: Cursors) -> tuple[Longs, Any, Any]:
+        units = unit_serializers(self.header.states[state])
+        counts = self._counted(at)
+        starts, stops = locate([*units[:-1], Flagged(units[-1])] if len(units) > 1 else units, at, counts)
+        at.expect_end()
+        return counts, starts, stops
+
+    def _counted(self, at: Cursors) -> Longs:
         counts = read_numbers(at, "read_i32", np.int32, "a number of elements").astype(np.int64)
         wrong = np.flatnonzero((counts < 0) | (counts > at.end - at.position))
         if len(wrong):
             at.fail(int(wrong[0]), "a number of elements that there is room for", int(counts[wrong[0]]))
-        return counts, at
+        return counts
 
     def _cursors(self, block: KeyedBlock, state: int, start: Longs, end: Longs) -> Cursors:
         origin = replace(block.origin, state=self.header.states[state].name)

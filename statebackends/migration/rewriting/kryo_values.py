@@ -66,6 +66,11 @@ CALLED = {
     "java.util.concurrent.ConcurrentSkipListMap": ("java.util.Comparator",),
     "java.util.PriorityQueue": ("int", "java.util.Comparator"),
 }
+#: Collections that Kryo 2 writes and cannot fill, and those for which it makes objects of the JDK's class alone.
+IMMUTABLE = "java.util.ImmutableCollections$"
+SORTED_2 = frozenset({"java.util.TreeMap", "java.util.TreeSet"})
+#: Classes with parts that are transient, which Kryo 2 does not write: an id, rules, a handler.
+TRANSIENT_2 = frozenset({"java.time.ZoneOffset", "java.time.ZoneRegion", "java.net.URL"})
 #: Classes of the JDK that work with fields that are all null or 0, as objects that no constructor made have.
 MADE_EMPTY = frozenset(
     f"java.util.{name}" for name in ("HashMap", "LinkedHashMap", "LinkedList", "concurrent.ConcurrentHashMap")
@@ -77,10 +82,11 @@ UNREADABLE_CLASSES = (
 
 
 class UnreadableError(ValueError):
-    """Error for an object of a class that Kryo 5 writes, but cannot read: the class, and why."""
+    """Error for an object of a class that Kryo writes, but cannot read: the class, why, and the release of Flink."""
 
     def __str__(self) -> str:
-        return f"Kryo in Flink 2 cannot read the {self.args[0]} that it writes, {self.args[1]}: no bytes would restore"
+        name, why, flink = self.args
+        return f"Kryo in Flink {flink} cannot read the {name} that it writes, {why}: no bytes would restore"
 
 
 class OwnSerializerError(ValueError):
@@ -191,7 +197,7 @@ class KryoChange:
 
     def is_inner(self, class_name: str) -> bool:
         """Return whether objects of a class have an outer object, in a field that Kryo 5 leaves out."""
-        if self.after == 2 or class_name[:1] == "[":
+        if class_name[:1] == "[":
             return False
         found = self.classes.find(class_name)
         return found is not None and any(each.is_synthetic and not each.is_static for each in found.fields)
@@ -210,7 +216,7 @@ class KryoChange:
         return object_format(5, classes=self.classes)
 
     def why_unreadable(self, class_name: str) -> str | None:
-        """Return why Kryo 5 does not read the objects of a class that it writes; None if it reads them.
+        """Return why Kryo does not read the objects of a class that it writes; None if it reads them.
 
         It makes objects of the job's own collections by the constructor that the serializer of the JDK's class calls,
         or by the one without arguments; without that, the fields of the JDK's class are all null.
@@ -220,19 +226,21 @@ class KryoChange:
         return self._unreadable[class_name]
 
     def _why_unreadable(self, class_name: str) -> str | None:
-        if class_name.startswith(UNREADABLE_CLASSES):
+        if class_name.startswith(UNREADABLE_CLASSES) or (self.after == 2 and class_name.startswith(IMMUTABLE)):
             return NOT_READ
         found = self.classes.find(class_name) if class_name[:1] != "[" else None
         if found is None or not found.constructors:
             return None
         above = next((name for name in self._superclasses(found) if name.startswith("java.util.")), None)
-        if above in CALLED:
+        if self.after == 2 and above in SORTED_2:
+            return f"in whose place it makes a {above}"
+        if self.after != 2 and above in CALLED:
             has = any(each.is_public and _erased_names(each) == CALLED[above] for each in found.constructors)
             return None if has else f"it has no public constructor ({', '.join(CALLED[above])}), {CALLS}"
         without = any(not each.erased.arguments for each in found.constructors)
         if above is None or without or above in MADE_EMPTY:
             return None
-        return f"it has no constructor without arguments, so that Kryo 5 makes a {above} whose fields are null"
+        return f"it has no constructor without arguments, so that Kryo makes a {above} whose fields are null"
 
     def is_primitive(self, class_name: str, field: str) -> bool | None:
         """Return whether a field of a POJO is primitive, which Java cannot set to null; None if that is unknown."""
@@ -313,21 +321,26 @@ class Inspection:
         if change.after == 2:
             if PATTERN in names and any(each.header for each in objects_in(value) if each.class_name == PATTERN):
                 self.lost.note(Loss.FLAGS, PATTERN)
-            return
-        if ZONED in names and loses_offset(value):
-            self.lost.note(Loss.OFFSET, ZONED)
-        if LOCALE in names and any(any(each.content[3:]) for each in objects_in(value) if each.class_name == LOCALE):
-            self.lost.note(Loss.SCRIPT, LOCALE)
-        for name in names & UNWRITTEN:
-            self.lost.note(Loss.UNWRITTEN, name)
+            for name in names & TRANSIENT_2:
+                self.lost.note(Loss.TRANSIENT, name)
+        else:
+            if ZONED in names and loses_offset(value):
+                self.lost.note(Loss.OFFSET, ZONED)
+            if LOCALE in names and any(
+                any(each.content[3:]) for each in objects_in(value) if each.class_name == LOCALE
+            ):
+                self.lost.note(Loss.SCRIPT, LOCALE)
+            for name in names & UNWRITTEN:
+                self.lost.note(Loss.UNWRITTEN, name)
         for name in names - self._seen:
             why = change.why_unreadable(name)
             if why is not None:
-                raise UnreadableError(name, why)
+                raise UnreadableError(name, why, "1" if change.after == 2 else "2")
             self._seen.add(name)
-            self.opened.update(change.fields_of_java(name))
+            if change.after != 2:
+                self.opened.update(change.fields_of_java(name))
             if change.is_inner(name):
-                self.lost.note(Loss.OUTER, name)
+                self.lost.note(Loss.WITH_SCALA if change.after == 2 else Loss.OUTER, name)
 
 
 @dataclass

@@ -80,15 +80,15 @@ class FlinkReader:
         )
 
     def _pojo(self, serializer: PojoSerializer) -> ReadObject:
-        """Return the function that reads a POJO: its class has its fields, primitive ones without objects."""
-        fields: list[tuple[FieldKey, bool, ReadObject]] = []
+        """Return the function that reads a POJO: its class has its fields."""
+        fields: list[tuple[FieldKey, ReadObject]] = []
         subclasses: dict[str, ReadObject] = {}
 
         def learn() -> None:
             known = {field.key[1]: field for field in self.classes.fields(serializer.class_name, 2)}
             for member in serializer.fields:
                 found = known[member.name]
-                fields.append((found.key, found.primitive, _flagged(self.of(member.serializer))))
+                fields.append((found.key, _flagged(self.of(member.serializer))))
 
         def pojo(data: bytes, at: int) -> tuple[KryoObject | None, int]:
             flags, at = data[at], at + 1
@@ -108,9 +108,8 @@ class FlinkReader:
             if not fields:
                 learn()
             held: dict[FieldKey, Any] = {}
-            for key, primitive, read in fields:
-                value, at = read(data, at)
-                held[key] = value.content if primitive and value is not None else value
+            for key, read in fields:
+                held[key], at = read(data, at)
             return KryoObject(serializer.class_name, held), at
 
         return pojo

@@ -73,6 +73,11 @@ class Loss(StrEnum):
     )
     SCRIPT = "without the script and extensions of"
     FLAGS = "without the flags of"
+    TRANSIENT = "without transient parts, such as ids of offsets and rules of zones, which Kryo 2 does not write, of"
+    WITH_SCALA = (
+        "in the form of jobs with flink-scala on their class path, as in Flink's distribution, which others misread, "
+        "for objects of inner classes"
+    )
     UNWRITTEN = "without the content, which Kryo did not write because it is in transient fields, of"
 
 
@@ -104,7 +109,7 @@ class Losses:
         for loss in Loss:
             if loss in self.names:
                 names = ", ".join(sorted(self.names[loss]))[:300]
-                yield f"{loss}{':' if loss in (Loss.COLLECTION, Loss.OUTER) else ''} {names}"
+                yield f"{loss}{':' if loss in (Loss.COLLECTION, Loss.OUTER, Loss.WITH_SCALA) else ''} {names}"
 
 
 #: Packages that Flink 2's own ``config.yaml`` opens.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import VariantVal
 
 import pyspark_savepoint
 from pyspark_savepoint.execution.migrating import migration_of
@@ -23,6 +25,7 @@ from pyspark_savepoint.statebackends.model.state_column import decode_either, de
 from tests.data import unpacked
 from tests.statebackends.migration.test_value_scan import migration
 
+ARCHIVE = Path(__file__).parents[2] / "oracle" / "savepoints" / "inner-classes" / "1.20.5.tar.xz"
 MIGRATION = unpacked() / "migration"
 CLASSES = MIGRATION / "classes"
 #: What 1.20.5 wrote with flink-scala: the class, b, this$0.
@@ -128,3 +131,55 @@ def test_values_are_decoded_in_the_other_form_only_if_none_of_them_shows_its_own
 
     assert decode_either(serializer, at, decode).to_pylist() == [{"b": 2}] * 3
     assert forms == [True, False][:times]
+
+
+NUMBERED = [{"n": n, "text": f"t{n}", "texts": ["a"]} for n in (1, 300)]
+SEVENTH = {"n": 7, "text": "t7", "texts": ["a"]}
+#: The values of cases of which real Flink has written savepoints without flink-scala, by name.
+REAL = {
+    "anonymous": [{"held": 1, "text": "x1"}, {"held": 300, "text": "x300"}],
+    "inner": [NUMBERED[0], {"n": 200, "text": "t200", "texts": ["a"]}],
+    "inner-in-list": [[NUMBERED[0], {"n": 2, "text": "t2", "texts": ["a"]}, None]],
+    "inner-in-list-state": [NUMBERED],
+    "inner-in-map-state": [list(enumerate(NUMBERED))],
+    "inner-in-operator-list": NUMBERED,
+    "inner-in-pojo": [
+        {"inner": SEVENTH, "size": "SMALL", "text": ""},
+        {"inner": SEVENTH, "size": "LARGE", "text": "abc"},
+    ],
+    "inner-in-pojo-empty": [{"inner": SEVENTH, "size": None, "text": ""}],
+}
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The savepoints and classes of the archive, which real Flink wrote."""
+    folder = tmp_path_factory.mktemp("inner-classes")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def state_of(path: Path, classes: Path, case: str) -> list[Any]:
+    opened = pyspark_savepoint.open(path, classes=[classes])
+    if case == "inner-in-operator-list":
+        column = opened.operator_state("state", "v").to_arrow().column("value")
+    else:
+        column = opened.keyed_state("state").to_arrow().sort_by("key").column("v")
+    return [
+        VariantVal(**each).toPython() if isinstance(each, dict) and "metadata" in each else each
+        for each in column.to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("form", ["canonical", "native"])
+@pytest.mark.parametrize("case", REAL)
+def test_real_values_without_outer_objects_are_read_and_migrated(
+    real: Path, case: str, form: str, tmp_path: Path
+) -> None:
+    old = real / form / case
+    assert state_of(old, real / "classes", case) == REAL[case]
+    made = migration_of(Snapshot.open(str(old)), "2.3", classes=[real / "classes"]).write(str(tmp_path / "new"))
+    lost = [part for part in made.parts if part.verdict is MigrationVerdict.IS_LOST]
+    assert ["outer object" in str(part.reason) for part in lost] == [True]
+    assert state_of(tmp_path / "new", real / "classes", case) == REAL[case]

@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.errors import OptionError, StateExistsError, Unsu
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, plan_migration
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict
 from pyspark_savepoint.statebackends.migration.value_scan import entries_of
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from tests.data import unpacked
@@ -190,3 +191,18 @@ def test_what_flink_2_wrote_goes_back_to_1_20(case: str, tmp_path: Path) -> None
     assert content(Snapshot.open(target)) == content(source(case))
     with pytest.raises(UnsupportedStateError) if "list" in case else nullcontext():
         migration_of(source(case, "2.3.0-hashmap"), "1.20").write(str(tmp_path / "unknown"))
+
+
+@pytest.mark.parametrize(
+    ("case", "verdict", "reason"),
+    [
+        ("kryo-enum-map", MigrationVerdict.IMPOSSIBLE, "Kryo in Flink 1 cannot read the java.util.EnumMap"),
+        ("kryo-u-list-subclass", MigrationVerdict.IMPOSSIBLE, "no constructor without arguments"),
+        ("kryo-zone-offset", MigrationVerdict.IS_LOST, "transient parts"),
+        ("kryo-u-inner", MigrationVerdict.IS_LOST, "flink-scala"),
+    ],
+)
+def test_what_flink_1_does_not_keep_of_its_own_is_announced(case: str, verdict: MigrationVerdict, reason: str) -> None:
+    """Flink 1.20.5 fails on the savepoints that it took itself of the first two, and reads others of the third."""
+    parts = migration_of(source(case, "2.3.0-hashmap"), "1.20", classes=[CLASSES]).check().parts
+    assert [reason in str(part.reason) for part in parts if part.verdict is verdict] == [True]

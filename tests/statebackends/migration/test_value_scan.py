@@ -18,7 +18,7 @@ from pyspark_savepoint.statebackends.migration.findings import from_json, to_jso
 from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork
 from pyspark_savepoint.statebackends.migration.rewriting.state_programs import VALUE
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome
-from pyspark_savepoint.statebackends.migration.value_scan import SAMPLE
+from pyspark_savepoint.statebackends.migration.value_scan import SAMPLE, entries_of
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -241,3 +241,19 @@ def test_pieces_find_together_what_one_scan_finds(tmp_path: Path, monkeypatch: p
     assert from_json(to_json(found[0])) == found[0]
     (part,) = found[0]["keyed v"].parts.values()
     assert (part.values, part.changed, found[0]["keyed v"].outcome) == (100, 50, Outcome.WRONG_VALUES)
+
+
+def test_primitive_fields_of_pojos_in_lists_go_back(tmp_path: Path) -> None:
+    """A POJO in a list that Flink 2 wrote is an object of Kryo's in Flink 1."""
+    order = "POJO<com.shop.Order>(lines {})"
+    value = b"\x02\0\x01\0java.util.ArrayLis\xf4\x01\x01\x01\x01com.shop.Lin\xe5\x01\x0e"
+    types = {"v": order.format("LIST<POJO<com.shop.Line>(id INT)>")}
+    known = {"kryo_types": "com.shop.Line(id INT)"}
+    made = migration(tmp_path / "old", [value], order.format("KRYO<java.util.List>"), types=types, **known)
+    made.write(str(tmp_path / "new"))
+    back = {"v": order.format("KRYO<java.util.List>")}
+    migration_of(Snapshot.open(str(tmp_path / "new")), "1.20", types=back, **known).write(str(tmp_path / "back"))
+    (plan,) = [
+        plan for plan in migration_of(Snapshot.open(str(tmp_path / "back")), "1.20")._planned().plans if plan.keyed
+    ]
+    assert [each for _, each in entries_of(plan, ("v", False))] == [value]

@@ -141,7 +141,7 @@ public final class Upgraded {
         public List<Object> all;
         public Map<String, Object> named;
         public List<ZonedDateTime> times;
-        public List<Inner> inner;
+        public List<Outer.Inner> inner;
         public List<Locale> locales;
     }
 
@@ -363,34 +363,6 @@ public final class Upgraded {
         }
     }
 
-    /** A POJO in which fields follow an object of an inner class. */
-    public static class Around {
-        public Inner inner;
-        public String text;
-        public Size size;
-    }
-
-    public class Inner {
-        int n;
-        String text;
-        List<String> texts = new ArrayList<>();
-    }
-
-    private Inner inner(int n) {
-        Inner inner = new Inner();
-        inner.n = n;
-        inner.text = "t" + n;
-        inner.texts.add("a");
-        return inner;
-    }
-
-    private Object nameless(int n) {
-        return new Object() {
-            final int held = n;
-            final String text = "x" + n;
-        };
-    }
-
     // -- values ----------------------------------------------------------------------------------------------------
 
     private static TreeMap<String, Integer> ordered() {
@@ -438,7 +410,7 @@ public final class Upgraded {
     }
 
     static {
-        Upgraded outer = new Upgraded("none", Types.LONG, List.of());
+        Outer outer = new Outer();
         losses(outer);
         subclasses();
         forecasts(outer);
@@ -450,7 +422,7 @@ public final class Upgraded {
     }
 
     /** Values of many classes, each in a field of Kryo's, in one of a POJO, in a list of objects, and alone. */
-    private static void held(Upgraded outer) {
+    private static void held(Outer outer) {
         Map<String, Object> all = new LinkedHashMap<>();
         all.put("as-list", Arrays.asList("a", "b"));
         all.put("as-list-of-numbers", Arrays.asList(1, 2, 3));
@@ -551,7 +523,7 @@ public final class Upgraded {
         return compound;
     }
 
-    private static void losses(Upgraded outer) {
+    private static void losses(Outer outer) {
         TypeInformation<Line> line = TypeInformation.of(Line.class);
         TypeInformation<Order> order = TypeInformation.of(Order.class);
         value("lost-field", line, line(1));
@@ -614,7 +586,7 @@ public final class Upgraded {
         kryo("subclass-in-list", ArrayList.class, list(List.of(priced(new Index()))));
     }
 
-    private static void forecasts(Upgraded outer) {
+    private static void forecasts(Outer outer) {
         Square square = new Square();
         square.area = 2.5;
         square.name = "s";
@@ -630,7 +602,7 @@ public final class Upgraded {
         Things things = new Things();
         things.all = list(List.of(Arrays.asList("a", "b"), "c"));
         value("as-list-in-pojo", TypeInformation.of(Things.class), things);
-        kryo("inner", Inner.class, outer.inner(1), outer.inner(200));
+        kryo("inner", Outer.Inner.class, outer.inner(1), outer.inner(200));
         kryo("anonymous", Object.class, outer.nameless(1), outer.nameless(300));
         Raw raw = new Raw();
         raw.id = 1;
@@ -661,22 +633,14 @@ public final class Upgraded {
         value("skip-list-in-pojo", TypeInformation.of(Skipping.class), skipping);
     }
 
-    private static void inner(Upgraded outer) {
-        TypeInformation<Around> around = TypeInformation.of(Around.class);
-        value("inner-in-pojo", around, around(outer, "", Size.SMALL), around(outer, "abc", Size.LARGE));
-        value("inner-in-pojo-empty", around, around(outer, "", null));
+    private static void inner(Outer outer) {
+        TypeInformation<Outer.Around> around = TypeInformation.of(Outer.Around.class);
+        value("inner-in-pojo", around, outer.around("", Size.SMALL), outer.around("abc", Size.LARGE));
+        value("inner-in-pojo-empty", around, outer.around("", null));
         kryo("inner-in-list", ArrayList.class, list(Arrays.asList(outer.inner(1), outer.inner(2), null)));
-        add("inner-in-list-state", "list", Types.GENERIC(Inner.class), outer.inner(1), outer.inner(300));
-        add("inner-in-map-state", "map", Types.GENERIC(Inner.class), outer.inner(1), outer.inner(300));
-        add("inner-in-operator-list", "operator list", Types.GENERIC(Inner.class), outer.inner(1), outer.inner(300));
-    }
-
-    private static Around around(Upgraded outer, String text, Size size) {
-        Around around = new Around();
-        around.inner = outer.inner(7);
-        around.text = text;
-        around.size = size;
-        return around;
+        add("inner-in-list-state", "list", Types.GENERIC(Outer.Inner.class), outer.inner(1), outer.inner(300));
+        add("inner-in-map-state", "map", Types.GENERIC(Outer.Inner.class), outer.inner(1), outer.inner(300));
+        add("inner-in-operator-list", "operator list", Types.GENERIC(Outer.Inner.class), outer.inner(1), outer.inner(300));
     }
 
     /** Classes of Java whose state is in fields that are transient, or in those of classes that are not public. */
