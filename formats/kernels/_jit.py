@@ -89,8 +89,13 @@ def kernel(function: F) -> F:
 
 
 def _is_cached(compiled: Any) -> bool:
-    """Return whether the cache has machine code of a kernel."""
-    return has_cache() and Path(compiled._cache._cache_file._index_path).exists()
+    """Return whether the cache has machine code of a kernel: of its source as it is, not of one before an upgrade."""
+    if not has_cache():
+        return False
+    try:
+        return bool(compiled._cache._cache_file._load_index())
+    except OSError:
+        return False
 
 
 def _lock_of(compiled: Any) -> Path | None:

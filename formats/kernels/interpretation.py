@@ -162,7 +162,10 @@ def counted_range(*bounds: Any) -> range:
 
 
 class Notice:
-    """The line about compiling, on standard error: once per process, after a second of it."""
+    """The line about compiling, on standard error: after a second of it, once for all processes that write there.
+
+    Spark's workers of one executor share its log, and compile different kernels at the same time.
+    """
 
     def __init__(self) -> None:
         self.text: str | None = ONCE
@@ -196,7 +199,24 @@ class Notice:
         text, self.text = self.text, None
         if text is not None:
             with suppress(OSError, ValueError, AttributeError):  # a closed stream, or none
-                print(text, file=sys.stderr, flush=True)
+                if is_first_to_say():
+                    print(text, file=sys.stderr, flush=True)
+
+
+def is_first_to_say() -> bool:
+    """Return whether no other process that runs has asked this about the same standard error: a pipe, file or terminal.
+
+    The first one locks it until it ends. Such locks are of processes (POSIX), even where descriptors are inherited.
+    """
+    try:
+        import fcntl
+
+        fcntl.lockf(sys.stderr.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except (ImportError, OSError, ValueError):  # Windows, or a stream without locks
+        return True
+    return True
 
 
 notice = Notice()

@@ -74,6 +74,62 @@ def test_compiling_says_so_once_and_not_beside_json(tmp_path: Path) -> None:
     assert (cold, json, warm) == (f"{interpretation.ONCE}\n", "", "")
 
 
+UPGRADED = """
+import os, sys
+import numpy as np
+from pyspark_savepoint.formats.kernels import _jit
+
+sys.path.insert(0, sys.argv[1])
+import loops
+
+before = _jit._is_cached(loops.total)
+loops.total(np.arange(3))
+print(before, _jit._is_cached(loops.total))
+"""
+LOOPS = """
+from pyspark_savepoint.formats.kernels._jit import kernel
+
+@kernel
+def total(values):
+    return values.sum()
+"""
+
+
+def test_code_of_an_older_source_is_not_in_the_cache(tmp_path: Path) -> None:
+    """Else small inputs would compile after an upgrade of the package, which leaves the files of the cache."""
+    source, found = tmp_path / "loops.py", []
+    for text in (LOOPS, LOOPS, f"{LOOPS}\n"):
+        source.write_text(text)
+        os.utime(source, (1, 1))
+        found.append(start(tmp_path / "cache", UPGRADED, str(tmp_path), form="compiled").communicate(timeout=120))
+    assert [out for out, _ in found] == ["False True\n", "True True\n", "False True\n"], found
+
+
+SAY = """
+import sys
+from pyspark_savepoint.formats.kernels.interpretation import notice
+
+notice._print()
+print("tried", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_processes_that_write_to_one_stream_say_it_once() -> None:
+    """As Spark's workers of one executor do, whose log it is."""
+    read, write = os.pipe()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": write}
+    processes = [subprocess.Popen([sys.executable, "-c", SAY], cwd=ROOT, **pipes) for _ in range(PROCESSES)]
+    os.close(write)
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"tried\n"
+    for process in processes:
+        process.communicate(timeout=60)
+    with os.fdopen(read) as stream:
+        assert stream.read() == f"{interpretation.ONCE}\n"
+
+
 def test_one_process_compiles_and_the_others_load(tmp_path: Path) -> None:
     processes = [start(tmp_path, COMPILE, form="compiled") for _ in range(PROCESSES)]
     ended = [process.communicate(timeout=120) for process in processes]
