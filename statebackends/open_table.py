@@ -74,15 +74,22 @@ def _compared(request: TableRequest, wanted: ComparisonRequest) -> Table:
         assert after is not None
         return ChangeCounts((before, after))
     from pyspark_savepoint.statebackends.merging.changed_rows import ChangedRows
+    from pyspark_savepoint.statebackends.merging.changed_values import ChangedValues
     from pyspark_savepoint.statebackends.python.python_differences import PythonDifferences
     from pyspark_savepoint.statebackends.python.python_state import shown_name
     from pyspark_savepoint.statebackends.python.python_tables import PythonTable
     from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
+    from pyspark_savepoint.statebackends.tables.operator_table import OperatorTable
+    from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
 
     tables = [None if side is None else open_table(side) for side in wanted.sides]
     python = [table if isinstance(table, PythonTable) else None for table in tables]
     below = [found.inner if isinstance(found, PythonTable) else found for found in tables]
     keyed = [table if isinstance(table, KeyedTable) else None for table in below]
+    if any(isinstance(table, OperatorTable) for table in tables):
+        return ChangedValues.of_elements((tables[0], tables[1]), request)
+    if any(isinstance(table, TimersTable) for table in below):
+        return ChangedValues.of_timers((tables[0], tables[1]), request)
     if not any(python):
         return ChangedRows((keyed[0], keyed[1]), wanted.states, request)
     registered = [name for table in keyed if table is not None for name in table.spec.states]

@@ -85,6 +85,18 @@ class ComparedOperators:
             raise StateNotFoundError("the operator has no such state", state=state, remedy=remedy)
         return found
 
+    def options(self, table: str, state: str | None) -> tuple[list[dict[str, str] | None], list[str]]:
+        """Return the options that read each side of a comparison, and the states that are compared by their bytes."""
+        if table == "timers":
+            found = [side.options(table) if side.has(table) else None for side in self.sides]
+            if not any(found):
+                raise StateNotFoundError("the operator has no timers in either snapshot")
+            return found, []
+        if table == "operator_state":
+            return [side.having(table, [self.operator_state(state)]) for side in self.sides], []
+        states = self.states(table, state)
+        return [side.having(table, states) for side in self.sides], states
+
     def states(self, table: str, state: str | None) -> list[str]:
         """Return the states of a table of keys to compare: the given one, or those of either side."""
         names = list(dict.fromkeys(name for side in self.sides for name in side.names(table)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
@@ -182,6 +183,7 @@ class _Columnar(Protocol):
 
 
 C = TypeVar("C", bound=_Columnar)
+T = TypeVar("T", bound=Table)
 
 
 def choose_states(known: Sequence[str], wanted: tuple[str, ...] | None, what: str, operator: str) -> list[str]:
@@ -206,6 +208,19 @@ def with_columns(table: C, columns: Sequence[str]) -> C:
     chosen = copy(table)
     chosen.schema = choose_columns(table.schema, columns)
     return chosen
+
+
+def of_key_groups(table: T, key_groups: Sequence[int]) -> T:
+    """Return a copy of a table of rows that have key groups, restricted to some of these, in ascending order."""
+    chosen: Any = copy(table)
+    if hasattr(chosen, "inner"):
+        chosen.inner = of_key_groups(chosen.inner, key_groups)
+    else:
+        cuts = [0, *(i for i in range(1, len(key_groups)) if key_groups[i] != key_groups[i - 1] + 1), len(key_groups)]
+        runs = tuple((key_groups[low], key_groups[high - 1]) for low, high in pairwise(cuts))
+        chosen.request = replace(chosen.request, key_groups=runs)
+    narrowed: T = chosen
+    return narrowed
 
 
 def choose_columns(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:

@@ -1,0 +1,241 @@
+"""Tables of the rows that differ in two snapshots, compared by their values: of timers, and of operator state.
+
+==============  ===================================================================================================
+timers          change, and the timer: those that are on one side only
+list, union     change, value, count: how many more of that value there are on that side
+broadcast       key, change, value_before, value_after
+==============  ===================================================================================================
+
+Partitions of timers are key groups of both snapshots, so nothing is shuffled; a task holds the rows of some key groups
+of both at a time. Operator state is compared by one task, as a subtask of Flink holds it in memory, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.statebackends.merging.comparison import compare
+from pyspark_savepoint.statebackends.merging.entry_chunk import concat
+from pyspark_savepoint.statebackends.merging.paired_chunks import Division, together
+from pyspark_savepoint.statebackends.merging.row_bytes import chunk_of_rows, row_bytes
+from pyspark_savepoint.statebackends.model.request import (
+    Table,
+    TablePartition,
+    TableRequest,
+    of_key_groups,
+    with_columns,
+)
+from pyspark_savepoint.statebackends.tables.entry_diff import ADDED, CHANGE, CHANGED, REMOVED
+from pyspark_savepoint.statebackends.tables.operator_table import KEY, SUBTASK, VALUE
+
+Tables = tuple[Table | None, Table | None]
+#: The rows that one side has and the other has not, or less often.
+Differing = tuple[pa.Table, pa.Table]
+#: Function that shows the rows that differ.
+Form = Callable[[Differing], Iterator[pa.Table]]
+COUNT, VALUE_BEFORE, VALUE_AFTER = "count", "value_before", "value_after"
+Parts = tuple[TablePartition, ...]
+
+
+class ChangedValues:
+    """Rows that differ. ``tables`` are those of both snapshots; None where a snapshot does not have one.
+
+    ``compared`` are the columns by whose values rows are equal, in both tables; ``form`` shows those that differ with
+    columns ``schema``. ``keyed``: rows have key groups.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        compared: pa.Schema,
+        form: Form,
+        schema: pa.Schema,
+        request: TableRequest,
+        *,
+        keyed: bool,
+    ) -> None:
+        known = [table for table in tables if table is not None]
+        self.tables = tables
+        self.compared, self.form, self.schema, self.request = compared, form, schema, request
+        self.warnings = tuple(dict.fromkeys(warning for table in known for warning in table.warnings))
+        self.state_bytes = sum(table.state_bytes for table in known)
+        self.division: Division | None = None
+        if keyed:
+            numbers = (None if table is None else table.max_parallelism for table in tables)
+            self.division = Division((next(numbers), next(numbers)))
+        self.max_parallelism: int | None = None if self.division is None else self.division.modulus
+
+    @classmethod
+    def of_timers(cls, tables: Tables, request: TableRequest) -> ChangedValues:
+        """Return the timers that are on one side only."""
+        columns = same_columns(tables, [name for name in _any(tables).schema.names if name != SUBTASK])
+        return cls(tables, columns, _of_one_side, columns.insert(0, _CHANGE), request, keyed=True)
+
+    @classmethod
+    def of_elements(cls, tables: Tables, request: TableRequest) -> ChangedValues:
+        """Return the elements that one side has more often, or the entries of broadcast state that differ."""
+        names = [name for name in _any(tables).schema.names if name in (KEY, VALUE)]
+        columns = same_columns(tables, names)
+        value = columns.field(VALUE)
+        if KEY not in names:
+            schema = pa.schema([_CHANGE, value, pa.field(COUNT, pa.int64())])
+            return cls(tables, columns, _counted, schema, request, keyed=False)
+        sides = [value.with_name(name) for name in (VALUE_BEFORE, VALUE_AFTER)]
+        return cls(tables, columns, _entries, pa.schema([columns.field(KEY), _CHANGE, *sides]), request, keyed=False)
+
+    def select(self, columns: Sequence[str]) -> ChangedValues:
+        """Return this table restricted to some columns."""
+        return with_columns(self, columns)
+
+    def partitions(self, parallelism: int | None) -> list[TablePartition]:
+        """Return one partition per share of the key groups, or one."""
+        if self.division is None:
+            rounds = (tuple(() if table is None else tuple(table.partitions(1)) for table in self.tables),)
+            return [self._partition(rounds)]
+        per_group = self.state_bytes // self.division.modulus
+        sizes = np.full(self.division.modulus, per_group, np.int64)
+        found = []
+        for share in self.division.shares(parallelism or 1):
+            some = together(share, sizes, self.request.memory // 4)
+            found.append(self._partition(tuple((self._parts(0, each), self._parts(1, each)) for each in some)))
+        return found
+
+    def _parts(self, side: int, share: range) -> Parts:
+        table = self.tables[side]
+        if table is None or self.division is None:
+            return ()
+        return tuple(of_key_groups(table, sorted(self.division.key_groups(side, share))).partitions(1))
+
+    def _partition(self, rounds: Any) -> TablePartition:
+        return ChangedValuesPartition(rounds, self.compared, self.form, self.schema.names, self.request.batch_rows)
+
+
+@dataclass(frozen=True)
+class ChangedValuesPartition:
+    """Rows of some key groups, some of them at a time, or all rows of an operator state."""
+
+    rounds: tuple[tuple[Parts, Parts], ...]
+    compared: pa.Schema
+    form: Form
+    columns: list[str]
+    batch_rows: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that differ."""
+        for parts in self.rounds:
+            for found in self.form(self._differing(parts)):
+                yield from found.select(self.columns).to_batches(max_chunksize=self.batch_rows)
+
+    def _differing(self, parts: tuple[Parts, Parts]) -> Differing:
+        sides, chunks = [], []
+        for each in parts:
+            # The other columns, such as that of a subtask, are none of a row's values.
+            batches = [
+                pa.RecordBatch.from_arrays([batch.column(name) for name in self.compared.names], schema=self.compared)
+                for part in each
+                for batch in part.batches()
+            ]
+            bounds = np.cumsum([0, *(len(batch) for batch in batches)]).tolist()
+            rows = [chunk_of_rows(batch.columns, at) for batch, at in zip(batches, bounds, strict=False)]
+            sides.append(pa.Table.from_batches(batches, self.compared))
+            chunks.append(concat(rows))
+        # The rows of a table are in one run, whose key groups are the numbers of its rows.
+        found = compare(chunks[0], chunks[1], 1, ())
+        before, after = (
+            side.take(pa.array(np.sort(chunk.key_group[differs])))
+            for side, chunk, differs in zip(
+                sides, (found.before, found.after), (found.before_differs, found.after_differs), strict=True
+            )
+        )
+        return before, after
+
+
+# -- forms -------------------------------------------------------------------------------------------------------
+
+_CHANGE = pa.field(CHANGE, pa.string())
+
+
+def _of_one_side(found: Differing) -> Iterator[pa.Table]:
+    for change, rows in zip((REMOVED, ADDED), found, strict=True):
+        yield rows.add_column(0, _CHANGE, words([change] * len(rows)))
+
+
+def _counted(found: Differing) -> Iterator[pa.Table]:
+    for change, rows in zip((REMOVED, ADDED), found, strict=True):
+        known = bytes_of(rows, (VALUE,))
+        numbers = np.asarray(pc.index_in(known, value_set=pc.unique(known)))
+        _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
+        shown = rows.select([VALUE]).take(pa.array(first))
+        shown = shown.append_column(COUNT, pa.array(counts.astype(np.int64)))
+        yield shown.add_column(0, _CHANGE, words([change] * len(shown)))
+
+
+def _entries(found: Differing) -> Iterator[pa.Table]:
+    before, after = found
+    places = places_of(found, (KEY,))
+    # The entries of the older snapshot, then those that it has not.
+    only = np.flatnonzero(places < 0)
+    at = np.full(len(before), -1, np.int64)
+    at[places[places >= 0]] = np.flatnonzero(places >= 0)
+    sides = np.concatenate([np.arange(len(before)), np.full(len(only), -1)]), np.concatenate([at, only])
+    change = np.where(sides[0] < 0, ADDED, np.where(sides[1] < 0, REMOVED, CHANGED))
+    values = [rows.column(VALUE).take(pa.array(side, mask=side < 0)) for rows, side in zip(found, sides, strict=True)]
+    key = pa.chunked_array([*before.column(KEY).chunks, *after.column(KEY).take(pa.array(only)).chunks])
+    yield pa.table([key, words(change.tolist()), *values], names=[KEY, CHANGE, VALUE_BEFORE, VALUE_AFTER])
+
+
+def words(texts: list[str]) -> pa.Array:
+    """Return a column of texts."""
+    return pa.array(texts, pa.string())
+
+
+def bytes_of(rows: pa.Table, columns: Sequence[str]) -> pa.ChunkedArray:
+    """Return the bytes of some columns of rows."""
+    parts = [row_bytes([batch.column(name) for name in columns]) for batch in rows.to_batches()]
+    return pa.chunked_array(parts, pa.large_binary())
+
+
+def places_of(found: Differing, columns: Sequence[str]) -> Longs:
+    """Return for each row after the row before that has the same values in some columns; -1 for none.
+
+    Rows whose values several rows of one side have are not matched.
+    """
+    before, after = (bytes_of(rows, columns) for rows in found)
+    if any(len(pc.unique(side)) < len(side) for side in (before, after)):
+        return np.full(len(after), -1, np.int64)
+    places = pc.index_in(after, value_set=before)
+    return np.array(pc.fill_null(places, -1), np.int64)
+
+
+def same_columns(tables: Tables, names: Sequence[str]) -> pa.Schema:
+    """Return the fields of some columns; raise UnsupportedStateError unless both tables have them with their types."""
+    before, after = (None if table is None else _fields(table, names) for table in tables)
+    if before is not None and after is not None:
+        for name in names:
+            types = [str(each[name]) if name in each else "no such column" for each in (before, after)]
+            if types[0] != types[1]:
+                raise UnsupportedStateError(
+                    f"the type of column {name!r} has changed, so rows cannot be compared",
+                    found=f"{types[0]} before and {types[1]} after",
+                )
+    schema = _any(tables).schema
+    return pa.schema([schema.field(name).remove_metadata() for name in names])
+
+
+def _fields(table: Table, names: Sequence[str]) -> dict[str, pa.DataType]:
+    return {field.name: field.type for field in table.schema if field.name in names}
+
+
+def _any(tables: Tables) -> Table:
+    """Return the table of the newer snapshot, else that of the older one."""
+    found = tables[1] if tables[1] is not None else tables[0]
+    assert found is not None
+    return found
