@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
     from pyspark_savepoint.functions.operator_transformation import OperatorTransformation
-    from pyspark_savepoint.local.local_history import LocalHistory, open_history
+    from pyspark_savepoint.local.local_history import LocalHistory, open_changes, open_history
     from pyspark_savepoint.local.local_savepoint import LocalSavepoint
     from pyspark_savepoint.local.local_savepoint import create_savepoint as create
     from pyspark_savepoint.local.local_savepoint import open as open  # noqa: A004
@@ -158,6 +158,7 @@ __all__ = [
     "from_execution_plan",
     "history",
     "key_by",
+    "open_changes",
     "open_history",
     "operator_ids",
     "register",
@@ -229,6 +230,7 @@ _LAZY = {
     "LocalTable": ("pyspark_savepoint.local.local_table", "LocalTable"),
     "create": ("pyspark_savepoint.local.local_savepoint", "create_savepoint"),
     "open": ("pyspark_savepoint.local.local_savepoint", "open"),
+    "open_changes": ("pyspark_savepoint.local.local_history", "open_changes"),
     "open_history": ("pyspark_savepoint.local.local_history", "open_history"),
     "DefaultSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),
     "key_by": ("pyspark_savepoint.source.distribution", "key_by"),

@@ -5,7 +5,13 @@ Each kind of table is imported when it is asked for: listing a snapshot needs no
 
 from __future__ import annotations
 
-from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, SavepointError, did_you_mean
+from pyspark_savepoint.formats.errors import (
+    OperatorNotFoundError,
+    OptionError,
+    SavepointError,
+    StateNotFoundError,
+    did_you_mean,
+)
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.model.applicability import (
     CATALOG,
@@ -15,11 +21,19 @@ from pyspark_savepoint.statebackends.model.applicability import (
     TABLES,
     refuse_useless,
 )
-from pyspark_savepoint.statebackends.model.request import ComparisonRequest, Table, TableRequest
+from pyspark_savepoint.statebackends.model.request import (
+    ComparisonRequest,
+    FeedRequest,
+    FeedVersion,
+    Table,
+    TableRequest,
+)
 
 
 def open_table(request: TableRequest) -> Table:
     """Return the table of a request; errors name the existing tables, operators and states."""
+    if request.feed is not None:
+        return _feed(request, request.feed)
     if request.compared is not None:
         return _compared(request, request.compared)
     if request.table is not None and request.table not in TABLES:
@@ -95,6 +109,56 @@ def _compared(request: TableRequest, wanted: ComparisonRequest) -> Table:
     registered = [name for table in keyed if table is not None for name in table.spec.states]
     states = [name for name in dict.fromkeys(registered) if shown_name(name) in wanted.states]
     return PythonDifferences.of(ChangedRows((keyed[0], keyed[1]), states, request), python)
+
+
+def _feed(request: TableRequest, wanted: FeedRequest) -> Table:
+    """Return the changes of a table from version to version."""
+    from pyspark_savepoint.statebackends.connectors.connector_table import ConnectorTable
+    from pyspark_savepoint.statebackends.merging.change_feed import ChangeFeed
+    from pyspark_savepoint.statebackends.tables.operator_table import OperatorTable
+
+    if request.table is not None:
+        refuse_useless(request.table, sorted(request.given), path=request.path)
+    tables: list[Table | None] = []
+    missing: SavepointError | None = None
+    for version in wanted.versions:
+        try:
+            tables.append(None if version is None else _of_version(version))
+        except (OperatorNotFoundError, StateNotFoundError) as error:
+            # What is not there yet has no rows. What is gone may be of another job: its rows are not deleted.
+            missing = missing or error
+            if any(table is not None for table in tables):
+                raise _gone(error, version) from None
+            tables.append(None)
+    if missing is not None and all(table is None for table in tables):
+        raise missing
+    first = next(table for table in tables if table is not None)
+    keyed = not isinstance(first, OperatorTable | ConnectorTable)
+    return ChangeFeed.of(tables, wanted.versions, request, keyed=keyed, equal=wanted.equal)
+
+
+def _of_version(version: FeedVersion) -> Table | None:
+    """Return the table of a version; None if no source has splits yet, as its columns are those of their kind."""
+    asked = version.request
+    if asked.table is None and not any((asked.uid, asked.uid_hash, asked.operator_name)):
+        raise OptionError(
+            "option 'readChangeFeed' needs an operator, or a table",
+            path=asked.path,
+            remedy="name the operator with 'uid', 'uidHash' or 'operatorName', or 'table' = 'splits' or 'offsets'",
+        )
+    table = open_table(asked)
+    return table if asked.table not in CONNECTORS or table.partitions(1) else None
+
+
+def _gone(error: SavepointError, version: FeedVersion | None) -> SavepointError:
+    """Return the error for what a version does not have, but versions before it do."""
+    assert version is not None
+    error.facts["found"] = f"version {version.number} does not have it, versions before it do"
+    error.facts["remedy"] = (
+        "end before it with endingVersion; if the checkpoints below the folder are of several jobs, name the folder of "
+        "one"
+    )
+    return error
 
 
 def _without_operator(request: TableRequest) -> Table:

@@ -133,6 +133,7 @@ class Verbs:
         """Tables, functions, listings."""
         sp = self.run("load", lambda: Savepoint.load(self.spark, str(SHOP)))
         self.run("open", lambda: pyspark_savepoint.open(SHOP).keyed_state(ACCOUNTS).to_arrow())
+        self.run("open_changes", lambda: pyspark_savepoint.open_changes(SHOP, "accounts").to_arrow())
         self.run("open_history", lambda: pyspark_savepoint.open_history(SHOP.parent).to_arrow())
         self.run("vacuum", lambda: Savepoint.vacuum(SHOP, dry_run=True))
         self.run("table", lambda: sp.table())

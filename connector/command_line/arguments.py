@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, nearest
-from pyspark_savepoint.statebackends.model.applicability import DECODED
+from pyspark_savepoint.statebackends.model.applicability import DECODED, WITH_CHANGES
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
 
 PROGRAM = "pyspark-savepoint"
@@ -518,6 +518,41 @@ COMMANDS = (
         (
             "diff /savepoints/yesterday /savepoints/today",
             "diff /savepoints/yesterday /savepoints/today accounts total",
+        ),
+        prints_table=True,
+    ),
+    Command(
+        "changes",
+        "reading.changes",
+        LOOK,
+        "show the rows that changed from snapshot to snapshot of a folder; exit code 1 if any did",
+        (
+            argument("path", metavar="folder", help="a folder of snapshots, such as that of a job's checkpoints"),
+            argument("uid", nargs="?", help="the operator; without it, with --table splits or offsets, all sources"),
+            argument("state", nargs="?", help="one state; default: all keyed states"),
+            argument("--table", choices=WITH_CHANGES, metavar="TABLE", help=f"{', '.join(WITH_CHANGES)}"),
+            argument(
+                "--from",
+                dest="start",
+                default="0",
+                metavar="VERSION",
+                help="the checkpoint id or time of the first changes, since the snapshot before it (default: 0, all "
+                "rows of the first snapshot are inserts)",
+            ),
+            argument(
+                "--to",
+                dest="end",
+                default="latest",
+                metavar="VERSION",
+                help="the checkpoint id or time of the last changes (default: latest)",
+            ),
+            argument("--net", action="store_true", help="one net change per row, from before the first to the last"),
+            argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
+            READ_OPTION,
+        ),
+        (
+            "changes /checkpoints/7d2e accounts total --from 42",
+            "changes /checkpoints/7d2e --table offsets --from 2026-11-24T12:00:00Z --json",
         ),
         prints_table=True,
     ),

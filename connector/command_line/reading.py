@@ -6,6 +6,7 @@ import json
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any
+from warnings import catch_warnings
 
 import pyarrow as pa
 
@@ -14,9 +15,8 @@ from pyspark_savepoint.command_line.output import Output, Row
 from pyspark_savepoint.execution.texts import numbered, readable_size
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
-from pyspark_savepoint.formats.snapshot.as_of import LATEST
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.local_history import history_of
+from pyspark_savepoint.local.local_history import history_of, is_version, open_changes
 from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import to_options
@@ -42,7 +42,7 @@ def chosen_path(arguments: Namespace) -> str:
     if getattr(arguments, "history", False):
         raise UsageError("--history shows all versions, --as-of chooses one", remedy="leave one of them out")
     version = str(arguments.as_of).strip()
-    name = "versionAsOf" if version.isdecimal() or version.casefold() == LATEST else "timestampAsOf"
+    name = "versionAsOf" if is_version(version) else "timestampAsOf"
     texts = to_options({**read_options(arguments), name: version})
     return at_version({**texts, "path": absolute(snapshot_path(arguments.path))})["path"]
 
@@ -82,6 +82,26 @@ def show(arguments: Namespace, output: Output) -> int:
     rows = (row_to_json(row, kinds) for row in table.rows())
     output.table(table.schema.names, rows, True, arguments.limit, "--limit 0 shows all", lines=1)
     return DONE
+
+
+def changes(arguments: Namespace, output: Output) -> int:
+    """Show the rows that changed from snapshot to snapshot; with exit code 1 if any did."""
+    if arguments.limit < 0:
+        raise OptionError("--limit must be 0 or more", found=arguments.limit)
+    with catch_warnings(record=True) as remarks:
+        table = open_changes(
+            arguments.path, arguments.uid, start=arguments.start, end=arguments.end,
+            deduplication_mode="netChanges" if arguments.net else "dropCarryovers",
+            **{**read_options(arguments), "table": arguments.table, "state": arguments.state},
+        )  # fmt: skip
+    for remark in remarks:
+        output.remark(f"warning: {remark.message}")
+    kinds = kinds_of(table.schema)
+    rows = (row_to_json(row, kinds) for row in table.rows())
+    shown = output.table(table.schema.names, rows, True, arguments.limit, "--limit 0 shows all", lines=1)
+    if not shown:
+        output.say("no changes")
+    return FOUND if shown else DONE
 
 
 def rows_table(arguments: Namespace, output: Output) -> SnapshotTable:

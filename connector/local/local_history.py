@@ -1,12 +1,13 @@
-"""One table from all snapshots below a folder, without Spark: what ``pyspark_savepoint.open_history`` returns."""
+"""One table from all snapshots below a folder, or its changes, without Spark: ``open_history``, ``open_changes``."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pyarrow as pa
 
@@ -20,6 +21,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+from pyspark_savepoint.formats.snapshot.as_of import LATEST
 from pyspark_savepoint.local.local_table import LocalTable, SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import to_options
@@ -165,6 +167,67 @@ def open_history(
     for warning in history.warnings:
         warnings.warn(warning, SavepointWarning, stacklevel=2)
     return history
+
+
+def open_changes(
+    folder: str | PathLike[str],
+    uid: str | OperatorIdentifier | None = None,
+    *,
+    start: int | datetime | str = 0,
+    end: int | datetime | str = LATEST,
+    deduplication_mode: Literal["dropCarryovers", "none", "netChanges"] = "dropCarryovers",
+    **options: Unpack[SnapshotOptions],
+) -> LocalTable:
+    """Open the changes of one table from snapshot to snapshot below a folder, without Spark and Java.
+
+    With Spark the same are ``spark.read.format("savepoint").option("readChangeFeed", True)``. Which snapshots there are
+    is looked up now; their state is read when the rows are.
+
+    Args:
+        folder: A folder of savepoints or retained checkpoints, such as that of a job's checkpoints.
+        uid: The operator; None for tables ``splits`` and ``offsets`` of all sources.
+        start: The first changes, by a checkpoint id or a time: those since the snapshot before it. 0: all rows of the
+            first snapshot are inserts.
+        end: The last changes, inclusive, by a checkpoint id or a time.
+        deduplication_mode: ``dropCarryovers`` leaves out rows whose values are as before; ``none`` shows those of keyed
+            state of which only bytes changed; ``netChanges`` shows one net change per row.
+        **options: Options of a read, such as ``table``, ``state``.
+
+    Returns:
+        ``_change_type`` (``insert``, ``delete``, ``update_preimage``, ``update_postimage``), ``_commit_version`` (the
+        checkpoint id), ``_commit_timestamp`` (when that snapshot was complete), and the columns of the table.
+
+    Raises:
+        SnapshotNotFoundError: If there is no such snapshot, or none before the first; the error says what there is.
+        OperatorNotFoundError: If the newest of them does not have the operator.
+        UnsupportedStateError: If columns of the table changed in between.
+        OptionError: If an option is invalid.
+
+    Example::
+
+        pyspark_savepoint.open_changes("/checkpoints/7d2e", "accounts", start=42, state="total").to_arrow()
+
+    """
+    chosen = {**_end("starting", start), **_end("ending", end), "deduplication_mode": deduplication_mode}
+    texts = to_options({**options, **chosen, "read_change_feed": True, **operator_options(uid)})
+    table = SnapshotTable.of(SavepointReadOptions.parse({**texts, "path": absolute(path_text(folder))}))
+    for warning in table.warnings:
+        warnings.warn(warning, SavepointWarning, stacklevel=2)
+    return table
+
+
+def _end(which: str, at: int | datetime | str) -> dict[str, int | datetime | str]:
+    """Return the option of one end of a range of versions: a number or ``latest`` is a version, all else a time."""
+    return {f"{which}_{'version' if is_version(at) else 'timestamp'}": at}
+
+
+def is_version(at: int | datetime | str) -> bool:
+    """Return whether a version is given by its number, or as ``latest``, and not by a time.
+
+    >>> is_version("42"), is_version("Latest"), is_version("2026-11-25T12:00:00Z")
+    (True, True, False)
+    """
+    return not isinstance(at, datetime) and (str(at).strip().isdecimal() or str(at).strip().casefold() == LATEST)
 
 
 def history_of(folder: str, operator: dict[str, str], last: int | None, options: dict[str, str]) -> LocalHistory:

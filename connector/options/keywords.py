@@ -110,6 +110,17 @@ class SnapshotOptions(StateOptions, total=False):
     table: Table
 
 
+class FeedOptions(TypedDict, total=False):
+    """Options that choose the changes between the snapshots of a folder."""
+
+    read_change_feed: bool
+    starting_version: int
+    ending_version: int | str
+    starting_timestamp: datetime | str
+    ending_timestamp: datetime | str
+    deduplication_mode: Literal["dropCarryovers", "none", "netChanges"]
+
+
 class NamedOptions(SnapshotOptions, OpenOptions, total=False):
     """Options of a read of any table but its path and the operator's uid."""
 
@@ -120,7 +131,7 @@ class NamedOptions(SnapshotOptions, OpenOptions, total=False):
     stream_graph_hasher: Literal["v2", "v3"]
 
 
-class ReadOptions(NamedOptions, total=False):
+class ReadOptions(NamedOptions, FeedOptions, total=False):
     """All options of a read but its path."""
 
     uid: str

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
@@ -18,8 +18,8 @@ from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALL
 from pyspark_savepoint.formats.plug_in_packages import KRYO_CLASSES, plugged_in
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
-from pyspark_savepoint.formats.snapshot.as_of import LATEST, snapshot_as_of
-from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE, Snapshot
+from pyspark_savepoint.formats.snapshot.as_of import LATEST, VersionRange, snapshot_as_of, versions_between
+from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE, Snapshot, SnapshotInfo
 from pyspark_savepoint.options.option_fields import (
     SERIALIZERS_DOC,
     STORAGE_OPTIONS_DOC,
@@ -49,12 +49,14 @@ from pyspark_savepoint.options.option_fields import (
 from pyspark_savepoint.options.plan_option import ReadPlan, parse_read_plan
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import operator_at_plan
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraphHasher
-from pyspark_savepoint.statebackends.model.applicability import TABLES
+from pyspark_savepoint.statebackends.model.applicability import FEED, TABLES
 from pyspark_savepoint.statebackends.model.request import (
     DEFAULT_BATCH_ROWS,
     DEFAULT_MEMORY,
     DEFAULT_TOP,
     ComparisonRequest,
+    FeedRequest,
+    FeedVersion,
     TableRequest,
 )
 from pyspark_savepoint.statebackends.model.sql.explained_plan import is_explained
@@ -71,6 +73,11 @@ MAX_TOP = 10_000
 MAX_DECIMAL_PRECISION = 38
 #: Options that choose a snapshot of a folder, in lower case.
 AS_OF = frozenset({"versionasof", "timestampasof"})
+#: The largest checkpoint id, of 18 digits.
+MAX_VERSION = 10**18 - 1
+DROP_CARRYOVERS, NO_DEDUPLICATION, NET_CHANGES = "dropCarryovers", "none", "netChanges"
+#: Options that a change feed cannot apply: a key group, or where a row is, is no value of it.
+NOT_OF_FEED = ("flatten", "keys", "keyGroups", "includeKeyGroup", "includeStateWindow")
 
 # -- values of options of reads -----------------------------------------------------------------------------
 
@@ -170,6 +177,17 @@ def _time(value: str) -> datetime:
     return found
 
 
+def _deduplication(value: str) -> str:
+    modes = {mode.casefold(): mode for mode in (DROP_CARRYOVERS, NO_DEDUPLICATION, NET_CHANGES)}
+    if value.strip().casefold() not in modes:
+        raise InvalidOptionValueError(" or ".join(modes.values()))
+    return modes[value.strip().casefold()]
+
+
+def _no_option(_: str) -> NoReturn:
+    raise InvalidOptionValueError("no text: versions are found by the options of the change feed")
+
+
 def _decimals(value: str) -> str:
     folded = value.strip().casefold()
     match = re.fullmatch(r"([0-9]{1,2})\s*,\s*([0-9]{1,2})", folded)
@@ -205,6 +223,35 @@ class SavepointReadOptions:
         _time,
         "of a folder of snapshots the newest that was complete at this time, such as `2026-11-24T12:00:00Z`; its "
         "`_metadata` was written then",
+    )
+    read_change_feed: bool = option(
+        flag,
+        "of a folder of snapshots the rows that changed from each to the next, with columns `_change_type` (`insert`, "
+        "`delete`, `update_preimage`, `update_postimage`), `_commit_version` and `_commit_timestamp`",
+        False,
+        "false",
+    )
+    starting_version: int | None = option(
+        whole_number(0, MAX_VERSION),
+        "with `readChangeFeed`, the checkpoint id of the first changes, which are those since the one before it; `0`: "
+        "all rows of the first snapshot are inserts",
+    )
+    ending_version: int | str | None = option(
+        _version, "with `readChangeFeed`, the checkpoint id of the last changes, inclusive", shown="`latest`"
+    )
+    starting_timestamp: datetime | None = option(  # noqa: RUF009 (a field)
+        _time, "with `readChangeFeed`, changes from the first snapshot on that was complete at this time or later"
+    )
+    ending_timestamp: datetime | None = option(  # noqa: RUF009 (a field)
+        _time, "with `readChangeFeed`, changes up to the last snapshot that was complete at this time"
+    )
+    deduplication_mode: str = option(
+        _deduplication,
+        "with `readChangeFeed`: `dropCarryovers` leaves out rows whose values are as before; `none` shows those of "
+        "keyed state whose bytes changed, such as times of last access; `netChanges` shows one net change per row, "
+        "from before the first version to the last",
+        DROP_CARRYOVERS,
+        "dropCarryovers",
     )
     uid: str | None = option(words, "the operator, by the uid that its job gave it")
     uid_hash: str | None = option(words, "the operator, by its uid hash (32 hex digits)")
@@ -381,15 +428,40 @@ class SavepointReadOptions:
     memory: int = option(size, MEMORY, DEFAULT_MEMORY, f"{DEFAULT_MEMORY >> 20}m")
     plan: ReadPlan | None = option(parse_read_plan, "")  # noqa: RUF009 (a field)
     inherited: tuple[str, ...] = option(names, "", ())
+    #: The snapshots of a change feed, the first None if there is none before the others.
+    versions: tuple[SnapshotInfo | None, ...] = option(_no_option, "", ())
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """Parse Spark's options, and look up the snapshot of a version; raise one OptionError for all problems."""
+        """Parse Spark's options, and look up the snapshots of versions; raise one OptionError for all problems."""
         read = cls(**collect(cls, options, _conflicts))
+        if read.read_change_feed:
+            return replace(read, versions=versions_between(read.located, read._range()))
         if read.version_as_of is None and read.timestamp_as_of is None:
             return read
         chosen = snapshot_as_of(read.located, read.version_as_of, read.timestamp_as_of)
         return replace(read, path=chosen.path, version_as_of=None, timestamp_as_of=None)
+
+    def _range(self) -> VersionRange:
+        last = None if self.ending_version == LATEST else self.ending_version
+        assert not isinstance(last, str)
+        return VersionRange(self.starting_version, last, self.starting_timestamp, self.ending_timestamp)
+
+    def _feed(self) -> FeedRequest:
+        """Return the request for the changes between the versions."""
+        ends = self.versions[:: max(1, len(self.versions) - 1)]
+        found: list[FeedVersion | None] = []
+        for snapshot in ends if self.deduplication_mode == NET_CHANGES else self.versions:
+            if snapshot is None:
+                found.append(None)
+                continue
+            time = None if snapshot.modified is None else int(snapshot.modified * 1_000_000)
+            alone = replace(
+                self, path=snapshot.path, versions=(), read_change_feed=False, deduplication_mode=DROP_CARRYOVERS,
+                starting_version=None, ending_version=None, starting_timestamp=None, ending_timestamp=None,
+            )  # fmt: skip
+            found.append(FeedVersion(alone.request(), snapshot.checkpoint_id or 0, time))
+        return FeedRequest(tuple(found), self.deduplication_mode == NO_DEDUPLICATION)
 
     def request(self) -> TableRequest:
         """Return the request for the table."""
@@ -411,6 +483,7 @@ class SavepointReadOptions:
             "compared": None
             if self.plan is None or self.plan.compared is None
             else self._comparison(self.plan.compared),
+            "feed": self._feed() if self.versions else None,
             "given": frozenset(self._given()),
         }
         return TableRequest(**{**same, **own})
@@ -493,6 +566,33 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
         problems.append(f"options {listed(versions)} each choose a snapshot: give one of them")
     if versions and values.get("table") == "snapshots":
         problems.append(f"table 'snapshots' lists all versions: option {listed(versions)} chooses one")
+    problems += _conflicts_of_feed(values, given, versions)
     if "streamGraphHasher" in given and "executionPlan" not in given:
         problems.append("option 'streamGraphHasher' is for operators that 'node' and 'executionPlan' name")
     return problems
+
+
+def _conflicts_of_feed(values: Mapping[str, Any], given: list[str], versions: list[str]) -> list[str]:
+    mine = [name for name in given if name in FEED[1:]]
+    if not values.get("read_change_feed"):
+        return [f"option {listed(mine)} is for changes: add 'readChangeFeed' = true"] if mine else []
+    problems = []
+    if versions:
+        problems.append(f"option {listed(versions)} chooses one snapshot, 'readChangeFeed' the changes between several")
+    for end in ("starting", "ending"):
+        both = [name for name in mine if name.startswith(end)]
+        if len(both) > 1:
+            problems.append(f"options {listed(both)} each choose a version: give one of them")
+        if not both and end == "starting":
+            problems.append(
+                "'readChangeFeed' needs 'startingVersion' or 'startingTimestamp': with version 0 all rows of the first "
+                "snapshot are inserts"
+            )
+    useless = [name for name in given if name in NOT_OF_FEED and values[_field(name)]]
+    if useless:
+        problems.append(f"option {listed(useless)} cannot apply to changes: filter their rows")
+    return problems
+
+
+def _field(name: str) -> str:
+    return next(found.name for shown, found in named(SavepointReadOptions) if shown == name)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
+    from pyspark_savepoint.options.options import SavepointReadOptions
     from pyspark_savepoint.statebackends.sources.opened_operators import Shared
 
 
@@ -42,8 +43,8 @@ class SavepointDataSource(DataSource):
     given: tuple[str, ...] = ()
     #: Warnings that :meth:`schema` has shown; Spark pickles them along to the process that makes the reader.
     shown_warnings: tuple[str, ...] = ()
-    #: The snapshot of a folder that :meth:`schema` has chosen, so that the reader does not choose another.
-    chosen: str | None = None
+    #: The options as :meth:`schema` has parsed them, so that the reader does not choose other snapshots of a folder.
+    parsed: SavepointReadOptions | None = None
     #: The operator that :meth:`schema` has opened, for the process that plans partitions.
     opened: Shared | None = None
 
@@ -78,9 +79,9 @@ class SavepointDataSource(DataSource):
                     "uid ..., key 'id')",
                 )
             options = SavepointReadOptions.parse(self.options)
-            self.chosen = options.path
             table = table_of(options)
-            if options.names_operator:
+            self.parsed = options
+            if options.names_operator and not options.versions:
                 from pyspark_savepoint.statebackends.sources.opened_operators import OPENED
 
                 self.opened = OPENED.shared(options.request())
@@ -104,7 +105,7 @@ class SavepointDataSource(DataSource):
 
         """
         from pyspark_savepoint.formats.errors import SavepointError
-        from pyspark_savepoint.options.options import AS_OF, SavepointReadOptions
+        from pyspark_savepoint.options.options import SavepointReadOptions
         from pyspark_savepoint.source.reader import SavepointDataSourceReader
 
         self._accept()
@@ -117,11 +118,8 @@ class SavepointDataSource(DataSource):
             given = {name: value for name, value in given.items() if name.casefold() not in alone}
         else:
             key = None
-        if self.chosen is not None:
-            given = {name: text for name, text in given.items() if name.casefold() not in {*AS_OF, "path", "paths"}}
-            given["path"] = self.chosen
         try:
-            options = SavepointReadOptions.parse(given)
+            options = self.parsed or SavepointReadOptions.parse(given)
         except SavepointError as error:
             raise error.with_traceback(None) from None
         if self.opened is not None:

@@ -7,11 +7,15 @@ chosen. A snapshot has no time of its own: its time is when its ``_metadata`` wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 
 from pyspark_savepoint.formats.errors import SnapshotNotFoundError
 from pyspark_savepoint.formats.snapshot.savepoint import SnapshotInfo, find_snapshots
+from pyspark_savepoint.formats.snapshot.snapshot_location import is_checkpoint_directory
 
 #: The version that is the newest snapshot.
 LATEST = "latest"
@@ -34,6 +38,129 @@ def snapshot_as_of(folder: str, version: int | str | None, time: datetime | None
         SnapshotNotFoundError: If there is none, or several snapshots have the id; the error says what there is.
 
     """
+    readable = _readable(folder)
+    if version == LATEST:
+        version = max(snapshot.checkpoint_id or 0 for snapshot in readable)
+    if time is not None:
+        return _newest_at(time, readable, folder)
+    chosen = [snapshot for snapshot in readable if snapshot.checkpoint_id == version]
+    if len(chosen) == 1:
+        return chosen[0]
+    if not chosen:
+        raise _no_version(folder, version, [snapshot.checkpoint_id or 0 for snapshot in readable])
+    raise _forked(folder, chosen)
+
+
+@dataclass(frozen=True)
+class VersionRange:
+    """Ends of a range of versions, both inclusive, each by a version or a time; without an end to the newest."""
+
+    start: int | None = None
+    end: int | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+
+
+def versions_between(folder: str, wanted: VersionRange) -> tuple[SnapshotInfo | None, ...]:
+    """Return the versions in a range in their order, after the one before the first, to which changes are relative.
+
+    Args:
+        folder: A folder of snapshots, such as that of a job's checkpoints, or a snapshot.
+        wanted: The range. Version 0 is before all snapshots. A time is that of the first version that was complete
+            then or later, or as the end of the last that was complete by then.
+
+    Returns:
+        At least two: the one before the range, None if it begins with version 0, and those of the range.
+
+    Raises:
+        SnapshotNotFoundError: If the folder has no such versions, or not the one before them; if several snapshots have
+            one id, or there are checkpoints of another job in between. The error says what there is.
+
+    """
+    by_id: dict[int, list[SnapshotInfo]] = {}
+    for snapshot in _readable(folder):
+        by_id.setdefault(snapshot.checkpoint_id or 0, []).append(snapshot)
+    known = sorted(by_id)
+    first = _first(folder, known, by_id, wanted)
+    last = _last(folder, known, by_id, wanted)
+    if first > last:
+        raise SnapshotNotFoundError(
+            f"the changes of versions {first} to {last} are none",
+            path=folder,
+            found=f"checkpoint ids {_ranges(known)}",
+            remedy="the first version must not be after the last",
+        )
+    base = [number for number in known if number < first][-1:]
+    if not base and first:
+        raise SnapshotNotFoundError(
+            f"the changes of version {first} are those since the version before it, which this folder has not",
+            path=folder,
+            found=f"checkpoint ids {_ranges(known)}",
+            remedy=f"startingVersion {known[1]} is the first with one before it; 0 shows all rows of version "
+            f"{known[0]} as inserts"
+            if len(known) > 1
+            else f"startingVersion 0 shows all rows of version {known[0]} as inserts",
+        )
+    chosen = [*base, *(number for number in known if first <= number <= last)]
+    for number in chosen:
+        if len(by_id[number]) > 1:
+            raise _forked(folder, by_id[number])
+    found = [by_id[number][0] for number in chosen]
+    _refuse_other_jobs(folder, found)
+    return (*found,) if base else (None, *found)
+
+
+def _first(folder: str, known: list[int], by_id: Mapping[int, list[SnapshotInfo]], wanted: VersionRange) -> int:
+    """Return the first version of a range, 0 for what is before all snapshots."""
+    if wanted.start_time is None:
+        start = wanted.start or 0
+        if start and start not in by_id:
+            raise _no_version(folder, start, known)
+        return start
+    later = [number for number in known if _time(by_id[number]) >= wanted.start_time.timestamp()]
+    if not later:
+        raise SnapshotNotFoundError(
+            f"no snapshot below this folder is of {wanted.start_time.isoformat()} or later",
+            path=folder,
+            found=f"the newest is of {_shown_time(max(_time(by_id[number]) for number in known))}",
+            remedy="give an earlier time",
+        )
+    return later[0]
+
+
+def _last(folder: str, known: list[int], by_id: Mapping[int, list[SnapshotInfo]], wanted: VersionRange) -> int:
+    if wanted.end_time is not None:
+        before = [number for number in known if _time(by_id[number]) <= wanted.end_time.timestamp()]
+        if not before:
+            raise _none_as_old(folder, wanted.end_time, min(_time(by_id[number]) for number in known))
+        return before[-1]
+    if wanted.end is not None and wanted.end not in by_id:
+        raise _no_version(folder, wanted.end, known)
+    return known[-1] if wanted.end is None else wanted.end
+
+
+def _time(snapshots: Sequence[SnapshotInfo]) -> float:
+    """Return the time of a version; where a store tells none, a time before all others."""
+    return snapshots[0].modified or 0.0
+
+
+def _refuse_other_jobs(folder: str, found: Sequence[SnapshotInfo]) -> None:
+    """Raise SnapshotNotFoundError if checkpoints of one job are between those of another."""
+    jobs = [posixpath.dirname(each.path) for each in found if is_checkpoint_directory(posixpath.basename(each.path))]
+    runs = [job for job, _ in groupby(jobs)]
+    again = [job for job in runs if runs.count(job) > 1]
+    if again:
+        other = runs[runs.index(again[0]) + 1]
+        raise SnapshotNotFoundError(
+            "checkpoints of another job are between those of one: their states are no history",
+            path=folder,
+            found=f"{other} among those of {again[0]}",
+            remedy="name the folder of one job",
+        )
+
+
+def _readable(folder: str) -> list[SnapshotInfo]:
+    """Return the snapshots at and below a folder that can be read; raise SnapshotNotFoundError if there is none."""
     found = find_snapshots(folder)
     readable = [snapshot for snapshot in found if snapshot.checkpoint_id is not None]
     if not readable:
@@ -43,24 +170,23 @@ def snapshot_as_of(folder: str, version: int | str | None, time: datetime | None
             found=found[0].problem if found else None,
             remedy="name the folder that contains a job's checkpoints or savepoints",
         )
-    if version == LATEST:
-        version = max(snapshot.checkpoint_id or 0 for snapshot in readable)
-    if time is not None:
-        return _newest_at(time, readable, folder)
-    chosen = [snapshot for snapshot in readable if snapshot.checkpoint_id == version]
-    if len(chosen) == 1:
-        return chosen[0]
-    if not chosen:
-        raise SnapshotNotFoundError(
-            f"no snapshot below this folder has checkpoint id {version}",
-            path=folder,
-            found=f"checkpoint ids {_ranges(readable)}",
-            remedy="checkpoints that the job has deleted cannot be read; its setting for retained checkpoints says how "
-            "many it keeps",
-        )
-    raise SnapshotNotFoundError(
-        f"{len(chosen)} snapshots below this folder have checkpoint id {version}: the job was started twice from one "
-        "snapshot, or a snapshot was copied",
+    return readable
+
+
+def _no_version(folder: str, version: int | str | None, known: Sequence[int]) -> SnapshotNotFoundError:
+    return SnapshotNotFoundError(
+        f"no snapshot below this folder has checkpoint id {version}",
+        path=folder,
+        found=f"checkpoint ids {_ranges(known)}",
+        remedy="checkpoints that the job has deleted cannot be read; its setting for retained checkpoints says how "
+        "many it keeps",
+    )
+
+
+def _forked(folder: str, chosen: Sequence[SnapshotInfo]) -> SnapshotNotFoundError:
+    return SnapshotNotFoundError(
+        f"{len(chosen)} snapshots below this folder have checkpoint id {chosen[0].checkpoint_id}: the job was started "
+        "twice from one snapshot, or a snapshot was copied",
         path=folder,
         found=", ".join(snapshot.path for snapshot in chosen[:MAX_LISTED]),
         remedy="name the folder of one job, or one of these snapshots",
@@ -76,23 +202,30 @@ def _newest_at(time: datetime, readable: Sequence[SnapshotInfo], folder: str) ->
     before = [each for each in timed if each[0] <= time.timestamp()]
     if before:
         return max(before, key=lambda each: each[:2])[2]
-    first = min((each[0] for each in timed), default=None)
-    raise SnapshotNotFoundError(
+    raise _none_as_old(folder, time, min((each[0] for each in timed), default=None))
+
+
+def _none_as_old(folder: str, time: datetime, first: float | None) -> SnapshotNotFoundError:
+    return SnapshotNotFoundError(
         f"no snapshot below this folder is as old as {time.isoformat()}",
         path=folder,
-        found=None if first is None else f"the oldest is of {datetime.fromtimestamp(first, UTC).isoformat()}",
-        remedy="give a later time, or a checkpoint id with versionAsOf",
+        found=f"the oldest is of {_shown_time(first)}" if first else None,
+        remedy="give a later time, or a checkpoint id",
     )
 
 
-def _ranges(snapshots: Sequence[SnapshotInfo]) -> str:
+def _shown_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+def _ranges(ids: Sequence[int]) -> str:
     """Return the ids of snapshots, ranges as one: ``3-7, 9``.
 
-    >>> _ranges([SnapshotInfo("", None, number) for number in (9, 3, 4, 5)])
+    >>> _ranges([9, 3, 4, 5])
     '3-5, 9'
     """
     ranges: list[list[int]] = []
-    for number in sorted({snapshot.checkpoint_id or 0 for snapshot in snapshots}):
+    for number in sorted(set(ids)):
         if ranges and ranges[-1][1] == number - 1:
             ranges[-1][1] = number
         else:

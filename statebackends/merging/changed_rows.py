@@ -30,11 +30,16 @@ Inputs = tuple[KeyedInput | None, KeyedInput | None]
 
 
 class ChangedRows:
-    """Rows that differ. ``tables`` are those of both snapshots; None where a snapshot does not have one."""
+    """Rows that differ. ``tables`` are those of both snapshots; None where a snapshot does not have one.
 
-    def __init__(self, tables: Tables, states: Sequence[str], request: TableRequest) -> None:
+    ``compared`` decodes and shows them, by default as a difference.
+    """
+
+    def __init__(
+        self, tables: Tables, states: Sequence[str], request: TableRequest, compared: EntryDiff | None = None
+    ) -> None:
         _refuse_other_keys(tables)
-        self.compared = EntryDiff.of(*tables, states)
+        self.compared = compared or EntryDiff.of(*tables, states)
         self.schema = self.compared.schema
         self.request = request
         self.inputs: Inputs = (_input(tables[0]), _input(tables[1]))

@@ -44,10 +44,22 @@ SURVEYED = (SIZES, HEAVIEST_KEYS, TTL_AGES, VERIFICATION)
 TABLES = (*KEYED_TABLES, OPERATOR_STATE, *CATALOG, *CONNECTORS, *SURVEYED)
 #: Tables of a whole snapshot, or of a folder of snapshots.
 OF_SNAPSHOT = frozenset({"snapshots", "master_state"})
+#: Tables of which rows that change between snapshots are told apart.
+WITH_CHANGES = (*DECODED, "splits", "offsets")
+#: Options of the changes between snapshots.
+FEED = (
+    "readChangeFeed",
+    "startingVersion",
+    "endingVersion",
+    "startingTimestamp",
+    "endingTimestamp",
+    "deduplicationMode",
+)
 NAMES = ("uid", "uidHash", "operatorName", "node")
 
 APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        **dict.fromkeys(FEED, WITH_CHANGES),
         "state": (*DECODED, *SURVEYED, IN_FLIGHT),
         "flatten": ROWS_OF_KEYS,
         "parallelism": (*DECODED, *SURVEYED, *FUNCTIONS),

@@ -63,6 +63,26 @@ class ComparisonRequest:
     states: tuple[str, ...] | None
 
 
+@dataclass(frozen=True, slots=True)
+class FeedVersion:
+    """A version of a change feed: the request for its table, its number, and its time in microseconds since 1970."""
+
+    request: TableRequest
+    number: int
+    time: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FeedRequest:
+    """Request for the changes between versions, the first of them None for no state before the others.
+
+    ``equal``: also changes of bytes alone, of rows whose values are equal.
+    """
+
+    versions: tuple[FeedVersion | None, ...]
+    equal: bool = False
+
+
 @redacted
 @dataclass(frozen=True, slots=True)
 class TableRequest:
@@ -98,6 +118,7 @@ class TableRequest:
     memory: int = DEFAULT_MEMORY
     entries: EntriesRequest | None = None
     compared: ComparisonRequest | None = None
+    feed: FeedRequest | None = None
     top: int = DEFAULT_TOP
     uids: tuple[str, ...] = ()
     #: Names of options that the user set for this table to a value other than the default.

@@ -77,10 +77,10 @@ class EntryDiff:
         found = []
         for about, (entries, differs) in zip(self.sides, halves, strict=True):
             parts = [] if about is None else self._half(about, entries, differs)
-            found.append(_Half.joined(parts, len(self.states)))
-        return self._aligned(*found)
+            found.append(Half.joined(parts, len(self.states)))
+        return self.aligned(*found)
 
-    def _half(self, about: DiffSide, table: pa.RecordBatch, differs: Flags) -> list[_Half]:
+    def _half(self, about: DiffSide, table: pa.RecordBatch, differs: Flags) -> list[Half]:
         """Return the rows of one side, file by file."""
         group = np.asarray(table.column(KEY_GROUP))
         found = []
@@ -90,7 +90,7 @@ class EntryDiff:
                 found.append(self._of_file(about, header, table.take(pa.array(rows)), differs[rows]))
         return found
 
-    def _of_file(self, about: DiffSide, header: KeyedBackendHeader, table: pa.RecordBatch, differs: Flags) -> _Half:
+    def _of_file(self, about: DiffSide, header: KeyedBackendHeader, table: pa.RecordBatch, differs: Flags) -> Half:
         spec = about.partition.spec
         ids = {name: i for name, (i, _) in spec.bind(header, CANONICAL).items()}
         numbers = np.array([ids.get(name, -1) for name in self.states], np.int32)
@@ -107,12 +107,12 @@ class EntryDiff:
         marked = differs[order]
         flags[rows.row_of[marked], np.asarray(table.column(STATE))[marked]] = True
         identity = binary_column(block.buffer, block.span_start[rows.first], block.span_end[rows.first])
-        return _Half(identity, flags, about.partition.decode(rows, header))
+        return Half(identity, flags, about.partition.decode(rows, header))
 
-    def _aligned(self, before: _Half, after: _Half) -> pa.RecordBatch:
+    def aligned(self, before: Half, after: Half) -> pa.RecordBatch:
         """Join the rows of both sides by key; rows that do not differ are left out."""
         identity = pc.unique(pa.concat_arrays([before.identity, after.identity]))
-        places = [_places(identity, half.identity) for half in (before, after)]
+        places = [places_in(identity, half.identity) for half in (before, after)]
         flags = np.zeros((len(identity), len(self.states)), np.bool_)
         for place, half in zip(places, (before, after), strict=True):
             there = place >= 0
@@ -139,7 +139,7 @@ class EntryDiff:
                 arrays.append(self._state(len(arrays), (before, after), places, field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _state(self, at: int, halves: tuple[_Half, _Half], places: Sequence[Longs], kind: pa.DataType) -> pa.Array:
+    def _state(self, at: int, halves: tuple[Half, Half], places: Sequence[Longs], kind: pa.DataType) -> pa.Array:
         number, side = divmod(at - self.schema.get_field_index(CHANGED_STATES) - 1, 2)
         about, state = self.sides[side], self.states[number]
         if about is None or state not in about.partition.spec.states:
@@ -148,7 +148,7 @@ class EntryDiff:
 
 
 @dataclass(frozen=True)
-class _Half:
+class Half:
     """Rows of one side: the bytes of their keys (and windows), which states differ, and their columns."""
 
     identity: pa.Array
@@ -156,7 +156,7 @@ class _Half:
     columns: pa.RecordBatch | None
 
     @classmethod
-    def joined(cls, parts: Sequence[_Half], states: int) -> _Half:
+    def joined(cls, parts: Sequence[Half], states: int) -> Half:
         """Concatenate the rows of all files of one side."""
         if not parts:
             return cls(pa.array([], pa.binary()), np.zeros((0, states), np.bool_), None)
@@ -189,7 +189,8 @@ def _fields(tables: tuple[KeyedTable | None, KeyedTable | None], states: Sequenc
             yield pa.field(shown[state] + suffix, field.type, metadata=field.metadata)
 
 
-def _places(wanted: pa.Array, known: pa.Array) -> Longs:
+def places_in(wanted: pa.Array, known: pa.Array) -> Longs:
+    """Return the place of each wanted value among the known ones, -1 for none."""
     found = pc.index_in(wanted, value_set=known)
     places: Longs = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return places

@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from pyspark_savepoint.statebackends.merging.change_feed import EntryFeed
 from pyspark_savepoint.statebackends.merging.changed_rows import changed_rows
 from pyspark_savepoint.statebackends.merging.comparison import compare as compare_chunks
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.model.state_column import has_ttl
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.tables.entry_diff import EntryDiff
 from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
@@ -187,3 +189,25 @@ def in_order(value: Any) -> str:
     """As text, for NaN is not NaN; a map's entries come in any order."""
     is_map = isinstance(value, list) and value and isinstance(value[0], tuple)
     return repr(sorted(value, key=repr)) if is_map else repr(value)
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_a_change_of_bytes_alone_is_shown_on_demand(equal: bool) -> None:
+    table = opened(SHOP, uid="accounts", table="keyed_state")
+    states = list(table.spec.states)
+    both = entries(SHOP, states, uid="accounts")
+    ttl = next(i for i, state in enumerate(states) if has_ttl(table.headers.choose(False, None)[state][0]))
+    at = both.schema.get_field_index("value")
+    accessed = [
+        value[:7] + bytes([value[7] ^ 1]) + value[8:] if state == ttl else value
+        for state, value in zip(both["state"].to_pylist(), both["value"].to_pylist(), strict=True)
+    ]
+    after = both.set_column(at, "value", pa.array(accessed, both.schema.field(at).type))
+    chunks = [concat([EntryChunk.of_batch(each) for each in side.to_batches()]) for side in (both, after)]
+    found = compare_chunks(chunks[0], chunks[1], 128, [])
+    rows_of = [batch.to_pylist() for batch in changed_rows(found, EntryFeed.between(table, table, equal), 7)]
+    shown = [row for part in rows_of for row in part]
+    assert len(shown) == (2 * len(after.filter(pc.equal(after["state"], ttl))) if equal else 0)
+    for before, later in zip(shown[::2], shown[1::2], strict=True):
+        assert [before.pop("_change_type"), later.pop("_change_type")] == ["update_preimage", "update_postimage"]
+        assert before == later

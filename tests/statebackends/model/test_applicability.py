@@ -18,7 +18,7 @@ from pyspark_savepoint.options.option_fields import named
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.pickled_serializers import serializers_text
 from pyspark_savepoint.statebackends.catalog.table import SCHEMAS
-from pyspark_savepoint.statebackends.model.applicability import APPLIES_TO, CATALOG, SURVEYED, TABLES, applies
+from pyspark_savepoint.statebackends.model.applicability import APPLIES_TO, CATALOG, FEED, SURVEYED, TABLES, applies
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.surveys.registry import SURVEYS
 from tests.data import located, unpacked
@@ -33,7 +33,7 @@ OPTIONS = [name for name, found in named(SavepointReadOptions) if found.metadata
 #: What selects the snapshot or the table, and what no small file can show: a bound of memory, files elsewhere, stores.
 NOT_SHOWN = {
     "path", "table", "memory", "allowOutside", "checksums", "storageOptions", "node", "executionPlan",
-    "streamGraphHasher", "versionAsOf", "timestampAsOf",
+    "streamGraphHasher", "versionAsOf", "timestampAsOf", *FEED,
 }  # fmt: skip
 
 TRANSACTIONS = "connectors/2.3.0-txnsink"

@@ -1,0 +1,233 @@
+"""Table of the rows that changed from snapshot to snapshot: a change data feed, with the columns of Delta and Spark.
+
+==================  ================================================================================================
+_change_type        ``insert``, ``delete``; ``update_preimage`` and, next to it, ``update_postimage``
+_commit_version     the checkpoint id of the snapshot that has the change first
+_commit_timestamp   when that snapshot was complete
+...                 the columns of the table
+==================  ================================================================================================
+
+N + 1 snapshots are N comparisons, all of which are partitions of one read. Keyed state and windows are compared by the
+bytes of their entries, as ``changed_rows`` does; other tables, windows that merge and states of PyFlink by the values
+of their rows, as ``changed_values`` does. A row with the same key (window, split) before and after is an update; rows
+without any, such as timers and elements of lists, are inserted and deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.statebackends.merging.changed_rows import ChangedRows
+from pyspark_savepoint.statebackends.merging.changed_values import (
+    ChangedValues,
+    Differing,
+    places_of,
+    same_columns,
+    words,
+)
+from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
+from pyspark_savepoint.statebackends.model.request import (
+    FeedVersion,
+    Table,
+    TablePartition,
+    TableRequest,
+    choose_columns,
+)
+from pyspark_savepoint.statebackends.tables.entry_diff import AFTER, BEFORE, EntryDiff, Half, places_in
+from pyspark_savepoint.statebackends.tables.keyed_table import KEY, WINDOW, KeyedTable
+
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+INSERT, DELETE, PREIMAGE, POSTIMAGE = "insert", "delete", "update_preimage", "update_postimage"
+OF_COMMIT = pa.schema(
+    [
+        pa.field(CHANGE_TYPE, pa.string()),
+        pa.field(COMMIT_VERSION, pa.int64()),
+        pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", tz="UTC")),
+    ]
+)
+#: Columns that tell the rows of a table apart: the first of these that a table has.
+IDENTITIES = (
+    (KEY, WINDOW),
+    ("operator_uid_hash", "stream", "partition"),
+    ("operator_uid_hash", "split_id"),
+    (KEY,),
+)
+TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True)
+class ChangeFeed:
+    """Changes of a table; ``comparisons`` are those of neighbouring versions, each with the version of its changes."""
+
+    comparisons: tuple[tuple[Table, FeedVersion], ...]
+    schema: pa.Schema
+    warnings: tuple[str, ...] = ()
+    max_parallelism: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        tables: Sequence[Table | None],
+        versions: Sequence[FeedVersion | None],
+        request: TableRequest,
+        *,
+        keyed: bool,
+        equal: bool,
+    ) -> ChangeFeed:
+        """Return the changes between tables of one kind; None where a snapshot has no such table yet.
+
+        ``keyed``: their rows have key groups.
+        """
+        newest = next(table for table in reversed(tables) if table is not None)
+        compared: list[tuple[Table, FeedVersion]] = []
+        for i, (version, after) in enumerate(zip(versions, tables, strict=True)):
+            if version is not None and after is not None:
+                _expect_columns(after, newest, version)
+                if i:
+                    compared.append((_comparison((tables[i - 1], after), request, keyed, equal), version))
+        schema = pa.schema([*OF_COMMIT, *newest.schema])
+        warnings = dict.fromkeys(warning for table in tables if table is not None for warning in table.warnings)
+        return cls(tuple(compared), schema, tuple(warnings))
+
+    @property
+    def state_bytes(self) -> int:
+        """Return the bytes of the state that is compared."""
+        return sum(table.state_bytes for table, _ in self.comparisons)
+
+    def select(self, columns: Sequence[str]) -> ChangeFeed:
+        """Return this table restricted to some columns."""
+        return ChangeFeed(self.comparisons, choose_columns(self.schema, columns), self.warnings)
+
+    def partitions(self, parallelism: int | None) -> list[TablePartition]:
+        """Return the partitions of all comparisons."""
+        each = -(-(parallelism or 1) // max(1, len(self.comparisons)))
+        needed = [name for name in self.schema.names if name not in (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)]
+        return [
+            FeedPartition(part, version.number, version.time, self.schema)
+            for table, version in self.comparisons
+            for part in table.select([CHANGE_TYPE, *needed]).partitions(each)
+        ]
+
+
+@dataclass(frozen=True)
+class FeedPartition:
+    """Changes of one version, of some key groups or all rows."""
+
+    inner: TablePartition
+    version: int
+    time: int | None
+    schema: pa.Schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the changes."""
+        own = {COMMIT_VERSION: self.version, COMMIT_TIMESTAMP: self.time}
+        for batch in self.inner.batches():
+            columns = [
+                pa.repeat(pa.scalar(own[field.name], field.type), len(batch))
+                if field.name in own
+                else batch.column(field.name)
+                for field in self.schema
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _expect_columns(table: Table, newest: Table, version: FeedVersion) -> None:
+    """Raise UnsupportedStateError unless a version has the columns of the newest, with their types."""
+    mine, others = ({field.name: str(field.type) for field in each.schema} for each in (table, newest))
+    for name in dict.fromkeys([*others, *mine]):
+        if mine.get(name) != others.get(name):
+            raise UnsupportedStateError(
+                f"the columns of the table changed after version {version.number}: their changes are no one table",
+                path=version.request.path,
+                found=f"column {name!r} with type {mine.get(name, 'none')}, later {others.get(name, 'none')}",
+                remedy="read the changes up to this version, and those after it, with startingVersion and "
+                "endingVersion; or name states that did not change, with option 'state'",
+            )
+
+
+def _comparison(
+    tables: tuple[Table | None, Table | None], request: TableRequest, keyed: bool, equal: bool
+) -> ChangedRows | ChangedValues:
+    newer = tables[1]
+    assert newer is not None
+    # Merging windows are shown as their rows are, not as their contents are kept.
+    if isinstance(newer, KeyedTable) and newer.sessions is None:
+        before = tables[0] if isinstance(tables[0], KeyedTable) else None
+        return ChangedRows((before, newer), newer.spec.states, request, EntryFeed.between(before, newer, equal))
+    columns = same_columns(tables, newer.schema.names)
+    identity = next((names for names in IDENTITIES if set(names) <= set(columns.names)), ())
+    # Timers have keys, but a key has several.
+    identity = () if keyed and TIMESTAMP in columns.names else identity
+    schema = columns.insert(0, OF_COMMIT.field(CHANGE_TYPE))
+    return ChangedValues(tables, columns, partial(_changes, identity), schema, request, keyed=keyed)
+
+
+def _changes(identity: tuple[str, ...], found: Differing) -> Iterator[pa.Table]:
+    """Yield rows that differ as changes; those of one identity are updates."""
+    before, after = found
+    places = places_of(found, identity) if identity else np.full(len(after), -1, np.int64)
+    updated = np.flatnonzero(places >= 0)
+    deleted = np.setdiff1d(np.arange(len(before)), places[updated])
+    inserted = np.flatnonzero(places < 0)
+    pairs = np.stack([places[updated], updated + len(before)], axis=1).ravel()
+    rows = pa.concat_tables([before, after]).take(pa.array(np.concatenate([deleted, inserted + len(before), pairs])))
+    kinds = [DELETE] * len(deleted) + [INSERT] * len(inserted) + [PREIMAGE, POSTIMAGE] * len(updated)
+    yield rows.add_column(0, OF_COMMIT.field(CHANGE_TYPE), words(kinds))
+
+
+@dataclass(frozen=True)
+class EntryFeed(EntryDiff):
+    """Decoder of keys with entries that differ, which shows their rows before and after.
+
+    ``equal``: also rows whose values are equal, of which only bytes differ.
+    """
+
+    equal: bool = False
+
+    @classmethod
+    def between(cls, before: KeyedTable | None, after: KeyedTable, equal: bool) -> EntryFeed:
+        """Build the comparison of two tables with the same columns."""
+        found = EntryDiff.of(before, after, after.spec.states)
+        schema = pa.schema([OF_COMMIT.field(CHANGE_TYPE), *after.schema])
+        return cls(found.states, found.sides, schema, equal)
+
+    def aligned(self, before: Half, after: Half) -> pa.RecordBatch:
+        """Return the rows of both sides, those of one key one after the other."""
+        halves = before, after
+        identity = pa.concat_arrays([half.identity for half in halves]).unique()
+        places = [places_in(identity, half.identity) for half in halves]
+        flags = np.zeros(len(identity), np.bool_)
+        for place, half in zip(places, halves, strict=True):
+            there = place >= 0
+            flags[there] |= half.flags[place[there]].any(axis=1)
+        fields = [*self.schema][1:]
+        both = (places[BEFORE] >= 0) & (places[AFTER] >= 0)
+        if not self.equal:
+            at = np.flatnonzero(both & flags)
+            values = [
+                row_bytes([half.take(field.name, place[at], field.type) for field in fields])
+                for half, place in zip(halves, places, strict=True)
+            ]
+            same = [x == y for x, y in zip(*(each.to_pylist() for each in values), strict=True)]
+            flags[at[np.array(same, np.bool_)]] = False
+        shown = [np.flatnonzero(flags & (place >= 0)) for place in places]
+        order = np.argsort(np.concatenate(shown), kind="stable")
+        arrays = []
+        for field in fields:
+            sides = [
+                half.take(field.name, place[rows], field.type)
+                for half, place, rows in zip(halves, places, shown, strict=True)
+            ]
+            arrays.append(pa.concat_arrays(sides).take(pa.array(order)))
+        kinds = [
+            np.where(both[rows], *names)
+            for rows, names in zip(shown, ((PREIMAGE, DELETE), (POSTIMAGE, INSERT)), strict=True)
+        ]
+        change = words(np.concatenate(kinds)[order].tolist())
+        return pa.RecordBatch.from_arrays([change, *arrays], schema=self.schema)

@@ -1,0 +1,322 @@
+"""Changes between the checkpoints of a history: the first snapshot and its changes give every later one."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import pyspark_savepoint
+from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.formats.errors import (
+    OperatorNotFoundError,
+    OptionError,
+    SnapshotNotFoundError,
+    StateNotFoundError,
+    UnsupportedStateError,
+)
+from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
+from pyspark_savepoint.local.local_table import SnapshotTable
+from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.write_options import SavepointWriteOptions
+from pyspark_savepoint.source.datasource import SavepointDataSource
+from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
+from tests.corpus.test_history import HISTORIES, START
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLES: dict[str, dict[str, str]] = {
+    "accounts": {"uid": "accounts", "table": "keyed_state"},
+    "last access": {"uid": "accounts", "table": "keyed_state", "includeTtl": "true"},
+    "names": {"uid": "names", "table": "keyed_state"},
+    "windows": {"uid": "windows", "table": "window_state"},
+    "timers": {"uid": "accounts", "table": "timers"},
+    "timers of windows": {"uid": "windows", "table": "timers"},
+    "log": {"uid": "log", "table": "operator_state", "state": "log"},
+    "reader": {"uid": "steps", "table": "operator_state", "state": "SourceReaderState"},
+    "splits": {"table": "splits"},
+    "offsets": {"table": "offsets"},
+}
+CHANGES = {"readChangeFeed": "true", "startingVersion": "0"}
+COLUMNS = ["_change_type", "_commit_version", "_commit_timestamp"]
+
+
+def options(path: Path | str, **given: Any) -> dict[str, str]:
+    return {"path": str(path), "allowOutside": "true", **{name: str(value) for name, value in given.items()}}
+
+
+def table(path: Path | str, **given: Any) -> SnapshotTable:
+    return SnapshotTable.of(SavepointReadOptions.parse(options(path, **given)))
+
+
+def feed(path: Path | str, **given: Any) -> SnapshotTable:
+    return table(path, readChangeFeed="true", **given)
+
+
+def versions(path: Path) -> dict[int, str]:
+    found = {snapshot.checkpoint_id: snapshot.path for snapshot in find_snapshots(str(path))}
+    return {number: found[number] for number in sorted(number for number in found if number is not None)}
+
+
+def counted(rows: pa.Table) -> Counter[bytes]:
+    """The rows of a table, told apart by their values."""
+    return Counter(value for batch in rows.to_batches() for value in row_bytes(batch.columns).to_pylist())
+
+
+def expect_replay(changes: pa.Table, snapshots: Mapping[int, pa.Table]) -> None:
+    """The changes up to each version, from nothing, are its rows: nothing is deleted that was not there."""
+    have: Counter[bytes] = Counter()
+    for version, rows in snapshots.items():
+        mine = changes.filter(pa.compute.equal(changes["_commit_version"], version))
+        kinds, values = mine["_change_type"].to_pylist(), mine.select(rows.schema.names)
+        gone = [kind in ("delete", "update_preimage") for kind in kinds]
+        removed = counted(values.filter(pa.array(gone, pa.bool_())))
+        assert not removed - have
+        have = have - removed + counted(values.filter(pa.array([not each for each in gone], pa.bool_())))
+        assert have == counted(rows), version
+    assert set(changes["_commit_version"].to_pylist()) <= set(snapshots)
+
+
+@pytest.fixture
+def checkpoints(corpus: Path, tmp_path: Path) -> Path:
+    """Checkpoints 1 to 8 of two jobs, the second restored from the first: completed a minute one after the other."""
+    copy = tmp_path / "checkpoints"
+    shutil.copytree(corpus / "history" / "1.20.5-rocksdb-incr-rescaled" / "checkpoints", copy)
+    for metadata in copy.rglob("_metadata"):
+        time = START + int(metadata.parent.name.removeprefix("chk-")) * 60
+        os.utime(metadata, (time, time))
+    return copy
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("name", HISTORIES)
+def test_the_first_snapshot_and_its_changes_are_every_later_one(corpus: Path, name: str, kind: str) -> None:
+    path = corpus / "history" / name / "checkpoints"
+    given = TABLES[kind]
+    known = versions(path)
+    parallelism = {} if kind in ("splits", "offsets") else {"parallelism": len(known) * 2}
+    changes = feed(path, startingVersion=0, **parallelism, **given)
+    assert changes.schema.names[:3] == COLUMNS
+    snapshots = {version: table(at, **given).to_arrow() for version, at in known.items()}
+    found = changes.to_arrow()
+    expect_replay(found, snapshots)
+    first = next(iter(known))
+    rest = feed(path, startingVersion=list(known)[1], **given).to_arrow()
+    assert counted(rest) == counted(found.filter(pa.compute.greater(found["_commit_version"], first)))
+    net = feed(path, startingVersion=0, deduplicationMode="netChanges", **given).to_arrow()
+    assert set(net["_change_type"].to_pylist()) <= {"insert"}
+    assert counted(net.select(net.schema.names[3:])) == counted(snapshots[max(known)])
+
+
+def test_spark_has_the_same_changes(spark: SparkSession, corpus: Path) -> None:
+    path = corpus / "history" / "1.20.5-rocksdb-incr-rescaled" / "checkpoints"
+    for kind in ("accounts", "windows", "timers", "log", "offsets"):
+        frame = spark.read.format("savepoint").options(**options(path, **CHANGES, **TABLES[kind])).load()
+        mine = frame.toArrow()
+        expected = table(path, **CHANGES, **TABLES[kind])
+        assert mine.schema.names == expected.schema.names
+        assert counted(mine.cast(expected.schema)) == counted(expected.to_arrow())
+
+
+@pytest.mark.parametrize("kind", ["accounts", "windows", "splits"])
+def test_an_update_is_two_rows_one_after_the_other(checkpoints: Path, kind: str) -> None:
+    rows = feed(checkpoints, startingVersion=2, **TABLES[kind]).to_arrow().to_pylist()
+    updates = [row for row in rows if row["_change_type"].startswith("update")]
+    assert updates
+    for before, after in zip(updates[::2], updates[1::2], strict=True):
+        assert [before["_change_type"], after["_change_type"]] == ["update_preimage", "update_postimage"]
+        keys = ("_commit_version", *(("key",) if "key" in before else ("split_id",)))
+        assert [before[name] for name in keys] == [after[name] for name in keys]
+        assert before != {**after, "_change_type": "update_preimage"}
+
+
+@pytest.mark.parametrize("kind", ["accounts", "windows", "timers"])
+def test_changes_across_another_max_parallelism(checkpoints: Path, kind: str) -> None:
+    given = {**TABLES[kind], "startingVersion": 8, "parallelism": 3}
+    expected = feed(checkpoints, **given).to_arrow()
+    newest = next(checkpoints.rglob("chk-8"))
+    pyspark_savepoint.open(newest).with_max_parallelism(96).write(checkpoints / "edited")
+    shutil.rmtree(newest)
+    columns = [name for name in expected.schema.names if name != "_commit_timestamp"]
+    assert counted(feed(checkpoints, **given).to_arrow().select(columns)) == counted(expected.select(columns))
+
+
+@pytest.mark.parametrize(
+    ("path", "given"),
+    [
+        ("lab/2.2.1-hashmap-canonical", {"uid": "window-session"}),
+        ("lab/2.2.1-rocksdb-native", {"uid": "window-session"}),
+        ("lab/2.2.1-hashmap-canonical", {"uid": "window-session", "table": "timers"}),
+        ("lab/2.2.1-hashmap-canonical", {"uid": "op-broadcast"}),
+        ("real/pyf-120/sp", {"uidHash": "43487588459d4ffdd9542da2da8250dd"}),
+        ("real/pyf-120/sp", {"uidHash": "b00c6b12fa6d7e23a5fc7cadfeeca741"}),
+    ],
+)
+def test_rows_of_one_snapshot_are_inserts(corpus: Path, path: str, given: dict[str, str]) -> None:
+    rows = table(next(iter(versions(corpus / path).values())), **given).to_arrow()
+    changes = feed(corpus / path, startingVersion=0, **given).to_arrow()
+    assert set(changes["_change_type"].to_pylist()) == {"insert"}
+    assert counted(changes.select(rows.schema.names)) == counted(rows)
+
+
+@pytest.mark.parametrize("kind", ["accounts", "windows", "timers", "log"])
+def test_net_changes_of_a_range(corpus: Path, kind: str) -> None:
+    path = corpus / "history" / "1.20.5-rocksdb-incr-rescaled" / "checkpoints"
+    known = versions(path)
+    net = feed(path, startingVersion=3, endingVersion=7, deduplicationMode="netChanges", **TABLES[kind]).to_arrow()
+    assert set(net["_commit_version"].to_pylist()) == {7}
+    before, after = (table(known[version], **TABLES[kind]).to_arrow() for version in (2, 7))
+    first = table(known[2], **TABLES[kind]).to_arrow()
+    start = pa.table([["insert"] * len(first), [2] * len(first)], names=["_change_type", "_commit_version"])
+    for name in first.schema.names:
+        start = start.append_column(name, first[name])
+    both = pa.concat_tables([start, net.select(start.schema.names).cast(start.schema)])
+    expect_replay(both, {2: before, 7: after})
+
+
+def test_ends_of_a_range(checkpoints: Path) -> None:
+    def found(**given: Any) -> list[int]:
+        return sorted(set(feed(checkpoints, uid="names", **given).to_arrow()["_commit_version"].to_pylist()))
+
+    assert found(startingVersion=3, endingVersion=5) == [3, 4, 5]
+    assert found(startingVersion=0, endingVersion=2) == [1, 2]
+    assert found(startingVersion=7, endingVersion="latest") == [7, 8]
+    assert found(startingVersion=8) == [8]
+    minute = "2026-11-24T12:{:02}:{:02}Z".format
+    assert found(startingTimestamp=minute(3, 0), endingTimestamp=minute(5, 0)) == [3, 4, 5]
+    assert found(startingTimestamp=minute(3, 1), endingTimestamp=minute(5, 59)) == [4, 5]
+    commits = feed(checkpoints, uid="names", startingVersion=4, endingVersion=4).to_arrow()["_commit_timestamp"]
+    assert set(commits.to_pylist()) == {datetime(2026, 11, 24, 12, 4, tzinfo=UTC)}
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"startingVersion": 1}, "since the version before it, which this folder has not(?s:.*)startingVersion 2 is"),
+        ({"startingVersion": 9}, "has checkpoint id 9(?s:.*)checkpoint ids 1-8"),
+        ({"startingVersion": 2, "endingVersion": 11}, "has checkpoint id 11"),
+        ({"startingVersion": 5, "endingVersion": 4}, "versions 5 to 4 are none"),
+        ({"startingTimestamp": "2030-01-01T00:00:00Z"}, "is of 2030(?s:.*)2026-11-24T12:08:00"),
+        ({"startingVersion": 2, "endingTimestamp": "2020-01-01T00:00:00Z"}, "as old as 2020(?s:.*)2026-11-24T12:01:00"),
+        ({"startingTimestamp": "2020-01-01T00:00:00Z"}, "since the version before it"),
+    ],
+)
+def test_ranges_that_are_not_there(checkpoints: Path, given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SnapshotNotFoundError, match=problem):
+        feed(checkpoints, uid="names", **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"startingVersion": "2"}, "is for changes: add 'readChangeFeed'"),
+        ({"readChangeFeed": "true"}, "needs 'startingVersion' or 'startingTimestamp'"),
+        ({**CHANGES, "startingTimestamp": "2026-11-24T12:03:00Z"}, "each choose a version"),
+        ({**CHANGES, "versionAsOf": "3"}, "chooses one snapshot"),
+        ({**CHANGES, "keys": "[1]", "flatten": "true"}, "'flatten' and 'keys' cannot apply to changes"),
+        ({**CHANGES, "deduplicationMode": "all"}, "expected dropCarryovers or none or netChanges"),
+        ({**CHANGES, "table": "sizes"}, "cannot apply to table 'sizes'"),
+        ({**CHANGES, "versions": "1"}, "expected no text"),
+        ({**CHANGES}, "needs an operator, or a table"),
+    ],
+)
+def test_options_that_do_not_apply(checkpoints: Path, given: dict[str, str], problem: str) -> None:
+    operator = {} if given == CHANGES or "table" in given else {"uid": "names"}
+    with pytest.raises(OptionError, match=problem):
+        table(checkpoints, **operator, **given)
+
+
+def test_writes_have_no_changes(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="there is no option 'readChangeFeed'"):
+        SavepointWriteOptions.parse({"path": str(tmp_path), "readChangeFeed": "true"})
+
+
+def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
+    with pytest.raises(SnapshotNotFoundError, match="no snapshot below this folder that can be read"):
+        feed(tmp_path, uid="names", startingVersion=0)
+
+
+def test_what_no_version_has(checkpoints: Path) -> None:
+    with pytest.raises(OperatorNotFoundError, match="uid 'name'"):
+        feed(checkpoints, uid="name", startingVersion=0)
+    with pytest.raises(StateNotFoundError, match="'count'"):
+        feed(checkpoints, uid="names", table="keyed_state", state="coun", startingVersion=0)
+
+
+def test_checkpoints_of_another_job_in_between(checkpoints: Path) -> None:
+    shutil.move(next(checkpoints.rglob("chk-3")), checkpoints / "another-job" / "chk-3")
+    with pytest.raises(SnapshotNotFoundError, match=r"another job(?s:.*)another-job among those of"):
+        feed(checkpoints, uid="names", startingVersion=0)
+    assert feed(checkpoints, uid="names", startingVersion=5).schema.names[:3] == COLUMNS
+
+
+def test_two_versions_of_one_number(checkpoints: Path) -> None:
+    shutil.copytree(next(checkpoints.rglob("chk-6")), checkpoints / "another-job" / "chk-6")
+    with pytest.raises(SnapshotNotFoundError, match="2 snapshots"):
+        feed(checkpoints, uid="names", startingVersion=5)
+    assert len(feed(checkpoints, uid="names", startingVersion=0, endingVersion=5).to_arrow())
+
+
+def test_an_operator_that_is_gone(checkpoints: Path) -> None:
+    newest = next(checkpoints.rglob("chk-8"))
+    pyspark_savepoint.open(newest).remove_operator("names").write(checkpoints / "edited")
+    shutil.rmtree(newest)
+    with pytest.raises(OperatorNotFoundError, match=r"version 8 does not have it(?s:.*)endingVersion"):
+        feed(checkpoints, uid="names", startingVersion=0)
+    assert len(feed(checkpoints, uid="names", startingVersion=0, endingVersion=7).to_arrow())
+
+
+def test_columns_that_changed(checkpoints: Path) -> None:
+    newest = next(checkpoints.rglob("chk-8"))
+    rows = pa.table({"key": ["a"], "count": [1.5]})
+    without = pyspark_savepoint.open(newest).remove_operator("names")
+    without.with_operator("names", rows, key="key").write(checkpoints / "edited")
+    shutil.rmtree(newest)
+    with pytest.raises(
+        UnsupportedStateError, match=r"changed after version (?s:.*)'count' with type int64, later double"
+    ):
+        feed(checkpoints, uid="names", startingVersion=0)
+
+
+def test_the_python_function_and_the_command_line(checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = feed(checkpoints, uid="names", startingVersion=3, endingVersion=5).to_arrow()
+    assert pyspark_savepoint.open_changes(checkpoints, "names", start=3, end=5).to_arrow() == expected
+    time = datetime(2026, 11, 24, 12, 3, tzinfo=UTC)
+    assert pyspark_savepoint.open_changes(checkpoints, "names", start=time, end=5).to_arrow() == expected
+    words = [
+        "changes",
+        str(checkpoints),
+        "names",
+        "--from",
+        "3",
+        "--to",
+        "2026-11-24T12:05:00Z",
+        "--json",
+        "--limit",
+        "0",
+    ]
+    assert main(words) == 1
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["_change_type"] for row in rows] == expected["_change_type"].to_pylist()
+    assert [row["count"] for row in rows] == expected["count"].to_pylist()
+    assert main(["changes", str(checkpoints), "--table", "offsets", "--from", "2", "--net"]) in (0, 1)
+    assert main(["changes", str(checkpoints), "names", "--from", "99"]) == 2
+
+
+def test_the_reader_has_the_versions_of_the_schema(checkpoints: Path) -> None:
+    source = SavepointDataSource(options(checkpoints, **CHANGES, uid="names"))
+    schema = source.schema()
+    shutil.copytree(next(checkpoints.rglob("chk-8")), checkpoints / "another-job" / "chk-8")
+    source = pickle.loads(pickle.dumps(source))  # as Spark does, for another process
+    found = source.reader(schema).options.versions
+    assert [each and each.checkpoint_id for each in found] == [None, *range(1, 9)]
