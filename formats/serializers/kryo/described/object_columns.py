@@ -48,6 +48,7 @@ from pyspark_savepoint.formats.serializers.kryo.described.jdk_objects import (
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
     BIG_NUMBERS,
     KINDS,
+    classes_in,
     plain_value,
     type_of,
     variant_of,
@@ -157,11 +158,16 @@ class ObjectColumns:
         return _list_of(self.of(kind.component, around), name, name)
 
     def _leaf(self, name: str) -> ObjectColumn:
-        arrow = type_of(name, self.options)
+        arrow, accepted = type_of(name, self.options), classes_in(name, self.options)
 
         def convert(values: ObjectValues, found: KryoObject | None) -> Any:
             if found is None:
                 return None
+            if found.class_name not in accepted:
+                raise BeyondError(
+                    f"an object of {found.class_name} in a column of {name}",
+                    "declare the field as Object in option 'kryoTypes', or read the state as bytes, option 'raw'",
+                )
             if found.class_name in _PLAIN:
                 return found.content
             return plain_value(values.typed(found), arrow, name)

@@ -101,6 +101,15 @@ def type_of(name: str, options: DecodeOptions) -> pa.DataType:
     return kind.raw if kind.raw is not None and options.timestamps == "raw" else kind.arrow
 
 
+def classes_in(name: str, options: DecodeOptions) -> tuple[str, ...]:
+    """Return the classes of the values that a column of a class of the JDK accepts."""
+    kind = KINDS.get(name)
+    accepted = (kind.classes if kind else ()) or (name,)
+    if name == "java.util.Date" and options.timestamps != "raw":
+        accepted += ("java.sql.Timestamp",)
+    return accepted
+
+
 def _list(kind: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("element", kind))
 
@@ -331,10 +340,7 @@ class _Rows:
     def __post_init__(self) -> None:
         self.reader = _reader(self.serializer, self.at, bool(self.type_class))
         self.left = FREE_GROWTH + MAX_GROWTH * len(self.at.buffer)
-        kind = KINDS.get(self.type_class)
-        self.expected = (kind.classes if kind else ()) or ((self.type_class,) if self.type_class else ())
-        if self.type_class == "java.util.Date" and self.at.options.timestamps != "raw":
-            self.expected += ("java.sql.Timestamp",)
+        self.expected = classes_in(self.type_class, self.at.options) if self.type_class else ()
 
     def _read(self, row: int) -> Any:
         """Read the value of a row; its cursor moves past it."""

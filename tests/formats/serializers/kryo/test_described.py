@@ -26,8 +26,9 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, UnknownPayloads
 from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
-from pyspark_savepoint.formats.serializers.kryo.described.job_classes import DescribedKryoSerializer, JobClasses
+from pyspark_savepoint.formats.serializers.kryo.described.job_classes import DescribedKryoSerializer, JobClasses, load
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.objects import KryoObject, object_format, write_object
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.formats.variant import VARIANT
 from pyspark_savepoint.statebackends.model.state_column import decode_whole
@@ -190,6 +191,26 @@ def test_what_is_not_written(words: str, value: Any, problem: str) -> None:
     column = pa.array([] if value is None else [value], serializer.arrow_type(DecodeOptions()))
     with pytest.raises((UnsupportedStateError, ValueRangeError), match=problem):
         serializer.sizes(column)
+
+
+def test_an_object_of_another_class_is_refused_by_its_column() -> None:
+    """A Timestamp in a field of Date is a time, but no number of milliseconds."""
+    moment = KryoObject("java.sql.Timestamp", (1500, 500_000_000))
+    for kind, timestamps, value in (
+        ("java.util.Date", "micros", datetime.datetime(1970, 1, 1, 0, 0, 1, 500_000, datetime.UTC)),
+        ("java.util.Date", "raw", None),
+        ("java.sql.Date", "micros", None),
+    ):
+        job = JobClasses(words=f"A(at {kind})")
+        serializer = job.described(KryoSerializer.of("A"))
+        for kryo in (2, 5):
+            form = object_format(2 if kryo == 2 else 5, serializer.classes, load(job)[0])
+            data = write_object(KryoObject("A", {("A", "at"): moment}), form).hex()
+            if value is not None:
+                assert decode(serializer, kryo, data, timestamps=timestamps) == [{"at": value}]
+                continue
+            with pytest.raises(ValueRangeError, match=r"java\.sql\.Timestamp in a column of java"):
+                decode(serializer, kryo, data, timestamps=timestamps)
 
 
 def test_a_list_is_of_the_class_that_words_name() -> None:
