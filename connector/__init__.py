@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark_savepoint.local.local_savepoint import create_savepoint as create
     from pyspark_savepoint.local.local_savepoint import open as open  # noqa: A004
     from pyspark_savepoint.local.local_table import LocalTable
-    from pyspark_savepoint.savepoint.diff import diff
     from pyspark_savepoint.savepoint.history import history
     from pyspark_savepoint.savepoint.progress import show_progress
     from pyspark_savepoint.savepoint.savepoint import Savepoint
@@ -91,6 +90,7 @@ if TYPE_CHECKING:
         WindowAssigner,
         WindowStagger,
     )
+    from pyspark_savepoint.verbs.summaries import diff
 
 # Not `open`: `from pyspark_savepoint import *` would replace Python's.
 __all__ = [
@@ -243,7 +243,7 @@ _LAZY = {
     "from_execution_plan": ("pyspark_savepoint.statebackends.jobs.graph.stream_plan", "from_execution_plan"),
     "SavepointDataSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),
     "SavepointError": ("pyspark_savepoint.formats.errors", "SavepointError"),
-    "diff": ("pyspark_savepoint.savepoint.diff", "diff"),
+    "diff": ("pyspark_savepoint.verbs.summaries", "diff"),
     "history": ("pyspark_savepoint.savepoint.history", "history"),
     "register": ("pyspark_savepoint.catalog.table_functions", "register"),
 }

@@ -6,9 +6,8 @@ from argparse import Namespace
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.local.comparing import changed_rows, count_differences
 from pyspark_savepoint.local.local_savepoint import open_savepoint
-from pyspark_savepoint.statebackends.model.json_values import row_to_json
+from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
 SAME, DIFFERENT = 0, 1
 
@@ -20,13 +19,14 @@ def diff(arguments: Namespace, output: Output) -> int:
     if arguments.uid is not None:
         if arguments.limit < 0:
             raise UsageError("--limit must be 0 or more", found=arguments.limit)
-        found = changed_rows(old, new, arguments.uid, arguments.table, arguments.state)
-        rows = (row_to_json(row, found.kinds) for row in found.rows)
-        shown = output.table(found.columns, rows, limit=arguments.limit, more="--limit 0 shows all", lines=1)
+        found = old.diff(new, arguments.uid, table=arguments.table, state=arguments.state)
+        kinds = kinds_of(found.schema)
+        rows = (row_to_json(row, kinds) for row in found.rows())
+        shown = output.table(found.schema.names, rows, limit=arguments.limit, more="--limit 0 shows all", lines=1)
         if not shown:
             output.say("no differences")
         return DIFFERENT if shown else SAME
-    counted = count_differences(old, new)
+    counted = list(old.diff(new).rows())
     differs = [
         row
         for row in counted

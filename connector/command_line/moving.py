@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 
-from pyspark_savepoint.command_line.arguments import UsageError
-from pyspark_savepoint.command_line.files import free_target, located, written
+from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.edits import opened
+from pyspark_savepoint.command_line.files import free_target, written
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.offset_changes import OffsetChange, position_of
 
 
 def set_offsets(arguments: Namespace, output: Output) -> int:
@@ -24,8 +24,18 @@ def set_offsets(arguments: Namespace, output: Output) -> int:
         if split in offsets:
             raise UsageError(f"--set names {split!r} twice")
         offsets[split] = position_of(position)
-    source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
-    change = OffsetChange(offsets or None, arguments.to, arguments.by, arguments.connector)
-    for note in change.write(source, arguments.uid, free_target(arguments)):
-        output.remark(f"warning: {note}")
+    moved = opened(arguments, arguments.path).with_offsets(
+        arguments.uid, offsets or None, to=arguments.to, by=arguments.by, connector=arguments.connector
+    )
+    free_target(arguments)
+    moved.write(arguments.target, storage_options=read_options(arguments).get("storageOptions"))
     return written(arguments, output)
+
+
+def position_of(text: str) -> int | str:
+    """Return a position from text: a number, or a word such as ``earliest``.
+
+    >>> position_of("1200"), position_of("earliest")
+    (1200, 'earliest')
+    """
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,19}", text) else text

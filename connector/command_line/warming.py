@@ -32,7 +32,6 @@ import pyarrow as pa
 from pyspark_savepoint.command_line.arguments import read_options
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
-from pyspark_savepoint.local.comparing import count_differences
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint, open_savepoint
 from pyspark_savepoint.local.table_reads import cpus
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
@@ -148,7 +147,7 @@ def read_at(path: str) -> int:
 
 def compare(before: str, after: str) -> int:
     """Compare two samples."""
-    count_differences(open_savepoint(before), open_savepoint(after))
+    open_savepoint(before).diff(after).to_arrow()
     return 0
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Protocol, TypedDict
 
 from pyspark_savepoint.execution.copying import TELL_EVERY, publish, to_free_path
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
@@ -15,6 +14,7 @@ from pyspark_savepoint.formats.snapshot.changes import assemble, metadata_versio
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.paths import path_text
+from pyspark_savepoint.plan.engine import Pieces
 from pyspark_savepoint.statebackends.migration.findings import StateFindings
 from pyspark_savepoint.statebackends.migration.migration_check import verdicts_of
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, expect_known, expect_types_fit
@@ -27,27 +27,11 @@ LISTED = 6
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]] | None
 
 
-class MigrationArguments(TypedDict, total=False):
-    """Arguments that describe the new job."""
-
-    classes: Paths
-    types: Mapping[str, str] | None
-    types_from: str | PathLike[str] | None
-    kryo_types: str | None
+#: Runs all pieces of some work, and returns their results by their numbers.
+Run = Callable[[Pieces], Mapping[int, bytes]]
 
 
-#: Work in pieces.
-Work = ScanWork | WriteWork
-
-
-class Run(Protocol):
-    """Runs all pieces of some work, and returns their results by their numbers."""
-
-    def __call__(self, work: Work, /) -> Mapping[int, bytes]:
-        """Run the pieces."""
-
-
-def run_here(work: Work) -> dict[int, bytes]:
+def run_here(work: Pieces) -> dict[int, bytes]:
     """Run the pieces of some work in this process; long work prints its progress."""
     what = "scanned" if isinstance(work, ScanWork) else "migrated"
     results: dict[int, bytes] = {}

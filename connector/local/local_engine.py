@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.execution.copying import copy_files
+from pyspark_savepoint.execution.migrating import run_here
 from pyspark_savepoint.formats.columns import fixed_values
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, ValueRangeError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.formats.snapshot.publication import Staging
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
-    from pyspark_savepoint.plan.engine import BatchFunction, SessionLookup
+    from pyspark_savepoint.plan.engine import BatchFunction, Pieces, SessionLookup
     from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 
 A = TypeVar("A")
@@ -261,6 +262,10 @@ class LocalEngine:
         finally:
             if not published:
                 abort(plan)
+
+    def run(self, work: Pieces) -> dict[int, bytes]:
+        """Run the pieces of some work one after the other."""
+        return run_here(work)
 
     def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> None:
         """Copy untouched files, several at a time."""

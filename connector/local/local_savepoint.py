@@ -11,34 +11,26 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Literal, NoReturn, Self, Unpack
 
-from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, did_you_mean
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
-from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.local.local_engine import ArrowStream, LocalEngine
 from pyspark_savepoint.local.local_table import LocalTable
-from pyspark_savepoint.local.offset_changes import OffsetChange
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.options import at_version
-from pyspark_savepoint.options.paths import path_text, snapshot_path
+from pyspark_savepoint.options.paths import snapshot_path
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.verbs import SavepointVerbs
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.execution.migrating import Migration, MigrationArguments
     from pyspark_savepoint.options.keywords import OpenOptions
-    from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck
 
-#: What to use in place of methods that only Savepoint has.
-WITHOUT_SPARK = {"diff": "pyspark-savepoint diff OLD NEW compares two snapshots"}
 #: What other libraries' names for it are here.
 NAMES_HERE = {
     "save": "write(path)",
@@ -163,133 +155,12 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, LocalTable]):
             near = get_close_matches(name, [verb for verb in dir(type(self)) if verb[0] != "_"], n=1, cutoff=0.75)
             near = [NAMES_HERE[name]] if name in NAMES_HERE else [repr(verb) for verb in near]
             instead = f"did you mean {near[0]}? " if near else ""
-            instead = f"without Spark: {WITHOUT_SPARK[name]}; " if name in WITHOUT_SPARK else instead
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}; {instead}"
                 "all other methods need Spark: Savepoint.load(spark, path)",
                 name=name,
                 obj=self,
             )
-
-    def write_offsets(
-        self,
-        path: str | PathLike[str],
-        uid: str | OperatorIdentifier | None = None,
-        offsets: Mapping[Any, Any] | None = None,
-        *,
-        to: str | None = None,
-        by: int | None = None,
-        connector: str | None = None,
-    ) -> LocalSavepoint:
-        """Write a savepoint whose source continues at other positions, and open it; all else is copied byte for byte.
-
-        Args:
-            path: The folder of the new savepoint.
-            uid: The source; None: the only one.
-            offsets: The next position by split, as in :meth:`Savepoint.with_offsets`; ``"orders-3"`` is also a name.
-            to: One position for all splits, such as ``earliest``.
-            by: A number by which all positions move.
-            connector: The kind of source, if it is not to be recognised by content.
-
-        Returns:
-            The new savepoint.
-
-        Raises:
-            OperatorNotFoundError: If the snapshot has no such operator.
-            OptionError: If the source has no such split, or a position cannot be one.
-            StateExistsError: If there is a savepoint at the path.
-
-        Example::
-
-            pyspark_savepoint.open(old).write_offsets("/savepoints/rewound", "orders-source", {("orders", 3): 1200})
-
-        """
-        target = absolute(path_text(path))
-        for note in OffsetChange(offsets, to, by, connector).write(self._snapshot(), uid, target):
-            warnings.warn(note, SavepointWarning, stacklevel=2)
-        return LocalSavepoint(target, self.options)
-
-    def check_migration(self, flink: str, **known: Unpack[MigrationArguments]) -> MigrationCheck:
-        """Return what each part of the state needs so that another release restores it with equal values.
-
-        Args:
-            flink: The release to migrate to, such as ``2.3``.
-            **known: ``classes`` (jars and folders of the new job's class files), ``types`` (types in words by state),
-                ``types_from`` (the path of a savepoint that the new job has taken), ``kryo_types`` (classes that Kryo
-                wrote, in words, as in option ``kryoTypes`` of a read).
-
-        Returns:
-            The verdicts: ``restores`` is True if nothing must be done, ``to_arrow()`` is the table.
-
-        Raises:
-            OptionError: If the release is not known, or an argument is invalid.
-
-        Example::
-
-            pyspark_savepoint.open("/savepoints/of-1.20").check_migration("2.3", classes=["job.jar"]).to_arrow()
-
-        """
-        return self._migration(flink, known).check()
-
-    def migrate(
-        self,
-        path: str | PathLike[str],
-        flink: str,
-        *,
-        drop: Iterable[str] | None = None,
-        as_is: Iterable[str] | None = None,
-        **known: Unpack[MigrationArguments],
-    ) -> LocalSavepoint:
-        """Write a savepoint that another release restores with equal values, and open it.
-
-        Args:
-            path: The folder of the new savepoint.
-            flink: The release to migrate to, such as ``2.3``.
-            drop: States to leave out: ``uid.state``, ``state`` or ``uid``.
-            as_is: States whose bytes are kept unchanged.
-            **known: As for :meth:`check_migration`.
-
-        Returns:
-            The new savepoint.
-
-        Raises:
-            UnsupportedStateError: If information that a part of the state needs is missing; nothing is written then.
-            StateExistsError: If there is a savepoint at the path.
-
-        Example::
-
-            pyspark_savepoint.open("/savepoints/of-1.20").migrate("/savepoints/for-2.3", "2.3", classes=["job.jar"])
-
-        """
-        target = absolute(path_text(path))
-        self._migration(flink, known, drop, as_is).write(target)
-        return LocalSavepoint(target, self.options)
-
-    def _migration(
-        self,
-        flink: str,
-        known: MigrationArguments,
-        drop: Iterable[str] | None = None,
-        as_is: Iterable[str] | None = None,
-    ) -> Migration:
-        from pyspark_savepoint.execution.migrating import MigrationArguments, migration_of
-
-        names = tuple(MigrationArguments.__annotations__)
-        for name in known:
-            if name not in names:
-                raise OptionError(f"there is no argument {name!r}", remedy=did_you_mean(name, names))
-        given = known.get("types_from")
-        new_job = None if given is None else LocalSavepoint(absolute(path_text(given)), self.options)._snapshot()
-        return migration_of(
-            self._snapshot(),
-            flink,
-            classes=known.get("classes"),
-            types=known.get("types"),
-            types_from=new_job,
-            kryo_types=known.get("kryo_types"),
-            drop=drop,
-            as_is=as_is,
-        )
 
 
 #: The name that the package exports.

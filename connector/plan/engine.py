@@ -76,6 +76,20 @@ class SessionLookup:
     unknown: str
 
 
+class Pieces(Protocol):
+    """Work in pieces that do not need each other."""
+
+    @property
+    def pieces(self) -> Sequence[object]:
+        """The pieces, which are run by their numbers."""
+
+    def run(self, number: int) -> bytes:
+        """Run a piece, and return its result."""
+
+    def unopened(self) -> Self:
+        """Return the same work without what cannot be sent to a task."""
+
+
 class Engine(Protocol):
     """Reads and writes for plans. Rows that its methods take are its own."""
 
@@ -129,6 +143,9 @@ class Engine(Protocol):
 
     def write(self, rows: Any, key: Sequence[str], path: str, options: Mapping[str, str]) -> None:
         """Write a table with the options of a write; ``key`` are the columns of its key."""
+
+    def run(self, work: Pieces) -> Mapping[int, bytes]:
+        """Run the pieces of some work, and return their results by their numbers."""
 
     def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> None:
         """Copy untouched files; ``shared``: whatever writes edited operators reaches these files too."""

@@ -8,11 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE
-from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, type_name
+from pyspark_savepoint.formats.connectors.sources.kafka_consumer import STATE as CONSUMER_STATE
+from pyspark_savepoint.formats.errors import (
+    OptionError,
+    SavepointWarning,
+    StateNotFoundError,
+    UnsupportedStateError,
+    type_name,
+)
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, expect_rows
+from pyspark_savepoint.statebackends.connectors.connector_states import list_states
 from pyspark_savepoint.statebackends.connectors.edits.sources import key_columns, positioned, split_rows
 from pyspark_savepoint.statebackends.connectors.edits.splits import Edited, Row
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
@@ -42,6 +50,27 @@ def base_of(plan: OperatorPlan) -> Base:
             remedy="write the savepoint, then load the written one and change it",
         )
     return plan.base
+
+
+def only_source(plans: Sequence[OperatorPlan], connector: str | None) -> OperatorPlan:
+    """Return the operator whose splits can be changed; raise OptionError unless there is exactly one."""
+    found = []
+    for plan in plans:
+        names = list_states(plan.base.operator) if plan.base is not None else ()
+        if READER_STATE in names or CONSUMER_STATE in names:
+            try:
+                source_of(plan, connector)
+            except (StateNotFoundError, UnsupportedStateError):
+                continue
+            found.append(plan)
+    if len(found) != 1:
+        raise OptionError(
+            "the snapshot has no source whose offsets could be changed"
+            if not found
+            else f"the snapshot has {len(found)} sources: name one of them",
+            expected=", ".join(plan.label for plan in found) or "a source of a known kind",
+        )
+    return found[0]
 
 
 def source_of(plan: OperatorPlan, connector: str | None) -> SourceState:
@@ -89,6 +118,14 @@ def positions_of(plan: OperatorPlan, connector: str | None) -> dict[Any, Row]:
 def rows_of_table(engine: Engine, given: object, plan: OperatorPlan) -> list[Any]:
     """Return a list of rows, or the rows of a table; where a table has columns of operators, those of this one."""
     if isinstance(given, Collection) and engine.rows(given) is None:
+        wrong = next((row for row in given if not isinstance(row, Mapping)), None)
+        if wrong is not None:
+            raise OptionError(
+                "splits are given as rows, and offsets as rows or by split",
+                operator=plan.label,
+                expected='such as {("orders", 3): 1200}, or [{"topic": "orders", "partition": 3, "offset": 1200}]',
+                found=type_name(wrong),
+            )
         return list(given)
     rows = expect_rows(engine, given, plan, "splits").collected()
     own = plan.identifier.operator_id.hex

@@ -12,7 +12,7 @@ Flink: ``SavepointReader``, ``SavepointWriter``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import PathLike
 from types import MappingProxyType
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
         OpenOptions,
         TableOptions,
     )
-    from pyspark_savepoint.savepoint.migrations import SavepointMigration
     from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
     from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction
 
@@ -253,8 +252,8 @@ class Savepoint(SavepointVerbs["DataFrame", "DataFrame"]):
     def create_tables(self, prefix: str | None = None) -> list[str]:
         """Create a namespace for each operator and a view for each of its tables in Spark's catalog.
 
-        The views are ``accounts.keyed_state``, ``currency_converter.rates``, ``savepoint.sizes`` and so on. Namespaces
-        that were created from the same snapshot are replaced.
+        The views are ``accounts.keyed_state``, ``currency_converter.rates``, ``sizes`` in namespace ``savepoint`` and
+        so on. Namespaces that were created from the same snapshot are replaced.
 
         Args:
             prefix: Letters, digits and ``_`` that precede the names of operators, and replace ``savepoint``.
@@ -287,44 +286,6 @@ class Savepoint(SavepointVerbs["DataFrame", "DataFrame"]):
         """
         return drop_tables(self.spark, self._read_path())
 
-    # -- differences -------------------------------------------------------------------------------------------
-
-    def diff(
-        self,
-        newer: Savepoint | str | PathLike[str],
-        uid: str | None = None,
-        *,
-        table: str | None = None,
-        state: str | None = None,
-    ) -> DataFrame:
-        """Return the differences between this snapshot and a newer one: counts of all operators, or the rows of one.
-
-        Args:
-            newer: A Savepoint, or the path of one, which is loaded with the options of this one.
-            uid: The operator to compare row by row; None to count the differences of all operators.
-            table: The table to compare, as in :func:`pyspark_savepoint.diff`.
-            state: The state to compare, as in :func:`pyspark_savepoint.diff`.
-
-        Returns:
-            The differences, as in :func:`pyspark_savepoint.diff`.
-
-        Raises:
-            OperatorNotFoundError: If neither snapshot has the operator.
-            StateNotFoundError: If neither operator has the state.
-
-        Example::
-
-            sp.diff("/savepoints/fixed", "accounts").show()
-
-        """
-        from pyspark_savepoint.savepoint.differences import differences
-        from pyspark_savepoint.savepoint.differences_overview import overview
-
-        other = self._beside(newer)
-        if uid is None:
-            return overview(self, other)
-        return differences(self, other, uid, table, state)
-
     def _in_process(self) -> LocalSavepoint:
         return LocalSavepoint(self._read_path(), self.options)
 
@@ -336,92 +297,3 @@ class Savepoint(SavepointVerbs["DataFrame", "DataFrame"]):
 
     def _planned(self, plan: SavepointPlan) -> Savepoint:
         return Savepoint(self.spark, plan, None, self.options)
-
-    # -- the job ---------------------------------------------------------------------------------------------
-
-    def check_migration(
-        self,
-        flink: str,
-        *,
-        classes: Sequence[str | PathLike[str]] | None = None,
-        types: Mapping[str, str] | None = None,
-        types_from: Savepoint | str | PathLike[str] | None = None,
-        kryo_types: str | None = None,
-    ) -> DataFrame:
-        """Check what the state needs so that another release of Flink restores it with equal values.
-
-        Flink 2 reads some values that Kryo wrote in Flink 1 as other values, without an error, and has serializers of
-        its own for lists, maps and sets. Spark's tasks read all values that Kryo wrote.
-
-        Args:
-            flink: The release to migrate to, such as ``2.3``.
-            classes: Jars and folders of the new job's class files, which are parsed, not loaded; every task reads them.
-            types: Types in words by state, ``{"accounts.tags": "LIST<STRING>"}``.
-            types_from: A savepoint that the new job has taken.
-            kryo_types: Classes that Kryo wrote, in words, as in option ``kryoTypes`` of a read.
-
-        Returns:
-            One row per part of a state, the worst verdict first: ``as is``, ``rewritten``, ``is lost``, ``needs``,
-            ``impossible``; columns ``hashmap`` and ``rocksdb`` show what Flink does without a migration.
-
-        Raises:
-            OptionError: If the savepoint is not written yet, or the release is not known.
-
-        Example::
-
-            sp.check_migration("2.3", classes=["job.jar"]).show(truncate=False)
-
-        """
-        return self.migrate(flink, classes=classes, types=types, types_from=types_from, kryo_types=kryo_types).check()
-
-    def migrate(
-        self,
-        flink: str,
-        *,
-        classes: Sequence[str | PathLike[str]] | None = None,
-        types: Mapping[str, str] | None = None,
-        types_from: Savepoint | str | PathLike[str] | None = None,
-        kryo_types: str | None = None,
-        drop: Sequence[str] | None = None,
-        as_is: Sequence[str] | None = None,
-    ) -> SavepointMigration[Savepoint]:
-        """Plan a savepoint that another release of Flink restores with equal values; its ``write`` writes it.
-
-        Values and serializer snapshots that must change are rewritten, by Spark's tasks; all else is copied as bytes.
-
-        Args:
-            flink: The release to migrate to, such as ``2.3``.
-            classes: Jars and folders of the new job's class files, which are parsed, not loaded; every task reads them.
-            types: Types in words by state, ``{"accounts.tags": "LIST<STRING>"}``.
-            types_from: A savepoint that the new job has taken.
-            kryo_types: Classes that Kryo wrote, in words, as in option ``kryoTypes`` of a read.
-            drop: States to leave out: ``uid.state``, ``state`` or ``uid``.
-            as_is: States whose bytes are kept unchanged.
-
-        Returns:
-            The migration, not written yet.
-
-        Raises:
-            OptionError: If the savepoint is not written yet, or an argument is invalid.
-
-        Example::
-
-            sp.migrate("2.3", classes=["job.jar"]).write("/savepoints/for-2.3")
-
-        """
-        from pyspark_savepoint.execution.migrating import migration_of
-        from pyspark_savepoint.savepoint.migrations import SavepointMigration
-
-        migration = migration_of(
-            self._snapshot(),
-            flink,
-            classes=classes,
-            types=types,
-            types_from=None if types_from is None else self._beside(types_from)._snapshot(),
-            kryo_types=kryo_types,
-            drop=drop,
-            as_is=as_is,
-        )
-        return SavepointMigration(
-            self.spark, self.options, migration, lambda path: Savepoint._loaded(self.spark, path, self.options)
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,11 +28,14 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.formats.snapshot.publication import Staging
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
-    from pyspark_savepoint.plan.engine import BatchFunction, SessionLookup
+    from pyspark_savepoint.plan.engine import BatchFunction, Pieces, SessionLookup
     from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 
 A = TypeVar("A")
 B = TypeVar("B")
+NUMBER, RESULT = "number", "result"
+#: Tasks for each that runs at a time, so that long pieces do not end last.
+WAVES = 4
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,19 @@ class SparkRows:
         """Return one of the rows as a dictionary; None if there is none."""
         found = self.frame.limit(1).collect()
         return found[0].asDict(recursive=True) if found else None
+
+
+@dataclass(frozen=True)
+class PieceTask:
+    """Task of ``mapInArrow``: its input rows are the numbers of pieces, its output rows their results."""
+
+    work: Pieces
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the results of some pieces."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield pa.RecordBatch.from_pydict({NUMBER: [number], RESULT: [self.work.run(number)]})
 
 
 @dataclass(frozen=True)
@@ -156,6 +172,16 @@ class SparkEngine:
         source = format_of(self.spark, options)
         with unmeasured_batches(rows.frame, key):
             rows.frame.write.format(source).options(**options).mode("append").save(path)
+
+    def run(self, work: Pieces) -> dict[int, bytes]:
+        """Run the pieces of some work in tasks."""
+        count = len(work.pieces)
+        if not count:
+            return {}
+        tasks = min(count, WAVES * cores(self.spark.range(0)))
+        schema = f"{NUMBER} LONG, {RESULT} BINARY"
+        frame = self.spark.range(0, count, 1, tasks).mapInArrow(PieceTask(work.unopened()), schema)
+        return {row[NUMBER]: bytes(row[RESULT]) for row in frame.collect()}
 
     def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> None:
         """Copy untouched files, by tasks if they are large."""

@@ -27,6 +27,7 @@ from pyspark_savepoint.plan.sink_changes import (
 from pyspark_savepoint.plan.source_changes import (
     base_of,
     offsets_of_rows,
+    only_source,
     positions_of,
     rows_of_table,
     source_of,
@@ -523,7 +524,7 @@ class Edits(Face[R, T]):
 
     def with_offsets(
         self,
-        uid: OperatorRef,
+        uid: OperatorRef | None = None,
         offsets: Mapping[Any, Any] | R | Face[R, T] | None = None,
         *,
         to: str | None = None,
@@ -535,16 +536,16 @@ class Edits(Face[R, T]):
         Warns if records are read again: they change keyed state again, and output that sinks committed stays.
 
         Args:
-            uid: The source.
-            offsets: The next position by split: of Kafka by ``(topic, partition)``, or by topic for all of its
-                partitions, an offset or ``earliest``, ``latest``, ``committed``; of number sequences by split id, the
-                next number; of files by split id, the number of records read; of Kinesis by shard, the sequence number
-                of the last record read, ``earliest`` or ``latest``; of MySQL's ``binlog-split`` the fields of an
-                offset, such as ``file`` and ``pos``, or ``gtids``; of PostgreSQL's ``stream-split`` an LSN; of Pulsar
-                by ``(topic, partition)`` the last message read, as ``ledger:entry``.
-                Or rows with columns of table ``splits``
-                such as ``topic``, ``partition``, ``offset``, ``stop_offset``, or of table ``offsets``, such as from
-                ``history``; or another savepoint of the job: splits that both have get its positions.
+            uid: The source; None if the savepoint has one only.
+            offsets: The next position by split: of Kafka by ``(topic, partition)`` or ``"topic-partition"``, or by
+                topic for all of its partitions, an offset or ``earliest``, ``latest``, ``committed``; of number
+                sequences by split id, the next number; of files by split id, the number of records read; of Kinesis by
+                shard, the sequence number of the last record read, ``earliest`` or ``latest``; of MySQL's
+                ``binlog-split`` the fields of an offset, such as ``file`` and ``pos``, or ``gtids``; of PostgreSQL's
+                ``stream-split`` an LSN; of Pulsar by ``(topic, partition)`` the last message read, as
+                ``ledger:entry``. Or rows with columns of table ``splits`` such as ``topic``, ``partition``, ``offset``,
+                ``stop_offset``, or of table ``offsets``, such as from ``history``; or another savepoint of the job:
+                splits that both have get its positions.
             to: One position for all splits, such as ``earliest``.
             by: A number by which all positions move; those of Kafka and files at least to 0.
             connector: The kind of source, if its bytes do not show it.
@@ -566,17 +567,19 @@ class Edits(Face[R, T]):
         """
         from pyspark_savepoint.statebackends.connectors.edits.sources import with_offsets
 
-        plan = self.plan.operator(uid)
+        plan = only_source(self.plan.operators, connector) if uid is None else self.plan.operator(uid)
         if isinstance(offsets, Face):
-            theirs = positions_of(self._of_same_engine(offsets).plan.operator(uid), connector)
+            theirs = positions_of(self._of_same_engine(offsets).plan.operator(plan.identifier), connector)
             ours = positions_of(plan, connector)
             found: Mapping[Any, Any] | None = {key: row for key, row in theirs.items() if key in ours}
         elif offsets is None or isinstance(offsets, Mapping):
             found = offsets
         else:
-            found = offsets_of_rows(source_of(plan, connector), rows_of_table(self._engine, offsets, plan))
+            rows = rows_of_table(self._engine, offsets, plan)
+            found = offsets_of_rows(source_of(plan, connector), rows)
         return self._changed(
-            uid, lambda plan: with_source(plan, connector, lambda source: with_offsets(source, found, to, by))
+            plan.identifier,
+            lambda plan: with_source(plan, connector, lambda source: with_offsets(source, found, to, by)),
         )
 
     def add_splits(

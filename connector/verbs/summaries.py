@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, type_name
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.statebackends.model.request import DEFAULT_TOP
+from pyspark_savepoint.verbs.comparisons import changed_rows, overview
 from pyspark_savepoint.verbs.face import Face, R, T
 from pyspark_savepoint.verbs.tables import Tables
 
@@ -125,6 +126,39 @@ class Summaries(Tables[R, T]):
         found: T = self._engine.summed(table, summed, schema)
         return found
 
+    def diff(
+        self,
+        newer: Face[R, T] | str | PathLike[str],
+        uid: str | None = None,
+        *,
+        table: str | None = None,
+        state: str | None = None,
+    ) -> T:
+        """Return the differences between this snapshot and a newer one: counts of all operators, or the rows of one.
+
+        Args:
+            newer: The newer savepoint, or the path of one, which is loaded with the options of this one.
+            uid: The operator to compare row by row; None to count the differences of all operators.
+            table: The table to compare, as in :func:`pyspark_savepoint.diff`.
+            state: The state to compare, as in :func:`pyspark_savepoint.diff`.
+
+        Returns:
+            The differences, as in :func:`pyspark_savepoint.diff`.
+
+        Raises:
+            OperatorNotFoundError: If neither snapshot has the operator.
+            StateNotFoundError: If neither operator has the state.
+
+        Example::
+
+            sp.diff("/savepoints/fixed", "accounts")
+
+        """
+        other = self._beside(newer)
+        if uid is None:
+            return overview(self, other)
+        return changed_rows(self, other, uid, table, state)
+
     def doctor(
         self,
         budgets: str | None = None,
@@ -193,6 +227,52 @@ class Summaries(Tables[R, T]):
                 found=f"key group {wrong['computed']}",
                 remedy="compute hashCode() as the class of the key does in Java, in 32 bits",
             )
+
+
+def diff(
+    old: Summaries[R, T],
+    new: Summaries[R, T] | str | PathLike[str],
+    uid: str | None = None,
+    *,
+    table: str | None = None,
+    state: str | None = None,
+) -> T:
+    """Return the differences between two snapshots: counts of all operators, or the rows of one operator that differ.
+
+    Args:
+        old: The older snapshot, with or without Spark.
+        new: The newer snapshot, or the path of one, which is loaded with the options of ``old``.
+        uid: The operator to compare row by row; None to count the differences of all operators.
+        table: ``keyed_state``, ``window_state``, ``timers`` or ``operator_state``; by default the first of these that
+            the operator has.
+        state: The state to compare; all keyed states by default, required if the operator has several operator states.
+
+    Returns:
+        Without ``uid`` one row per operator, table and state: entries before and after; added, removed, changed. With
+        ``uid`` one row per difference: ``change`` (``added``, ``removed``, ``changed``), the key or element, and the
+        state before and after. ``window`` of a session is the window under which Flink keeps its contents, which stays
+        the same while the session grows.
+
+    Raises:
+        OperatorNotFoundError: If neither snapshot has the operator; the error names the nearest.
+        StateNotFoundError: If neither operator has the state; the error names the nearest.
+        UnsupportedStateError: If the type of the keys differs.
+        OptionError: If ``table`` cannot be compared, or ``state`` is required.
+
+    Example::
+
+        old, new = Savepoint.load(spark, "/savepoints/a"), Savepoint.load(spark, "/savepoints/b")
+        pyspark_savepoint.diff(old, new).show()
+        pyspark_savepoint.diff(old, new, "accounts", state="total").show()
+
+    """
+    if not isinstance(old, Summaries):
+        raise OptionError(
+            "the older snapshot must be a Savepoint",
+            found=type_name(old),
+            remedy="Savepoint.load(spark, path) gives it; without Spark: pyspark_savepoint.open(path)",
+        )
+    return old.diff(new, uid, table=table, state=state)
 
 
 def _sorted(table: pa.Table, keys: Sequence[tuple[str, str]]) -> pa.Table:

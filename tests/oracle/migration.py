@@ -26,7 +26,6 @@ from pathlib import Path
 from pyspark_savepoint.execution.migrating import Migration, migration_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.comparing import count_differences
 from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict
 from tests.data import unpacked
@@ -109,7 +108,7 @@ def next_differences(folder: Path, out: Path, cases: Iterable[str]) -> dict[str,
     found = {}
     for case in cases:
         old, new = (open_savepoint(each / case / "savepoint") for each in (folder, out))
-        rows = [row for row in count_differences(old, new) if any(row[name] for name in DIFFERS)]
+        rows = [row for row in old.diff(new).rows() if any(row[name] for name in DIFFERS)]
         if rows:
             found[case] = "; ".join(str({name: row[name] for name in DIFFERS if row[name]}) for row in rows)
     return found

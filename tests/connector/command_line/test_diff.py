@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.local.comparing import changed_rows
 from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
@@ -114,5 +113,5 @@ def test_rows_of_timers(run: Run, others: tuple[Path, Path]) -> None:
 def test_tables_that_cannot_be_compared(run: Run, others: tuple[Path, Path]) -> None:
     assert "invalid choice: 'sizes' (choose from" in run("diff", *others, "timers", "--table", "sizes").err
     with pytest.raises(OptionError, match="table 'timer' cannot be compared"):
-        changed_rows(*map(open_savepoint, others), "timers", "timer")
+        open_savepoint(others[0]).diff(others[1], "timers", table="timer")
     assert "the operator has no timers" in run("diff", *others, "list", "--table", "timers").err

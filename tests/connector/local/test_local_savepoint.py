@@ -22,7 +22,6 @@ from pyspark_savepoint.errors import (
     SnapshotNotFoundError,
     StateNotFoundError,
 )
-from pyspark_savepoint.local.local_savepoint import WITHOUT_SPARK
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 BLOCKED = """
@@ -175,11 +174,10 @@ def test_what_cannot_be_honoured_is_refused(shop: pyspark_savepoint.LocalSavepoi
         (lambda sp, _: sp.check_migration("2"), "release is not known"),
         (lambda sp, _: sp.check_migration(2.3), "such as '2.3'"),
         (lambda sp, _: sp.check_migration("2.3", classes=["/jobs/nothing.jar"]), "/jobs/nothing.jar"),
-        (lambda sp, _: sp.check_migration("2.3", classez=["job.jar"]), "did you mean 'classes'"),
-        (lambda sp, new: sp.write_offsets(new, "orders-source", offsets=[("orders", 0, 5)]), "by split"),
-        (lambda sp, new: sp.write_offsets(new, "orders-source", offsets=5), "by split"),
-        (lambda sp, new: sp.write_offsets(new, "accounts", by=1), "no source"),
-        (lambda sp, _: pyspark_savepoint.diff(sp, sp), "pyspark-savepoint diff OLD NEW"),
+        (lambda sp, new: sp.with_offsets("orders-source", offsets=[("orders", 0, 5)]).write(new), "by split"),
+        (lambda sp, new: sp.with_offsets("orders-source", offsets=5).write(new), "rows of Arrow"),
+        (lambda sp, new: sp.with_offsets("accounts", by=1).write(new), "no source"),
+        (lambda sp, _: pyspark_savepoint.diff(SHOP, sp), "pyspark_savepoint.open(path)"),
     ],
 )
 def test_mistakes_are_told(tmp_path: Path, mistake: Any, told: str) -> None:
@@ -213,11 +211,6 @@ def test_pyspark_that_is_missing_or_too_old(blocked: str, told: str) -> None:
 
 def test_methods_that_need_spark_say_what_does_without() -> None:
     savepoint = pyspark_savepoint.open(SHOP)
-    for name, instead in WITHOUT_SPARK.items():
-        assert callable(getattr(pyspark_savepoint.Savepoint, name))
-        with pytest.raises(AttributeError, match="without Spark: ") as raised:
-            getattr(savepoint, name)
-        assert instead in str(raised.value)
     with pytest.raises(AttributeError, match=r"Savepoint.load\(spark, path\)"):
         savepoint.create_tables()  # type: ignore[attr-defined]
     assert copy.deepcopy(savepoint) == savepoint

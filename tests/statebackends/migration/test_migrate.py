@@ -147,7 +147,7 @@ def test_states_can_be_left_out_or_kept(tmp_path: Path) -> None:
 
 def test_a_migrated_table_reads_as_2_3_wrote_it(tmp_path: Path) -> None:
     path = MIGRATION / "cases" / "pojo-list-string"
-    opened = pyspark_savepoint.open(path / "1.20.5-rocksdb").migrate(tmp_path / "new", "2.3", classes=[CLASSES])
+    opened = pyspark_savepoint.open(path / "1.20.5-rocksdb").migrate("2.3", classes=[CLASSES]).write(tmp_path / "new")
     new, expected = (
         table.keyed_state(UID_HASH, timestamps="raw").to_arrow().to_pylist()
         for table in (opened, pyspark_savepoint.open(path / "2.3.0-hashmap"))

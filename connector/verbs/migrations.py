@@ -1,0 +1,145 @@
+"""Verbs that carry a savepoint over to another release of Flink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Generic, Self, TypeVar
+
+import pyarrow as pa
+
+from pyspark_savepoint.execution.migrating import Migration, migration_of
+from pyspark_savepoint.options.paths import reached
+from pyspark_savepoint.verbs.face import Face, R, T
+
+S = TypeVar("S", bound=Face)  # type: ignore[type-arg]
+
+
+@dataclass(frozen=True)
+class SavepointMigration(Generic[S, T]):
+    """A migration that is not written yet; made by ``migrate``."""
+
+    savepoint: S
+    migration: Migration
+
+    def check(self) -> T:
+        """Return the verdicts about all parts of the state, the worst first."""
+        checked: pa.Table = self.migration.check(self.savepoint._engine.run).to_arrow()
+        verdicts: T = self.savepoint._engine.shown(checked)
+        return verdicts
+
+    def write(self, path: str | PathLike[str]) -> S:
+        """Write the migrated savepoint to a new path, and load it from there.
+
+        All values that Kryo wrote are read, and then one file per subtask is written: by Spark's tasks, of which
+        ``show_progress`` shows how far they are, or in this process. ``_metadata`` is written last: before, nothing is
+        visible.
+
+        Args:
+            path: The folder of the new savepoint.
+
+        Returns:
+            The new savepoint.
+
+        Raises:
+            UnsupportedStateError: If information that a part of the state needs is missing; nothing is written then.
+            StateExistsError: If there is a savepoint at the path.
+
+        Example::
+
+            sp.migrate("2.3", classes=["job.jar"]).write("/savepoints/for-2.3")
+
+        """
+        engine, options = self.savepoint._engine, self.savepoint.options
+        target = engine.located(path)
+        with engine.explaining():
+            self.migration.write(reached(target, options), engine.run)
+        return self.savepoint._at(target, options)
+
+
+class Migrations(Face[R, T]):
+    """Migration to another release."""
+
+    def check_migration(
+        self,
+        flink: str,
+        *,
+        classes: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
+        types: Mapping[str, str] | None = None,
+        types_from: Face[R, T] | str | PathLike[str] | None = None,
+        kryo_types: str | None = None,
+    ) -> T:
+        """Check what the state needs so that another release of Flink restores it with equal values.
+
+        Flink 2 reads some values that Kryo wrote in Flink 1 as other values, without an error, and has serializers of
+        its own for lists, maps and sets. All values that Kryo wrote are read, by Spark's tasks or in this process.
+
+        Args:
+            flink: The release to migrate to, such as ``2.3``.
+            classes: Jars and folders of the new job's class files, which are parsed, not loaded; every task reads them.
+            types: Types in words by state, ``{"accounts.tags": "LIST<STRING>"}``.
+            types_from: A savepoint that the new job has taken, or its path.
+            kryo_types: Classes that Kryo wrote, in words, as in option ``kryoTypes`` of a read.
+
+        Returns:
+            One row per part of a state, the worst verdict first: ``as is``, ``rewritten``, ``is lost``, ``needs``,
+            ``impossible``; columns ``hashmap`` and ``rocksdb`` show what Flink does without a migration.
+
+        Raises:
+            OptionError: If the savepoint is not written yet, or the release is not known.
+
+        Example::
+
+            sp.check_migration("2.3", classes=["job.jar"])
+
+        """
+        migration = self.migrate(flink, classes=classes, types=types, types_from=types_from, kryo_types=kryo_types)
+        return migration.check()
+
+    def migrate(
+        self,
+        flink: str,
+        *,
+        classes: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
+        types: Mapping[str, str] | None = None,
+        types_from: Face[R, T] | str | PathLike[str] | None = None,
+        kryo_types: str | None = None,
+        drop: Sequence[str] | None = None,
+        as_is: Sequence[str] | None = None,
+    ) -> SavepointMigration[Self, T]:
+        """Plan a savepoint that another release of Flink restores with equal values; its ``write`` writes it.
+
+        Values and serializer snapshots that must change are rewritten; all else is copied as bytes.
+
+        Args:
+            flink: The release to migrate to, such as ``2.3``.
+            classes: Jars and folders of the new job's class files, which are parsed, not loaded; every task reads them.
+            types: Types in words by state, ``{"accounts.tags": "LIST<STRING>"}``.
+            types_from: A savepoint that the new job has taken, or its path.
+            kryo_types: Classes that Kryo wrote, in words, as in option ``kryoTypes`` of a read.
+            drop: States to leave out: ``uid.state``, ``state`` or ``uid``.
+            as_is: States whose bytes are kept unchanged.
+
+        Returns:
+            The migration, not written yet.
+
+        Raises:
+            OptionError: If the savepoint is not written yet, or an argument is invalid.
+
+        Example::
+
+            sp.migrate("2.3", classes=["job.jar"]).write("/savepoints/for-2.3")
+
+        """
+        migration = migration_of(
+            self._snapshot(),
+            flink,
+            classes=classes,
+            types=types,
+            types_from=None if types_from is None else self._beside(types_from)._snapshot(),
+            kryo_types=kryo_types,
+            drop=drop,
+            as_is=as_is,
+        )
+        return SavepointMigration(self, migration)
