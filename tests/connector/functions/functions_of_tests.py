@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from pyspark_savepoint import (
@@ -118,6 +120,55 @@ class SimpleBootstrapFunction(StateBootstrapFunction):
 
     def snapshot_state(self) -> None:
         self.union.add(self.seen)
+
+
+class SnapshotTimes(StateBootstrapFunction):
+    """As Flink's: elements are kept in a field, and go into the state when the snapshot is taken."""
+
+    def open(self, ctx: Any) -> None:
+        self.opened = True
+
+    def initialize_state(self, context: Any) -> None:
+        self.state = context.get_operator_state_store().get_list_state(ListStateDescriptor("kept", "TUPLE<LONG, LONG>"))
+        self.kept: list[int] = []
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        assert self.opened
+        self.kept.append(value.value)
+
+    def snapshot_state(self, context: Any) -> None:  # type: ignore[override]
+        assert context.get_checkpoint_timestamp() > 0
+        self.state.update([(value, context.get_checkpoint_id()) for value in self.kept])
+
+
+class LateRegistration(KeyedStateReaderFunction):
+    """A state that is got again for a key, as in no job of Flink."""
+
+    def open(self, ctx: Any) -> None:
+        self.ctx, self.state = ctx, ctx.get_state(ValueStateDescriptor("state", "INT"))
+
+    def read_key(self, key: int, ctx: Any) -> Iterator[tuple[int, int]]:
+        yield key, self.ctx.get_state(ValueStateDescriptor("state", "INT")).value()
+
+
+class OpensAFile(KeyedStateBootstrapFunction):
+    """Notes in a folder the processes in which it is opened and closed, and the subtask there."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def open(self, ctx: Any) -> None:
+        self.state = ctx.get_state(ValueStateDescriptor("state", "INT"))
+        self.name = f"{os.getpid()}-{uuid.uuid4().hex}"
+        Path(self.folder, self.name).write_text("open")
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.state.update(value.value)
+        Path(self.folder, self.name).write_text("used")
+
+    def close(self) -> None:
+        path = Path(self.folder, self.name)
+        path.write_text(f"{path.read_text()}, closed")
 
 
 class Runs(StateBootstrapFunction):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import warnings
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -50,7 +52,9 @@ from tests.connector.functions.functions_of_tests import (
     Keeper,
     KeyedContents,
     KeyedStateReader,
+    LateRegistration,
     LockedWindows,
+    OpensAFile,
     Pairs,
     PriceList,
     PriceReader,
@@ -59,6 +63,7 @@ from tests.connector.functions.functions_of_tests import (
     ReturnsARow,
     Runs,
     SimpleBootstrapFunction,
+    SnapshotTimes,
     StatefulFunctionWithTime,
     StatefulFunctionWithUpdates,
     WrongType,
@@ -145,6 +150,69 @@ def test_documented_operator_state(spark: SparkSession, records: DataFrame, tmp_
     assert rows(savepoint.list_state("list", "state")) == [(value,) for value in range(40)]
     assert sorted(row.value for row in savepoint.union_state("list", "union").collect()) == [13, 13, 14]
     assert rows(savepoint.broadcast_state("rates", "currency-rates")) == [("EUR", 1.2), ("USD", 1.0)]
+
+
+def test_snapshot_state_takes_the_context_by_any_name(spark: SparkSession, records: DataFrame, tmp_path: Path) -> None:
+    """Flink: ``CheckpointedFunction#snapshotState(context)``; the id is 0 in the State Processor API."""
+    transformation = OperatorTransformation.bootstrap_with(records).transform(SnapshotTimes())
+    written = Savepoint.create(spark).with_operator("kept", transformation).write(f"{tmp_path}/sp")
+    found = [tuple(row.value) for row in written.list_state("kept", "kept").collect()]
+    assert sorted(found) == [(value, 0) for value in range(40)]
+
+
+def test_the_aliases_of_flip_21_are_deprecated(spark: SparkSession, records: DataFrame, tmp_path: Path) -> None:
+    keyed = OperatorTransformation.bootstrap_with(records).key_by("id")
+    with pytest.warns(DeprecationWarning, match=r"use set_object_reuse_mode\(ObjectReuseMode.DEFAULT\)") as told:
+        enabled = keyed.enable_object_reuse()
+    assert told[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match=r"use set_object_reuse_mode\(ObjectReuseMode.COPY_PER_OPERATOR\)"):
+        disabled = keyed.disable_object_reuse()
+    assert disabled == keyed.set_object_reuse_mode(ObjectReuseMode.COPY_PER_OPERATOR)
+    savepoint = Savepoint.create(spark, max_parallelism=16)
+    for uid, source in (("plain", keyed), ("enabled", enabled), ("disabled", disabled)):
+        savepoint = savepoint.with_operator(uid, source.transform(StatefulFunctionWithTime()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)  # nobody is told again when the job runs
+        written = savepoint.write(f"{tmp_path}/sp")
+    for uid in ("enabled", "disabled"):
+        assert_same_rows(written.keyed_state(uid), written.keyed_state("plain"))
+
+
+def test_a_state_that_is_got_again_for_a_key_is_refused(
+    spark: SparkSession, records: DataFrame, tmp_path: Path
+) -> None:
+    """Flink refuses it: a reader registers its states in open."""
+    transformation = OperatorTransformation.bootstrap_with(records).key_by("id").transform(StatefulFunctionWithTime())
+    written = Savepoint.create(spark, max_parallelism=16).with_operator("uid", transformation).write(f"{tmp_path}/sp")
+    with pytest.raises(Exception, match="a reader function registers its states before the first key") as caught:
+        written.read_keyed_state("uid", LateRegistration(), "key int, value int").collect()
+    assert "self.total in read_key" in str(caught.value)
+
+
+def test_a_type_that_is_given_to_read_list_state_is_compared(
+    spark: SparkSession, records: DataFrame, tmp_path: Path
+) -> None:
+    """Flink: ``readListState(uid, name, typeInfo)``."""
+    transformation = OperatorTransformation.bootstrap_with(records).transform(SimpleBootstrapFunction())
+    written = Savepoint.create(spark).with_operator("list", transformation).write(f"{tmp_path}/sp")
+    assert rows(written.read_list_state("list", "state", "INT")) == [(value,) for value in range(40)]
+    with pytest.raises(OptionError, match="another type") as caught:
+        written.read_list_state("list", "state", "LONG").collect()
+    assert "INT" in str(caught.value)
+
+
+def test_open_runs_once_on_the_driver_and_once_in_each_task(
+    spark: SparkSession, records: DataFrame, tmp_path: Path
+) -> None:
+    """Each copy is closed; that of the driver gets no record."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    source = OperatorTransformation.bootstrap_with(records).option("parallelism", 2).key_by("id")
+    Savepoint.create(spark, max_parallelism=16).with_operator("uid", source.transform(OpensAFile(str(notes)))).write(
+        f"{tmp_path}/sp"
+    )
+    found = [(note.name.partition("-")[0] == str(os.getpid()), note.read_text()) for note in notes.iterdir()]
+    assert sorted(found) == [(False, "used, closed")] * 2 + [(True, "open, closed")]
 
 
 def test_operator_state_of_one_run_fits_together(spark: SparkSession, records: DataFrame, tmp_path: Path) -> None:
