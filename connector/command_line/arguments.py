@@ -547,11 +547,15 @@ COMMANDS = (
                 help="the checkpoint id or time of the last changes (default: latest)",
             ),
             argument("--net", action="store_true", help="one net change per row, from before the first to the last"),
+            argument(
+                "--follow", action="store_true", help="go on with each snapshot that the job completes, until Ctrl-C"
+            ),
             argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
             READ_OPTION,
         ),
         (
             "changes /checkpoints/7d2e accounts total --from 42",
+            "changes /checkpoints/7d2e accounts --follow --json",
             "changes /checkpoints/7d2e --table offsets --from 2026-11-24T12:00:00Z --json",
         ),
         prints_table=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from time import sleep
 from typing import Any
 from warnings import catch_warnings
 
@@ -13,18 +14,21 @@ import pyarrow as pa
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output, Row
 from pyspark_savepoint.execution.texts import numbered, readable_size
-from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
+from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError, StateNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.local_history import history_of, is_version, open_changes
+from pyspark_savepoint.formats.snapshot.as_of import LATEST
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
+from pyspark_savepoint.local.local_history import history_of, open_changes
 from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
-from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.options.option_values import is_version, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions, at_version
 from pyspark_savepoint.options.paths import snapshot_path
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
 DONE, FOUND = 0, 1
+#: How often a folder that is followed is listed.
+SECONDS_BETWEEN_LOOKS = 2
 OF_STATE = ("operator_uid", "operator_uid_hash", "table", "state")
 
 
@@ -88,20 +92,56 @@ def changes(arguments: Namespace, output: Output) -> int:
     """Show the rows that changed from snapshot to snapshot; with exit code 1 if any did."""
     if arguments.limit < 0:
         raise OptionError("--limit must be 0 or more", found=arguments.limit)
+    if arguments.follow and not (output.as_json and arguments.end == LATEST and not arguments.net):
+        raise UsageError("--follow prints changes as they come", remedy="add --json, and leave out --to and --net")
+    table = _changes(arguments, output, arguments.start)
+    limit = 0 if arguments.follow else arguments.limit
+    rows = _following(arguments, output, table) if arguments.follow else _rows(table)
+    shown = output.table(table.schema.names, rows, True, limit, "--limit 0 shows all", lines=1)
+    if not shown:
+        output.say("no changes")
+    return FOUND if shown else DONE
+
+
+def _changes(arguments: Namespace, output: Output, start: int | str) -> SnapshotTable:
+    """Open the changes from a version on; warnings are remarks."""
     with catch_warnings(record=True) as remarks:
         table = open_changes(
-            arguments.path, arguments.uid, start=arguments.start, end=arguments.end,
+            arguments.path, arguments.uid, start=start, end=arguments.end,
             deduplication_mode="netChanges" if arguments.net else "dropCarryovers",
             **{**read_options(arguments), "table": arguments.table, "state": arguments.state},
         )  # fmt: skip
     for remark in remarks:
         output.remark(f"warning: {remark.message}")
+    return table
+
+
+def _rows(table: SnapshotTable) -> Iterator[Row]:
     kinds = kinds_of(table.schema)
-    rows = (row_to_json(row, kinds) for row in table.rows())
-    shown = output.table(table.schema.names, rows, True, arguments.limit, "--limit 0 shows all", lines=1)
-    if not shown:
-        output.say("no changes")
-    return FOUND if shown else DONE
+    return (row_to_json(row, kinds) for row in table.rows())
+
+
+def _following(arguments: Namespace, output: Output, table: SnapshotTable) -> Iterator[Row]:
+    """Yield changes without end: those of a table, then those of each snapshot that is completed."""
+    while True:
+        yield from _rows(table)
+        output.results.flush()
+        newest = table.options.versions[-1]
+        last = newest.checkpoint_id or 0 if newest is not None else 0
+        newer: list[int] = []
+        while not newer:
+            sleep(SECONDS_BETWEEN_LOOKS)
+            ids = (snapshot.checkpoint_id or 0 for snapshot in find_snapshots(table.options.located))
+            newer = [number for number in ids if number > last]
+        table = _changes(arguments, output, min(newer))
+        base = table.options.versions[0]
+        if base is None or base.checkpoint_id != last:
+            raise SnapshotNotFoundError(
+                f"version {last} was deleted before version {min(newer)} was compared with it",
+                path=arguments.path,
+                remedy="let the job retain more checkpoints (execution.checkpointing.num-retained), and start again "
+                "with --from",
+            )
 
 
 def rows_table(arguments: Namespace, output: Output) -> SnapshotTable:

@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.as_of import LATEST
 from pyspark_savepoint.local.local_table import LocalTable, SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
-from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.options.option_values import feed_options, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
 
@@ -177,7 +177,7 @@ def open_changes(
     end: int | datetime | str = LATEST,
     deduplication_mode: Literal["dropCarryovers", "none", "netChanges"] = "dropCarryovers",
     **options: Unpack[SnapshotOptions],
-) -> LocalTable:
+) -> SnapshotTable:
     """Open the changes of one table from snapshot to snapshot below a folder, without Spark and Java.
 
     With Spark the same are ``spark.read.format("savepoint").option("readChangeFeed", True)``. Which snapshots there are
@@ -208,26 +208,11 @@ def open_changes(
         pyspark_savepoint.open_changes("/checkpoints/7d2e", "accounts", start=42, state="total").to_arrow()
 
     """
-    chosen = {**_end("starting", start), **_end("ending", end), "deduplication_mode": deduplication_mode}
-    texts = to_options({**options, **chosen, "read_change_feed": True, **operator_options(uid)})
+    texts = to_options({**options, **feed_options(start, end, deduplication_mode), **operator_options(uid)})
     table = SnapshotTable.of(SavepointReadOptions.parse({**texts, "path": absolute(path_text(folder))}))
     for warning in table.warnings:
         warnings.warn(warning, SavepointWarning, stacklevel=2)
     return table
-
-
-def _end(which: str, at: int | datetime | str) -> dict[str, int | datetime | str]:
-    """Return the option of one end of a range of versions: a number or ``latest`` is a version, all else a time."""
-    return {f"{which}_{'version' if is_version(at) else 'timestamp'}": at}
-
-
-def is_version(at: int | datetime | str) -> bool:
-    """Return whether a version is given by its number, or as ``latest``, and not by a time.
-
-    >>> is_version("42"), is_version("Latest"), is_version("2026-11-25T12:00:00Z")
-    (True, True, False)
-    """
-    return not isinstance(at, datetime) and (str(at).strip().isdecimal() or str(at).strip().casefold() == LATEST)
 
 
 def history_of(folder: str, operator: dict[str, str], last: int | None, options: dict[str, str]) -> LocalHistory:

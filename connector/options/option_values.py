@@ -8,6 +8,7 @@ from datetime import datetime
 from os import PathLike
 from typing import Any
 
+from pyspark_savepoint.formats.snapshot.as_of import LATEST
 from pyspark_savepoint.options.keywords import KEYWORDS
 
 #: Options whose values may contain commas.
@@ -37,6 +38,30 @@ def inheriting(held: Mapping[str, str], given: Mapping[str, str]) -> dict[str, s
     names = {name.casefold() for name in given}
     taken = {name: text for name, text in held.items() if name.casefold() not in names}
     return {**taken, **given, **({"inherited": ",".join(taken)} if taken else {})}
+
+
+def feed_options(start: int | datetime | str, end: int | datetime | str, mode: str) -> dict[str, Any]:
+    """Return the options of the changes in a range of versions, whose ends are ids, ``latest`` or times.
+
+    >>> feed_options(3, "latest", "none")["ending_version"]
+    'latest'
+    >>> feed_options("2026-11-25T12:00:00Z", 4, "none")["starting_timestamp"]
+    '2026-11-25T12:00:00Z'
+    """
+    ends = {
+        f"{which}_{'version' if is_version(at) else 'timestamp'}": at
+        for which, at in (("starting", start), ("ending", end))
+    }
+    return {"read_change_feed": True, **ends, "deduplication_mode": mode}
+
+
+def is_version(at: int | datetime | str) -> bool:
+    """Return whether a version is given by its number, or as ``latest``, and not by a time.
+
+    >>> is_version("42"), is_version("Latest"), is_version("2026-11-25T12:00:00Z")
+    (True, True, False)
+    """
+    return not isinstance(at, datetime) and (str(at).strip().isdecimal() or str(at).strip().casefold() == LATEST)
 
 
 def option_name(name: str) -> str:

@@ -66,9 +66,9 @@ class Face(Generic[R, T]):
         """Return the option that selects an operator, if one is given."""
         return operator_options(uid)
 
-    def _read(self, texts: Mapping[str, str]) -> T:
-        """Return the table that options choose, as users get it."""
-        path = self._read_path()
+    def _read(self, texts: Mapping[str, str], folder: str | None = None) -> T:
+        """Return the table that options choose, as users get it; of a folder if one is given."""
+        path = self._read_path() if folder is None else folder
         with self._engine.explaining():
             table: T = self._engine.table({**inheriting(self.options, texts), "path": path})
         return table

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Unpack
+from datetime import datetime
+from os import PathLike
+from typing import TYPE_CHECKING, Literal, Unpack
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
 from pyspark_savepoint.options.operators import OperatorRef
-from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.options.option_values import feed_options, to_options
 from pyspark_savepoint.plan.state_inputs import refuse_own
 from pyspark_savepoint.statebackends.model.applicability import TABLES
 from pyspark_savepoint.verbs.face import Face, R, T
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.base import TypeSerializer
-    from pyspark_savepoint.options.keywords import NamedOptions, StateOptions, Table, TableOptions
+    from pyspark_savepoint.options.keywords import NamedOptions, SnapshotOptions, StateOptions, Table, TableOptions
 
 
 class Tables(Face[R, T]):
@@ -62,6 +66,51 @@ class Tables(Face[R, T]):
         texts = to_options(options)
         refuse_own(texts, own)
         return self._read({**texts, **own})
+
+    def changes(
+        self,
+        uid: OperatorRef | None = None,
+        *,
+        start: int | datetime | str = 0,
+        end: int | datetime | str | None = None,
+        folder: str | PathLike[str] | None = None,
+        deduplication_mode: Literal["dropCarryovers", "none", "netChanges"] = "dropCarryovers",
+        **options: Unpack[SnapshotOptions],
+    ) -> T:
+        """Return the rows that changed from snapshot to snapshot, up to this one: a change data feed.
+
+        Args:
+            uid: The operator; None for tables ``splits`` and ``offsets`` of all sources.
+            start: The first changes, by a checkpoint id or a time: those since the snapshot before it. 0: all rows of
+                the first snapshot are inserts.
+            end: The last changes, inclusive, by a checkpoint id, ``latest``, or a time; by default those of this one.
+            folder: The folder that has the snapshots; by default the one that this one is in. A job that was restored
+                has another folder beside that of the first: name the one above both.
+            deduplication_mode: ``dropCarryovers`` leaves out rows whose values are as before; ``none`` shows those of
+                keyed state of which only bytes changed; ``netChanges`` shows one net change per row.
+            **options: Options of a read, such as ``table``, ``state``, ``parallelism``.
+
+        Returns:
+            ``_change_type`` (``insert``, ``delete``, ``update_preimage``, ``update_postimage``), ``_commit_version``
+            (the checkpoint id), ``_commit_timestamp`` (when that snapshot was complete), and the table's columns.
+
+        Raises:
+            OptionError: If the savepoint is not written yet. Without Spark also if an option is invalid; Spark raises
+                that, and the following, as PySparkException.
+            SnapshotNotFoundError: If there is no such snapshot, or none before the first; the error says what there is.
+            UnsupportedStateError: If columns of the table changed in between.
+
+        Example::
+
+            sp.changes("accounts", start=42, state="total").where("_change_type = 'delete'")
+
+        """
+        path = self._read_path().removesuffix(f"/{METADATA_FILE_NAME}")
+        last = self._snapshot().metadata.checkpoint_id if end is None else end
+        own = {**to_options(feed_options(start, last, deduplication_mode)), **self._named(uid)}
+        texts = to_options(options)
+        refuse_own(texts, own)
+        return self._read({**texts, **own}, posixpath.dirname(path) if folder is None else self._engine.located(folder))
 
     def states(self) -> T:
         """Return table ``states``: one row per state with its operator, types and the options that read it.

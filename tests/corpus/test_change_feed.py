@@ -6,6 +6,9 @@ import json
 import os
 import pickle
 import shutil
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -28,6 +31,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
+from pyspark_savepoint.savepoint.savepoint import Savepoint
 from pyspark_savepoint.source.datasource import SavepointDataSource
 from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
 from tests.corpus.test_history import HISTORIES, START
@@ -120,6 +124,10 @@ def test_the_first_snapshot_and_its_changes_are_every_later_one(corpus: Path, na
 
 def test_spark_has_the_same_changes(spark: SparkSession, corpus: Path) -> None:
     path = corpus / "history" / "1.20.5-rocksdb-incr-rescaled" / "checkpoints"
+    last = Savepoint.load(spark, versions(path)[8], allow_outside=True)
+    up_to_it = last.changes("names", start=4, folder=path).toArrow()
+    expected = feed(path, startingVersion=4, uid="names")
+    assert counted(up_to_it.cast(expected.schema)) == counted(expected.to_arrow())
     for kind in ("accounts", "windows", "timers", "log", "offsets"):
         frame = spark.read.format("savepoint").options(**options(path, **CHANGES, **TABLES[kind])).load()
         mine = frame.toArrow()
@@ -320,3 +328,40 @@ def test_the_reader_has_the_versions_of_the_schema(checkpoints: Path) -> None:
     source = pickle.loads(pickle.dumps(source))  # as Spark does, for another process
     found = source.reader(schema).options.versions
     assert [each and each.checkpoint_id for each in found] == [None, *range(1, 9)]
+
+
+def test_a_snapshot_has_the_changes_up_to_it(checkpoints: Path) -> None:
+    expected = feed(checkpoints, uid="names", startingVersion=3, endingVersion=6).to_arrow()
+    sixth = pyspark_savepoint.open(checkpoints, version_as_of=6)
+    assert sixth.changes("names", start=3, folder=checkpoints).to_arrow() == expected
+    assert sixth.changes("names", start=5, end="latest", folder=checkpoints, state="count").to_arrow().num_rows
+    # Its own folder has those of the restored job alone, from version 5 on.
+    mine = sixth.changes("names", start=6).to_arrow()
+    assert mine == feed(checkpoints, uid="names", startingVersion=6, endingVersion=6).to_arrow()
+    with pytest.raises(SnapshotNotFoundError, match="since the version before it"):
+        sixth.changes("names", start=5)
+    with pytest.raises(OptionError, match="startingVersion"):
+        sixth.changes("names", start=5, starting_version=6)  # type: ignore[call-arg]
+
+
+def test_the_command_line_follows_a_job(checkpoints: Path, tmp_path: Path) -> None:
+    expected = feed(checkpoints, uid="names", startingVersion=5).to_arrow()
+    job = next(checkpoints.rglob("chk-8")).parent
+    for number in (7, 8):
+        (job / f"chk-{number}").rename(tmp_path / f"chk-{number}")
+    words = ["changes", str(checkpoints), "names", "--from", "5", "--follow", "--json"]
+    run = "import sys; from pyspark_savepoint.command_line.main import main; sys.exit(main(sys.argv[1:]))"
+    with subprocess.Popen([sys.executable, "-c", run, *words], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        found = []
+        for number in (6, 7, 8):
+            if number > 6:
+                (tmp_path / f"chk-{number}").rename(job / f"chk-{number}")
+            count = len(expected.filter(pa.compute.less_equal(expected["_commit_version"], number)))
+            while len(found) < count:
+                found.append(json.loads(process.stdout.readline()))
+        process.send_signal(signal.SIGINT)
+    assert [(row["_commit_version"], row["_change_type"], row["key"], row["count"]) for row in found] == [
+        (row["_commit_version"], row["_change_type"], row["key"], row["count"]) for row in expected.to_pylist()
+    ]
+    assert main(["changes", str(checkpoints), "names", "--follow"]) == 2
