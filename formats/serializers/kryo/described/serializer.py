@@ -74,7 +74,7 @@ JAVA_SERIALIZERS = tuple(
 )
 KRYO_NULL = 0
 #: Packages whose classes are not the job's.
-OF_OTHERS = ("java.", "javax.", "jdk.", "sun.", "com.sun.", "scala.", "kotlin.", "org.apache.flink.", "objects nested")
+OF_OTHERS = ("java.", "javax.", "jdk.", "sun.", "com.sun.", "scala.", "kotlin.", "org.apache.flink.")
 RAW = 'read the state as bytes: option("raw", "<state>")'
 #: Limits of the size of variants, which may be larger than the bytes of the values: shared objects are repeated.
 MAX_GROWTH, FREE_GROWTH = 64, 1 << 26
