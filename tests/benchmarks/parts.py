@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -301,6 +303,110 @@ def first(run: Run) -> Iterator[Figure]:
         yield measured(name, warm_up, runs=run.runs)
 
 
+# -- a fresh machine -------------------------------------------------------------------------------------------------
+
+#: Does one thing after Spark has started; prints what that took: seconds, and those of the processor.
+FIRST_USE = """
+    import json, os, sys, time
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition
+    from pyspark.sql.datasource import WriterCommitMessage
+    from tests.benchmarks.measure import used
+
+    use, source, keys, path, target = sys.argv[1:]
+
+    class Reader(DataSourceReader):
+        def __init__(self, keys):
+            self.keys = keys
+
+        def partitions(self):
+            return [InputPartition(number) for number in range(2)]
+
+        def read(self, partition):
+            numbers = range(self.keys // 2)
+            yield pa.record_batch([pa.array(numbers, pa.int64()), pa.array(numbers, pa.int64()),
+                                   pa.array(numbers, pa.int32())], names=["key", "total", "count"])
+
+    class Writer(DataSourceArrowWriter):
+        def write(self, iterator):
+            for _ in iterator:
+                pass
+            return WriterCommitMessage()
+
+    class Trivial(DataSource):
+        @classmethod
+        def name(cls):
+            return "trivial"
+
+        def schema(self):
+            return "key bigint, total bigint, count int"
+
+        def reader(self, schema):
+            return Reader(int(self.options["keys"]))
+
+        def writer(self, schema, overwrite):
+            return Writer()
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    conf = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.log.level": "ERROR",
+            "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    spark = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
+    if source == "trivial":
+        spark.dataSource.register(Trivial)
+    options = {"uid": "bench"} if source == "savepoint" else {"keys": keys}
+    before, start = used(), time.perf_counter()
+    if use == "write":
+        frame = spark.range(0, int(keys), 1, 2).selectExpr("id AS key", "id * 2 AS total", "int(id % 7) AS count")
+        frame.write.format(source).options(key="key", maxParallelism="128", **options).mode("append").save(target)
+    else:
+        rows = spark.read.format(source).options(**options).load(path)
+        rows.show() if use == "show" else rows.selectExpr("sum(total)", "sum(count)").collect()
+    seconds, after = time.perf_counter() - start, used()
+    print(json.dumps([seconds, after[0] - before[0], after[1] - before[1]]), file=sys.stderr)
+"""
+#: The first uses: keys, and seconds of the processor beyond those that Spark itself takes, that each is to take.
+FIRST_USES = {
+    ("show", 5_000): 3.0, ("read", 5_000): 4.0, ("write", 5_000): 8.0,
+    ("read", 50_000): None, ("write", 50_000): None, ("read", 200_000): None, ("write", 200_000): None,
+}  # fmt: skip
+
+
+def first_use(run: Run) -> Iterator[Figure]:
+    """Use it on a machine without compiled kernels: seconds of the processor beyond those of a trivial source."""
+    for (use, keys), aim in FIRST_USES.items():
+        path = run.path(f"savepoint-{keys}")
+        if not path.exists():
+            data.write_savepoint(path, "long", keys)
+        spent: dict[str, list[tuple[float, float, float]]] = {"savepoint": [], "trivial": []}
+        # One after the other, so that other work on the machine slows down both.
+        for _ in range(run.runs + 1 if aim is not None else 1):
+            for source, times in spent.items():
+                times.append(_used_first(run, use, source, keys, path))
+        java, python = (statistics.median(each) for each in zip(*(used[1:] for used in spent["trivial"]), strict=True))
+        beyond = [used[1] + used[2] - java - python for used in spent["savepoint"]]
+        own = tuple(statistics.median(used[place] for used in spent["savepoint"]) for place in (1, 2))
+        ratio = (own[0] + own[1]) / (java + python)
+        name = f"first `{use}`, {keys:,} keys: {ratio:.1f} times the {java:.1f} + {python:.1f} s of a trivial source"
+        yield Figure(name, aim, beyond[0], tuple(beyond[1:]), (own[0], own[1]))
+
+
+def _used_first(run: Run, use: str, source: str, keys: int, path: Path) -> tuple[float, float, float]:
+    """Return seconds, and those of the processor of Java and of Python, of a use with an empty home and cache.
+
+    Bytecode of the package may be kept, since pip writes it when it installs.
+    """
+    with tempfile.TemporaryDirectory(dir=run.folder) as room:
+        home, cache, target = (f"{room}/{name}" for name in ("home", "cache", "target"))
+        os.mkdir(home)
+        environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        environment |= {"HOME": home, "NUMBA_CACHE_DIR": cache}
+        command = [sys.executable, "-c", textwrap.dedent(FIRST_USE), use, source, str(keys), str(path), target]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    seconds, java, python = json.loads(done.stderr.splitlines()[-1])
+    return seconds, java, python
+
+
 # -- functions on state backends -------------------------------------------------------------------------------------
 
 
@@ -344,6 +450,7 @@ PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "scale": scale,
     "write": write,
     "first": first,
+    "first-use": first_use,
     "word-count": word_count,
     "word-count-whole": word_count_whole,
 }
