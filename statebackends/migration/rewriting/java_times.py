@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark_savepoint.formats.serializers.kryo.objects import KryoObject
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import objects_in
+from pyspark_savepoint.formats.serializers.kryo.objects.times import known_zone
 
 #: Smallest and largest value of the fields of ``java.time``.
 RANGES: Mapping[str, tuple[int, int]] = {
@@ -57,9 +57,12 @@ def _is_later(moment: KryoObject) -> bool:
     date, clock = both.field("date"), both.field("time")
     numbers = [_number(date, name) for name in ("year", "month", "day")]
     numbers += [_number(clock, name) for name in ("hour", "minute", "second")]
+    known = known_zone(zone.field("id").content)
+    if known is None:
+        return False
     try:
-        local = datetime(*numbers, tzinfo=ZoneInfo(zone.field("id").content))  # type: ignore[arg-type, misc]
-    except (ValueError, ZoneInfoNotFoundError):  # a year or a zone that Python does not have: unknown
+        local = datetime(*numbers, tzinfo=known)  # type: ignore[arg-type, misc]
+    except ValueError:  # a year that Python does not have: unknown
         return False
     earlier = local.utcoffset()
     return earlier is not None and earlier.total_seconds() != _number(moment.field("offset"), "totalSeconds")

@@ -200,13 +200,17 @@ def offset_text(seconds: int) -> str:
     return f"{text}:{size % 60:02}" if size % 60 else text
 
 
-@lru_cache(maxsize=1024)
-def _zone(name: str) -> zoneinfo.ZoneInfo | None:
-    """Return a time zone; None if this machine's time zone data do not contain it."""
-    try:
-        return zoneinfo.ZoneInfo(name)
-    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
-        return None
+@lru_cache(maxsize=1)
+def _zones() -> frozenset[str]:
+    return frozenset(zoneinfo.available_timezones())
+
+
+def known_zone(name: str) -> zoneinfo.ZoneInfo | None:
+    """Return a time zone; None if this machine's time zone data do not contain it.
+
+    Other names are not looked up: Python imports a package for each part of a path in them.
+    """
+    return zoneinfo.ZoneInfo(name) if name in _zones() else None
 
 
 def offset_at(zone: str, date_time: Raw) -> int | None:
@@ -215,7 +219,7 @@ def offset_at(zone: str, date_time: Raw) -> int | None:
     >>> offset_at("Europe/Berlin", ((1, 7, 2020), (0, 0, 0, 0))), offset_at("Nowhere", ((1, 7, 2020), (0, 0, 0, 0)))
     (7200, None)
     """
-    known = _zone(zone)
+    known = known_zone(zone)
     (day, month, year), (hour, minute, _, second) = date_time
     if known is None:
         return None
