@@ -53,8 +53,11 @@ def verdicts_of(plans: Sequence[OperatorMigration], found: Mapping[int, Mapping[
         if operator.in_flight is not None:
             verdicts.append(operator.in_flight)
         if operator.key is not None:
+            # Timers in raw keyed state are read when the job is restored, as operator state is.
+            raw = {(queue.state_name, True) for queue in operator.described.raw_queues()}
             for state, plan in operator.keyed_plans.items():
-                verdicts += _verdicts(plan.ref, plan.roles.items(), findings.get(state_name(state), NOTHING))
+                ref = replace(plan.ref, keyed=False) if state in raw else plan.ref
+                verdicts += _verdicts(ref, plan.roles.items(), findings.get(state_name(state), NOTHING))
             verdicts += _verdicts(operator.key_ref, [(KEY, operator.key)], findings.get(KEY_NAME, NOTHING))
         for place, plan in enumerate(operator.operator_plans):
             found_there = findings.get(operator_state_name(place), NOTHING)

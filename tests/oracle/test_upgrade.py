@@ -19,7 +19,12 @@ import pyspark_savepoint
 from pyspark_savepoint.execution.migrating import migration_of
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, MigrationVerdict, Stage
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
+    MigrationCheck,
+    MigrationVerdict,
+    Outcome,
+    Stage,
+)
 from tests.oracle.conftest import failing_in_one_line
 from tests.oracle.flink import BACKENDS, PATIENCE, command_line, compile_harness
 
@@ -90,6 +95,8 @@ def test_keys_of_kryo_are_restored_from_where_values_show_their_ends(
         case: "different" if case in lost else "equal" for case in only
     }
     assert lost == {"inner-in-pojo-empty"}
+    foretold = [part.row() for part in made["timer-of-uuid"].parts if part.outcome is Outcome.FAILS]
+    assert {row[restored_by] for row in foretold if row["kind"] == "TIMER"} == {Stage.RESTORING}
     old = pyspark_savepoint.open(tmp_path / "old" / "timer-of-kryo", classes=[compile_harness(WRITER)])
     timers = old.timers("state").to_arrow().sort_by("timestamp")
     assert timers["key"].to_pylist() == [{"number": 1.5, "text": "a"}, {"number": -2.0, "text": "b"}]
