@@ -23,7 +23,7 @@ FORBIDDEN_MODULES = {
 }  # fmt: skip
 #: The user's own functions and serializers are pickled for Spark's tasks: never anything of a snapshot.
 PICKLES_FUNCTIONS = {
-    "connector/functions/function_pickles.py": {"cloudpickle"},
+    "connector/execution/function_pickles.py": {"cloudpickle"},
     "connector/options/pickled_serializers.py": {"cloudpickle", "pickle"},
 }
 #: Where another Python of this package is started, to compile kernels: its script is a constant but for a folder.

@@ -31,9 +31,9 @@ import pyarrow as pa
 
 from pyspark_savepoint.command_line.arguments import read_options
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.execution.table_reads import cpus
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint, open_savepoint
-from pyspark_savepoint.local.table_reads import cpus
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.model.applicability import SURVEYED
 

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
+from pyspark_savepoint.execution.function_pickles import copy_of
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError
-from pyspark_savepoint.functions.function_pickles import copy_of
 from pyspark_savepoint.functions.processing_tasks import RecordTask
-from pyspark_savepoint.functions.reader_functions import struct_type
 from pyspark_savepoint.options.bootstrap_options import ProcessingOptions, merged
-from pyspark_savepoint.options.schema import arrow_schema, spark_schema
+from pyspark_savepoint.options.schema import arrow_schema, spark_schema, struct_type
 from pyspark_savepoint.plan.key_hashes import HashCode
 from pyspark_savepoint.plan.operator_plan import StateInput
 from pyspark_savepoint.source.distribution import LAYOUT, by_key, layout_of, with_hashed_key_groups

@@ -23,11 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.execution.copying import copy_files
+from pyspark_savepoint.execution.function_pickles import copy_of
 from pyspark_savepoint.execution.migrating import run_here
 from pyspark_savepoint.formats.columns import fixed_values
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, ValueRangeError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.local.local_table import ComputedTable, LocalTable, SnapshotTable
+from pyspark_savepoint.options.ddl import arrow_columns
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
@@ -202,6 +204,21 @@ class LocalEngine:
         """Return what a function makes of all batches."""
         return ComputedTable(schema, lambda: iter(function(table.batches())), table.warnings)
 
+    def function_schema(self, given: object) -> pa.Schema:
+        """Return the columns of a text or an Arrow schema."""
+        return arrow_columns(given)
+
+    def numbered(self, function: BatchFunction, count: int, given: object) -> LocalTable:
+        """Return what copies of a function yield for each number."""
+        schema = arrow_columns(given)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for number in range(count):
+                ids = pa.RecordBatch.from_pydict({"id": pa.array([number], pa.int64())})
+                yield from map(_without_nulls, copy_of(function)(iter([ids])))
+
+        return ComputedTable(schema, batches)
+
     def with_state_windows(self, rows: LocalRows, lookup: SessionLookup) -> LocalRows:
         """Return rows of sessions with their state windows; those of all keys are held in memory."""
         schema = rows.schema.append(pa.field(STATE_WINDOW, rows.schema.field(WINDOW_COLUMN).type))
@@ -286,6 +303,17 @@ class LocalEngine:
     def explaining(self) -> AbstractContextManager[None]:
         """Explain nothing: there is one Python."""
         return nullcontext()
+
+
+def _without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch; raise ValueRangeError for a NULL in a column that is NOT NULL."""
+    for column, field in zip(batch.columns, batch.schema, strict=True):
+        if column.null_count and not field.nullable:
+            raise ValueRangeError(
+                f"column {field.name!r} has NULLs, but the given schema says NOT NULL",
+                remedy="leave NOT NULL out of the schema",
+            )
+    return batch
 
 
 def _applied(function: BatchFunction, part: Part) -> Iterator[pa.RecordBatch]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import pyarrow as pa
 
+from pyspark_savepoint.execution.table_reads import partitions_of, table_of
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
 from pyspark_savepoint.formats.redaction import shown
-from pyspark_savepoint.local.table_reads import partitions_of, table_of
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.model.request import PartitionOfRows, choose_columns
 from pyspark_savepoint.statebackends.tables.text_notes import noting_texts

@@ -55,6 +55,18 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         ) from None
 
 
+def struct_type(schema: str | StructType) -> StructType:
+    """Return a schema given as a StructType or as text such as ``key int, timers array<bigint>``."""
+    found = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(found, StructType) or not len(found):
+        raise OptionError(
+            "a schema for the rows that the function yields is missing",
+            found=repr(schema),
+            remedy="name the columns with their types: 'key int, value string'",
+        )
+    return found
+
+
 # -- batches with Spark's schema ----------------------------------------------------------------------------
 
 

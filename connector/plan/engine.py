@@ -126,6 +126,15 @@ class Engine(Protocol):
     def summed(self, table: Any, function: BatchFunction, schema: pa.Schema) -> Any:
         """Return, as a user's table, what a function makes of all batches of a user's table in one process."""
 
+    def function_schema(self, given: object) -> pa.Schema:
+        """Return the columns that a user gives for the rows of a function."""
+
+    def numbered(self, function: BatchFunction, count: int, given: object) -> Any:
+        """Return, as a user's table, what tasks yield that each get one of ``count`` numbers, in a batch of one row.
+
+        ``given`` are the columns as the user gave them; each task runs a copy of the function.
+        """
+
     def with_state_windows(self, rows: Any, lookup: SessionLookup) -> Rows:
         """Return rows of sessions with column ``state_window``, by their key and session."""
 

@@ -12,11 +12,13 @@ Flink: ``SavepointReader``, ``SavepointWriter``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
+
+from pyspark.sql import DataFrame
 
 from pyspark_savepoint.catalog.namespaces import create_tables, drop_tables
 from pyspark_savepoint.formats.errors import OptionError, type_name
@@ -24,7 +26,7 @@ from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.options.operators import OperatorRef
-from pyspark_savepoint.options.option_values import inheriting, to_options
+from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.options import at_version
 from pyspark_savepoint.options.paths import located, reached, snapshot_path
 from pyspark_savepoint.options.worker_python import check_worker_python, expect_session
@@ -36,20 +38,14 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 from pyspark_savepoint.verbs import SavepointVerbs
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import SparkSession
 
-    from pyspark_savepoint.options.keywords import (
-        OpenOptions,
-        TableOptions,
-    )
-    from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
-    from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction
+    from pyspark_savepoint.options.keywords import OpenOptions
 
 NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 
-class Savepoint(SavepointVerbs["DataFrame", "DataFrame"]):
+class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
     """A savepoint or checkpoint; immutable: every change returns a new Savepoint, which :meth:`write` writes.
 
     An operator is named by its uid, its uid hash (32 hex digits), or an :class:`OperatorIdentifier`. Methods that read
@@ -166,86 +162,6 @@ class Savepoint(SavepointVerbs["DataFrame", "DataFrame"]):
         check_parallelism(max_parallelism, 1)
         expect_backend(state_backend)
         return cls(spark, SavepointPlan(max_parallelism=max_parallelism, state_backend=state_backend))
-
-    # -- functions -------------------------------------------------------------------------------------------
-
-    def read_keyed_state(
-        self,
-        uid: OperatorRef,
-        function: KeyedStateReaderFunction,
-        schema: str | StructType,
-        **options: Unpack[TableOptions],
-    ) -> DataFrame:
-        """Return the rows that a reader function yields for each key from all of its states and timers.
-
-        Types of states come from the snapshot. Flink: ``SavepointReader#readKeyedState``.
-
-        Args:
-            uid: The operator.
-            function: The reader function, pickled to the tasks.
-            schema: The schema of the rows, such as ``key int, timers array<bigint>``.
-            **options: Options of a read, such as ``keys``, ``key_groups``, ``parallelism``.
-
-        Returns:
-            The rows; running the query calls the function.
-
-        Raises:
-            OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the function registers a state that the operator does not have.
-            UserFunctionError: If the function cannot be pickled. An exception in a task is a PySparkException.
-
-        Example::
-
-            sp.read_keyed_state("accounts", Totals(), "key long, total long")
-
-        """
-        from pyspark_savepoint.functions.reader_functions import read_keyed_state
-
-        return read_keyed_state(self.spark, *self._named_options(uid, options), function, schema)
-
-    def read_window(
-        self,
-        uid: OperatorRef,
-        function: WindowReaderFunction,
-        schema: str | StructType,
-        *,
-        aggregate: AggregateFunction[Any, Any, Any] | None = None,
-        reduce: Callable[[Any, Any], Any] | None = None,
-        **options: Unpack[TableOptions],
-    ) -> DataFrame:
-        """Return the rows that a reader function yields for each key and window from its contents, states and timers.
-
-        Flink: ``SavepointReader#window``.
-
-        Args:
-            uid: The operator.
-            function: The reader function, pickled to the tasks.
-            schema: The schema of the rows.
-            aggregate: The job's aggregate function: with it, the contents are its result, else the accumulator.
-            reduce: The job's reduce function. Windows with an evictor store all elements: with ``aggregate`` or
-                ``reduce`` the contents are its result for these elements.
-            **options: Options of a read, such as ``keys``, ``key_groups``, ``parallelism``.
-
-        Returns:
-            The rows; running the query calls the function.
-
-        Raises:
-            OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no windows.
-            UserFunctionError: If a function cannot be pickled. An exception in a task is a PySparkException.
-
-        Example::
-
-            sp.read_window("orders-per-minute", Counts(), "key long, start long, n int")
-
-        """
-        from pyspark_savepoint.functions.reader_functions import read_window
-
-        return read_window(self.spark, *self._named_options(uid, options), function, schema, aggregate, reduce)
-
-    def _named_options(self, uid: OperatorRef, options: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-        own = self._named(uid)
-        return self._read_path(), inheriting(self.options, {**to_options(options), **own})
 
     # -- tables in the catalog ---------------------------------------------------------------------------------
 

@@ -63,8 +63,8 @@ class SavepointDataSource(DataSource):
             SavepointError: If an option is invalid, or the snapshot, operator or state does not exist.
 
         """
+        from pyspark_savepoint.execution.table_reads import table_of
         from pyspark_savepoint.formats.errors import OptionError, SavepointError
-        from pyspark_savepoint.local.table_reads import table_of
         from pyspark_savepoint.options.options import SavepointReadOptions
         from pyspark_savepoint.options.schema import spark_schema
         from pyspark_savepoint.source.reader import warn

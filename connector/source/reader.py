@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from pyspark_savepoint.execution.table_reads import cpus, partitions_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.redaction import shown
-from pyspark_savepoint.local.table_reads import cpus, partitions_of
 from pyspark_savepoint.options.schema import arrow_schema, choose_columns, relabel
 from pyspark_savepoint.statebackends.tables.text_notes import noting_texts
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 from pyspark import inheritable_thread_target
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from pyspark_savepoint.options.paths import located
-from pyspark_savepoint.options.schema import arrow_schema, spark_schema, table_schema
+from pyspark_savepoint.options.schema import arrow_schema, spark_schema, struct_type, table_schema
 from pyspark_savepoint.options.worker_python import explaining_worker_python
 from pyspark_savepoint.source.arrow_batches import unmeasured_batches
 from pyspark_savepoint.source.copy_tasks import copy_large
@@ -141,6 +141,17 @@ class SparkEngine:
         """Return what a function makes of all batches in one task."""
         mapped: Any = function
         return table.repartition(1).mapInArrow(mapped, spark_schema(schema))
+
+    def function_schema(self, given: Any) -> pa.Schema:
+        """Return the columns of a StructType, or of its text."""
+        return arrow_schema(struct_type(given))
+
+    def numbered(self, function: BatchFunction, count: int, given: Any) -> DataFrame:
+        """Return what tasks yield that each get a number; NOT NULL in the schema stays."""
+        schema, mapped = struct_type(given), cast("Any", function)
+        if not count:
+            return self.spark.createDataFrame([], schema)
+        return self.spark.range(0, count, 1, count).mapInArrow(mapped, schema)
 
     def with_state_windows(self, rows: SparkRows, lookup: SessionLookup) -> SparkRows:
         """Return rows of sessions with their state windows."""

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
 from pyspark_savepoint.options.operators import OperatorRef
-from pyspark_savepoint.options.option_values import feed_options, to_options
+from pyspark_savepoint.options.option_values import feed_options, inheriting, to_options
 from pyspark_savepoint.plan.state_inputs import refuse_own
 from pyspark_savepoint.statebackends.model.applicability import TABLES
 from pyspark_savepoint.verbs.face import Face, R, T
 
 if TYPE_CHECKING:
+    from pyspark_savepoint.execution.reader_functions import ReadTask
     from pyspark_savepoint.formats.serializers.base import TypeSerializer
     from pyspark_savepoint.options.keywords import NamedOptions, SnapshotOptions, StateOptions, Table, TableOptions
+    from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
+    from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction
 
 
 class Tables(Face[R, T]):
@@ -332,6 +335,97 @@ class Tables(Face[R, T]):
         if given:
             _expect_types(self._engine.schema(found), name, given)
         return found
+
+    # -- functions -----------------------------------------------------------------------------------------
+
+    def read_keyed_state(
+        self,
+        uid: OperatorRef,
+        function: KeyedStateReaderFunction,
+        schema: Any,
+        **options: Unpack[TableOptions],
+    ) -> T:
+        """Return the rows that a reader function yields for each key from all of its states and timers.
+
+        Types of states come from the snapshot. Flink: ``SavepointReader#readKeyedState``.
+
+        Args:
+            uid: The operator.
+            function: The reader function, pickled to the tasks; without Spark copies of it run in this process.
+            schema: The schema of the rows, such as ``key int, timers array<bigint>``; or a StructType with Spark, a
+                ``pyarrow.Schema`` without.
+            **options: Options of a read, such as ``keys``, ``key_groups``, ``parallelism``.
+
+        Returns:
+            The rows; reading them calls the function.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the function registers a state that the operator does not have.
+            UserFunctionError: If the function cannot be pickled. Without Spark also if it raises an exception; in a
+                task of Spark that is a PySparkException.
+
+        Example::
+
+            sp.read_keyed_state("accounts", Totals(), "key long, total long")
+
+        """
+        from pyspark_savepoint.execution.reader_functions import keyed_reader
+
+        columns = self._engine.function_schema(schema)
+        return self._read_by(keyed_reader(self._read_options(uid, options), function, columns), schema)
+
+    def read_window(
+        self,
+        uid: OperatorRef,
+        function: WindowReaderFunction,
+        schema: Any,
+        *,
+        aggregate: AggregateFunction[Any, Any, Any] | None = None,
+        reduce: Callable[[Any, Any], Any] | None = None,
+        **options: Unpack[TableOptions],
+    ) -> T:
+        """Return the rows that a reader function yields for each key and window from its contents, states and timers.
+
+        Flink: ``SavepointReader#window``.
+
+        Args:
+            uid: The operator.
+            function: The reader function, as for :meth:`read_keyed_state`.
+            schema: The schema of the rows, as for :meth:`read_keyed_state`.
+            aggregate: The job's aggregate function: with it, the contents are its result, else the accumulator.
+            reduce: The job's reduce function. Windows with an evictor store all elements: with ``aggregate`` or
+                ``reduce`` the contents are its result for these elements.
+            **options: Options of a read, such as ``keys``, ``key_groups``, ``parallelism``.
+
+        Returns:
+            The rows; reading them calls the function.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no windows.
+            UserFunctionError: If a function cannot be pickled. Without Spark also if it raises an exception; in a task
+                of Spark that is a PySparkException.
+
+        Example::
+
+            sp.read_window("orders-per-minute", Counts(), "key long, start long, n int")
+
+        """
+        from pyspark_savepoint.execution.reader_functions import window_reader
+
+        columns = self._engine.function_schema(schema)
+        task = window_reader(self._read_options(uid, options), function, columns, aggregate, reduce)
+        return self._read_by(task, schema)
+
+    def _read_options(self, uid: OperatorRef, options: Mapping[str, object]) -> dict[str, str]:
+        return {**inheriting(self.options, {**to_options(options), **self._named(uid)}), "path": self._read_path()}
+
+    def _read_by(self, task: ReadTask, schema: Any) -> T:
+        found: T = self._engine.numbered(task, task.count, schema)
+        return found
+
+    # -- sources -------------------------------------------------------------------------------------------
 
     def offsets(self, uid: OperatorRef | None = None, **options: Unpack[TableOptions]) -> T:
         """Return table ``offsets``: the next position of each split, of sources whose kind has positions.

@@ -12,8 +12,6 @@ ONLY_WITH_SPARK = {
     "create",  # of one savepoint without Spark: pyspark_savepoint.open, pyspark_savepoint.create
     "create_tables",
     "drop_tables",  # Spark's catalog
-    "read_keyed_state",
-    "read_window",  # functions run in tasks
 }
 ONLY_WITHOUT_SPARK: set[str] = set()
 #: Verbs of both whose arguments differ.
@@ -50,6 +48,8 @@ def test_verbs_of_edits_are_defined_once() -> None:
         "check_restore",
         "relocate",
         "migrate",
+        "read_window",
+        "diff",
         "table",
         "verify",
     ):

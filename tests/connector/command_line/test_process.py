@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_savepoint.local.table_reads import cpus
+from pyspark_savepoint.execution.table_reads import cpus
 
 COMMAND = [sys.executable, "-m", "pyspark_savepoint"]
 IMPORTS = """

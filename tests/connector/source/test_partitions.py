@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_savepoint.local.table_reads import BYTES_PER_PARTITION, MIN_BYTES_PER_PARTITION, cpus, default_parallelism
+from pyspark_savepoint.execution.table_reads import (
+    BYTES_PER_PARTITION,
+    MIN_BYTES_PER_PARTITION,
+    cpus,
+    default_parallelism,
+)
 
 MANY = 32768
 

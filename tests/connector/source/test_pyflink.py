@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.sql.types import StringType, StructField, StructType
 
 from pyspark_savepoint import KeyedStateReaderFunction, OperatorIdentifier, Savepoint, WindowReaderFunction
+from pyspark_savepoint.execution.reader_functions import keyed_reader, window_reader
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
-from pyspark_savepoint.functions.reader_functions import read_keyed_state, read_window
 from tests.statebackends.python.test_pyflink_job import PICKLED_KEYS
 
 TYPES = "v_long LONG; map MAP<STRING, LONG>"
@@ -74,8 +74,8 @@ def test_pyflink_in_sql_and_back(spark: Any, corpus: Path, tmp_path: Path) -> No
 
 def test_reader_functions_refuse_state_of_pyflink_in_words(corpus: Path) -> None:
     path, options = find_snapshots(str(corpus / "real/pyf-120/sp"))[0].path, {"uidHash": PICKLED_KEYS}
-    schema = StructType([StructField("key", StringType())])
+    schema = pa.schema([("key", pa.string())])
     with pytest.raises(UnsupportedStateError, match=r"state of PyFlink[\s\S]*sp.keyed_state"):
-        read_keyed_state(cast("Any", None), path, options, Keys(), schema)
+        keyed_reader({**options, "path": path}, Keys(), schema)
     with pytest.raises(UnsupportedStateError, match=r"state of PyFlink[\s\S]*sp.window_state"):
-        read_window(cast("Any", None), path, options, Windows(), schema, None, None)
+        window_reader({**options, "path": path}, Windows(), schema, None, None)
