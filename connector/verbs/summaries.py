@@ -276,8 +276,13 @@ def diff(
 
 
 def _sorted(table: pa.Table, keys: Sequence[tuple[str, str]]) -> pa.Table:
-    """Return a table in order, NULLs first."""
-    return table.take(pc.sort_indices(table, sort_keys=list(keys), null_placement="at_start"))
+    """Return a table in order; NULL is less than any value, as in Spark."""
+    columns, order = {}, []
+    for name, direction in keys:
+        there = f"{name} is there"
+        columns |= {there: table.column(name).is_valid(), name: table.column(name)}
+        order += [(there, direction), (name, direction)]
+    return table.take(pc.sort_indices(pa.table(columns), sort_keys=order))
 
 
 def _heaviest(table: pa.Table, top: int) -> pa.Table:
