@@ -277,7 +277,8 @@ def diff(
 
 def _sorted(table: pa.Table, keys: Sequence[tuple[str, str]]) -> pa.Table:
     """Return a table in order; NULL is less than any value, as in Spark."""
-    columns, order = {}, []
+    columns: dict[str, pa.ChunkedArray] = {}
+    order: list[tuple[str, str]] = []
     for name, direction in keys:
         there = f"{name} is there"
         columns |= {there: table.column(name).is_valid(), name: table.column(name)}
