@@ -25,6 +25,8 @@ pytestmark = pytest.mark.flink
 NOON = datetime(2024, 2, 29, 12, 0, 0, 123000, UTC)
 MILLIS = int(NOON.timestamp() * 1000)
 MOMENT = pa.timestamp("us", tz="America/New_York")
+#: Those at which the encoding of a text takes one more byte, and Java's first and last.
+CHARACTERS = "\x00\x7f\x80\xff\u3fff\u4000\uffff"
 PERSON = pa.struct([("name", pa.string()), ("id", pa.int64())])
 ANIMALS = (
     "POJO<oracle.Model$Animal>(legs INT, name STRING) REGISTERED(oracle.Model$Cat "
@@ -59,6 +61,20 @@ CASES: list[tuple[str, pa.Array, list[Any]]] = [
     ("LOCAL_TIME", pa.array([3_723_000_000_004], pa.time64("ns")), ["01:02:03.000000004"]),
     ("LOCAL_DATE_TIME", pa.array([NOON.replace(tzinfo=None)]), ["2024-02-29T12:00:00.123"]),
     ("VOID", pa.nulls(1), [None]),
+    (
+        "DOUBLE",
+        pa.array([-0.0, float("inf"), float("-inf"), float("nan"), 5e-324, 1.7976931348623157e308]),
+        [-0.0, "Infinity", "-Infinity", "NaN", 5e-324, 1.7976931348623157e308],
+    ),
+    ("PRIMITIVE_ARRAY<FLOAT>", pa.array([[-0.0, float("nan")]], pa.list_(pa.float32())), [[-0.0, "NaN"]]),
+    ("STRING", pa.array([*CHARACTERS, "b" * 128]), [*CHARACTERS, "b" * 128]),
+    ("CHAR", pa.array([*CHARACTERS]), [*CHARACTERS]),
+    ("BIG_DECIMAL", pa.array([Decimal("0.00"), Decimal("-0.01")]), ["0.00", "-0.01"]),
+    ("BIG_INT", pa.array([127, 128, -128, -129, -(1 << 63)]), ["127", "128", "-128", "-129", str(-(1 << 63))]),
+    ("LOCAL_DATE", pa.array([date(1, 1, 1), date(9999, 12, 31), None]), ["0001-01-01", "9999-12-31", None]),
+    ("LOCAL_TIME", pa.array([0, 86_399_999_999_999], pa.time64("ns")), ["00:00", "23:59:59.999999999"]),
+    ("MAP<STRING, STRING>", pa.array([[("", None)]], pa.map_(pa.string(), pa.string())), [{"map": [["", None]]}]),
+    ("BASIC_ARRAY<DOUBLE>", pa.array([[-0.0, None, float("nan")]]), [[-0.0, None, "NaN"]]),
     ("PRIMITIVE_ARRAY<BYTE>", pa.array([b"\x01\xff"]), [{"hex": "01ff"}]),
     ("PRIMITIVE_ARRAY<LONG>", pa.array([[1, 2], []], pa.list_(pa.int32())), [[1, 2], []]),
     ("BASIC_ARRAY<STRING>", pa.array([["a", None]]), [["a", None]]),
