@@ -59,6 +59,8 @@ PROTOCOL = re.compile("https?|file|jar|ftp|mailto|jrt", re.IGNORECASE)
 WhyUnreadable = Callable[[str], str | None]
 #: The end of the reason for a class without the constructor that Kryo 5 calls for every object.
 CALLS = "which Kryo 5 calls"
+#: That of a list without a constructor: Kryo 5 reserves room in it, even for no element.
+AT_ONCE = "java.util.ArrayList whose fields are null"
 
 
 class MisreadError(ValueError):
@@ -106,7 +108,7 @@ class MisreadingReader(ObjectReader):
         """Raise MisreadError if Java refuses what an object consists of."""
         name = found.class_name
         why = self.why_unreadable(name)
-        if why is not None and (found.content or why.endswith(CALLS)):
+        if why is not None and (found.content or why.endswith((CALLS, AT_ONCE))):
             raise MisreadError(f"a {name}: {why}")
         if name in SORTED:
             if isinstance(found.header, KryoObject) and not self._may_compare(found.header.class_name):
