@@ -98,11 +98,10 @@ def _facts(operator: OperatorPlan) -> list[str]:
 
 def _operator(operator: OperatorPlan, rows: Sequence[Row], is_open: bool) -> Iterator[str]:
     hashed = operator.identifier.operator_id.hex
-    known = operator.identifier.uid or operator.name
-    named = [operator.name] if operator.name and operator.name != known else []
+    named = [operator.name] if operator.name and operator.name != operator.label else []
     facts = _text(" · ".join([*named, *_facts(operator), *([] if rows else ["no state to list"])]))
     yield f"<details{' open' if is_open and rows else ''}><summary title='uid hash {hashed}'>"
-    yield f"<b>{_text(known or hashed)}</b> <span class='dim'>{facts}</span></summary>"
+    yield f"<b>{_text(operator.label)}</b> <span class='dim'>{facts}</span></summary>"
     if rows:
         yield f"<table><tr>{''.join(f'<th>{name}</th>' for name in HEADINGS)}</tr>"
         for row in rows[:MAX_STATES]:

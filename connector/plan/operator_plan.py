@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.plan.engine import Engine, Rows
+from pyspark_savepoint.statebackends.catalog.rows import known_as
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -136,7 +137,7 @@ class OperatorPlan:
     @property
     def label(self) -> str:
         """The operator's name for messages."""
-        return self.identifier.uid or self.name or self.identifier.operator_id.hex
+        return known_as(self.identifier.uid, self.name, otherwise=self.identifier.operator_id.hex)
 
     @property
     def max_parallelism(self) -> int:

@@ -68,7 +68,7 @@ RECORD_NAME = re.compile(r"\.replaced-([0-9]{1,12})-([0-9a-f]{12})")
 OTHERS = (
     (re.compile(r"_delta_log/.*"), "a Delta table"),
     (re.compile(r"\.hoodie/.*"), "a Hudi table"),
-    (re.compile(r"metadata/.*(\.metadata\.json|version-hint\.text)"), "an Iceberg table"),
+    (re.compile(r"metadata/.*(\.metadata\.json(\.gz)?|version-hint\.text)"), "an Iceberg table"),
     (re.compile(r"(.*/)?_spark_metadata/.*"), "the output of a streaming query"),
     (re.compile(r"(savepoint-[^/]*|chk-[0-9]+|[^/]*/_metadata)(/.*)?"), "a folder of snapshots"),
     (FLINK_NAME, "a snapshot without its file _metadata, so not a complete one"),

@@ -32,6 +32,15 @@ def identity(operator: OperatorState) -> Row:
     }
 
 
+def known_as(*names: str | None, otherwise: str) -> str:
+    """Return the first of an operator's names that is not blank, as a uid that Flink took may be.
+
+    >>> known_as(" ", None, otherwise="8409efe6adc6d20787611f16017c808f")
+    '8409efe6adc6d20787611f16017c808f'
+    """
+    return next((name for name in names if name and name.strip()), otherwise)
+
+
 def operators(savepoint: Snapshot, request: TableRequest) -> list[OperatorState]:
     """Return the operator that the request names, or all."""
     named = (request.uid, request.uid_hash, request.operator_name)

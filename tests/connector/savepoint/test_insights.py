@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.errors import (
     StateExistsError,
     StateNotFoundError,
 )
+from pyspark_savepoint.formats.metadata import read_metadata, write_metadata
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.statebackends.catalog.statements import literal, name_tables
 
@@ -201,6 +202,24 @@ def test_what_somebody_put_into_a_namespace_stays(spark: Any, savepoint: Savepoi
     left = spark.sql("SHOW TABLES IN accounts").where("NOT isTemporary").collect()
     assert [row["tableName"] for row in left] == ["rich"]
     spark.sql("DROP SCHEMA accounts CASCADE")
+
+
+@pytest.mark.usefixtures("clean")
+def test_a_uid_of_white_space(spark: Any, shop: Path, tmp_path: Path) -> None:
+    """Its operator has the namespace of its name, or of its hash, and is read by the hash; the others are as ever."""
+    metadata = read_metadata((shop / "_metadata").read_bytes())
+    blank = {"accounts": {"uid": " "}, "currency-converter": {"uid": " \t", "name": " "}}
+    operators = tuple(replace(one, **blank.get(one.uid or "", {})) for one in metadata.operators)
+    shutil.copytree(shop, tmp_path / "blank")
+    (tmp_path / "blank" / "_metadata").write_bytes(write_metadata(replace(metadata, operators=operators)))
+    savepoint = Savepoint.load(spark, str(tmp_path / "blank"))
+    by_hash = f"operator_{OperatorIdentifier.for_uid('currency-converter').operator_id}"
+    names = savepoint.create_tables()
+    assert {"`accounts`.`keyed_state`", f"`{by_hash}`.`rates`", "`orders_per_minute`.`window_state`"} <= set(names)
+    assert spark.sql("SELECT count(*) FROM accounts.keyed_state").first()[0] == 200
+    assert spark.sql(f"SELECT count(*) FROM {by_hash}.rates").first()[0] == 5
+    assert spark.sql("SELECT count(*) FROM orders_per_minute.window_state").first()[0] == 24
+    savepoint.drop_tables()
 
 
 @pytest.mark.usefixtures("clean")

@@ -46,6 +46,14 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path, kind: str) -> Non
     assert sorted(folder.rglob("*")) == before
 
 
+def test_metadata_of_iceberg_that_is_compressed(tmp_path: Path) -> None:
+    for name in ("v1.gz.metadata.json", "v1.metadata.json.gz", "00000-4c1f.metadata.json"):
+        make(tmp_path / name, [f"metadata/{name}", "data/00000-0.orc"])
+        with pytest.raises(StateExistsError) as raised:
+            expect_folder(Staging.at(str(tmp_path / name)))
+        assert raised.value.facts["found"] == "an Iceberg table: data/, metadata/"
+
+
 def test_a_new_or_empty_folder_and_a_savepoint(tmp_path: Path) -> None:
     assert expect_folder(Staging.at(str(tmp_path / "new"))) == (False, None)
     assert expect_folder(Staging.at(str(tmp_path))) == (True, None)
