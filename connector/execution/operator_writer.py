@@ -147,6 +147,7 @@ class OperatorWriter:
             spec,
             uid=None,
             uid_hash=plan.identifier.operator_id.hex,
+            label=plan.label,
             flink_version=spec.flink_version or first_with_metadata(self.version).version,
             max_parallelism=(spec.max_parallelism or plan.max_parallelism) if spec.is_keyed else spec.max_parallelism,
             parallelism=spec.parallelism or (self.parallelism if plan.base is not None else None),

@@ -108,7 +108,10 @@ def _listed_keys(engine: Engine, plan: OperatorPlan, kind: pa.DataType, keys: ob
             found=type_name(keys),
             remedy="remove_keys(uid, [1, 2]), or remove_keys(uid, rows.select('key'))",
         )
-    column = pa.array([from_json(key, kind, "key") for key in keys], kind)
+    try:
+        column = pa.array([from_json(key, kind, "key") for key in keys], kind)
+    except OptionError as error:
+        raise error.with_facts(operator=plan.label) from None
     return engine.of_arrow(pa.table({"key": column}))
 
 

@@ -23,7 +23,31 @@ from pyspark_savepoint.formats.serializers.composite.row import ROW_KIND, ROW_KI
 
 
 def _refuse(value: Any, kind: pa.DataType, where: str) -> OptionError:
-    return OptionError(f"{where} must be a value of {kind}", found=repr(value)[:200], expected=str(kind))
+    return OptionError(
+        f"{where} must be a value of {kind}",
+        found=repr(value)[:200],
+        expected=str(kind),
+        remedy=f"give {_given_as(kind)}",
+    )
+
+
+def _given_as(kind: pa.DataType) -> str:
+    """Return how a value of a type is given."""
+    types = pa.types
+    given = (
+        (types.is_struct, "an object by field names, or a list in the order of the fields"),
+        (types.is_map, "an object, or a list of [key, value]"),
+        (types.is_list, "a list"),
+        (types.is_boolean, "true or false"),
+        (types.is_integer, "a whole number that the type holds, such as 1042"),
+        (types.is_floating, "a number that the type holds, such as 0.5"),
+        (types.is_decimal, "a number that the type holds, such as 0.5"),
+        (types.is_date, "an ISO 8601 date, such as '2026-01-31'"),
+        (types.is_time, "an ISO 8601 time, such as '12:30:00'"),
+        (types.is_timestamp, "an ISO 8601 time, such as '2026-01-31T12:30:00'"),
+        (types.is_binary, "a text of hexadecimal digits, such as '0a1f'"),
+    )
+    return next((how for is_kind, how in given if is_kind(kind)), "a text, in quotes")
 
 
 def from_json(value: Any, kind: pa.DataType, where: str) -> Any:

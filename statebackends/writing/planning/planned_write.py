@@ -64,7 +64,8 @@ class WritePlan:
     @property
     def label(self) -> str:
         """Return the operator's name for messages."""
-        return f"{self.request.operator} ({self.operator_id})"
+        named = self.request.uid or self.request.label
+        return self.request.operator if named in (None, str(self.operator_id)) else f"{named} ({self.operator_id})"
 
     def operator(self, parallelism: int, subtasks: Mapping[int, OperatorSubtaskState]) -> OperatorState:
         """Return the operator with only this state of its subtasks."""

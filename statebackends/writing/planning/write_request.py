@@ -131,7 +131,7 @@ class WriteSpec(KeySpec):
 
     Only the fluent API sets ``entry_columns`` of table ``entries``: its rows are not entries but columns, each with the
     state's number in the header, its name, and that of the times of last access. ``composite_key``: their key is a
-    struct of the key columns, even of a single one.
+    struct of the key columns, even of a single one. ``label`` names the operator of ``uid_hash`` in error messages.
     """
 
     uid: str | None = None
@@ -149,6 +149,7 @@ class WriteSpec(KeySpec):
     sort_memory: int = DEFAULT_SORT_MEMORY
     entry_columns: tuple[tuple[int, str, str | None], ...] = ()
     composite_key: bool = False
+    label: str | None = None
 
     @property
     def named_parts(self) -> tuple[str, ...] | None:
@@ -186,7 +187,7 @@ class WriteSpec(KeySpec):
     @property
     def operator(self) -> str:
         """Return the operator's name for error messages."""
-        return self.uid if self.uid is not None else f"uid hash {self.uid_hash}"
+        return self.uid or self.label or f"uid hash {self.uid_hash}"
 
 
 @redacted
