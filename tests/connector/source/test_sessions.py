@@ -5,6 +5,7 @@ One session of each kind does everything: a JVM and its workers take half a minu
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
-master, shop, lab, folder, mark = sys.argv[1:]
+master, shop, lab, folder, mark, mistakes = sys.argv[1:]
 os.chdir(folder)
 builder = SparkSession.builder
 if master == "connect":
@@ -172,13 +173,86 @@ created = Savepoint.create(spark).with_operator("d", frame).write("out/own")
 fluent["created"] = rows(created.keyed_state("d")) == rows(frame)
 """
 
+#: What the script evaluates on Connect, the plain sentence of the error, and what there is to do.
+MISTAKES = {
+    "read(shop, uid='acounts')": ("the snapshot has no such operator", "did you mean 'accounts'?"),
+    "read(shop, uid='accounts', state='totl')": ("the operator has no state 'totl'", "did you mean 'total'?"),
+    "read(shop, uid='accounts', sate='total')": ("there is no option 'sate'", "did you mean 'state'"),
+    "read(shop, uid='accounts', memory='64 bananas')": ("'memory' is '64 bananas'", "expected a size from 1m to 1t"),
+    "read(shop, uid='accounts', keys='1, 2')": ("option 'keys' is '1, 2'", "expected a JSON list of keys"),
+    "read(shop, uid='accounts', keys='[\"a\"]')": ("key must be a value of int64", "to do: give a whole number"),
+    "read(shop, uid='accounts', keyGroups='0-999')": ("'keyGroups' is out of the range", "expected: 0 to 127"),
+    "read(f'{folder}/nothing')": ("there is no file or folder at this path", "to do: "),
+    "read(f'{folder}/iceberg')": ("there is no snapshot in this folder", "to do: give the folder of a completed"),
+    "read(shop, uid='accounts').where(\"key = 'x'\").collect()": ("cannot be cast to", "Use `try_cast`"),
+    "spark.readStream.format('savepoint').option('uid', 'acounts').load(shop)": ("no such operator", "'accounts'?"),
+    "streamed(spark.readStream.format('savepoint').option('uid', 'accounts').load(shop))": (
+        "a savepoint is not a stream",
+        "to do: spark.read.format('savepoint')",
+    ),
+    "write('2L AS n', key='idd')": ("there is no column 'idd' for the key", "did you mean 'id'?"),
+    "write('NULL AS n')": ("has a type without a counterpart in Flink", "to do: give the column a type"),
+    "write('2L AS n, CAST(NULL AS BIGINT) AS k', key='k')": ("column 'k' is NULL in some rows", "leave these rows out"),
+    "write('array(1L, NULL) AS n')": ("a value of LONG cannot be null", "to do: filter these rows"),
+    "write('2L AS n', mode='error')": ("cannot be written in the", 'use either the "Append" or "Overwrite" mode'),
+    "write('2L AS n', path='iceberg')": ("found: an Iceberg table: data/, metadata/", "to do: name a new folder"),
+    "write('2L AS n', path=None).saveAsTable('mistaken')": ("no path is given", "write by save(path)"),
+    "sp.with_state('accounts', 'total', [(1, 2)])": ("must be given as a DataFrame of Spark", "createDataFrame"),
+    "sp.with_state('accounts', 'total', spark.sql(\"SELECT 1L AS key, 'x' AS total\"))": (
+        "column 'total' cannot be written as LONG",
+        "to do: cast it to bigint",
+    ),
+    "sp.remove_keys('accounts', spark.sql(\"SELECT 'a' AS key\"))": (
+        "column 'key' cannot be written as LONG",
+        "to do: cast it to bigint",
+    ),
+    "sp.remove_keys('accounts', ['a'])": ("key must be a value of int64", "to do: give a whole number"),
+    "sp.with_operator('new', spark.sql('SELECT 1L AS v, CAST(NULL AS BIGINT) AS key')).write(f'{folder}/mistaken')": (
+        "operator: new (",
+        "to do: leave these rows out",
+    ),
+    "sp.remove_operator('accounts').write(f'{folder}/out/next')": (
+        "a savepoint exists at this path",
+        "write to a new path",
+    ),
+}
+
+MISTAKEN = """
+def write(columns, mode="append", path="mistaken", **options):
+    given = {"uid": "x", "key": "id"} | options
+    writer = spark.sql(f"SELECT 1L AS id, {columns}").write.format("savepoint").options(**given).mode(mode)
+    return writer if path is None else writer.save(f"{folder}/{path}")
+
+def streamed(frame):
+    query = frame.writeStream.format("noop").option("checkpointLocation", f"{folder}/streamed").start()
+    query.processAllAvailable()
+
+def said(mistake):
+    try:
+        made = eval(mistake)
+        if isinstance(made, Savepoint):
+            made.write(f"{folder}/mistaken")
+        elif made is not None:
+            made.schema
+    except Exception as error:
+        return str(error).partition("JVM stacktrace")[0]
+
+told = {}
+if master == "connect":
+    sp = Savepoint.load(spark, shop)
+    for name in ("metadata/v1.metadata.json", "data/00000-0.parquet"):
+        Path(f"{folder}/iceberg", name).parent.mkdir(parents=True)
+        Path(f"{folder}/iceberg", name).touch()
+    told = {mistake: said(mistake) for mistake in json.loads(mistakes)}
+"""
+
 END = """
 spark.stop()
 fluent["folders"] = sorted(
     str(path.parent.relative_to(folder))
     for path in Path(folder).rglob("_metadata") if path.relative_to(folder).parts[0] not in ("saved", "job")
 )
-print(json.dumps({"installed": installed, "lived": lived, "written": written, "fluent": fluent}))
+print(json.dumps({"installed": installed, "lived": lived, "written": written, "fluent": fluent, "told": told}))
 """
 
 
@@ -188,8 +262,9 @@ class Session:
     def __init__(self, master: str, shop: Path, lab: Path, folder: Path) -> None:
         """Run everything."""
         self.connect = master == "connect"
-        script = START + FOUND + LIVE + RETRIED + FLUENT + END
-        self.found, messages = run_script(script, master, str(shop), str(lab), str(folder), MARK)
+        script = START + FOUND + LIVE + RETRIED + FLUENT + MISTAKEN + END
+        mistakes = json.dumps(list(MISTAKES))
+        self.found, messages = run_script(script, master, str(shop), str(lab), str(folder), MARK, mistakes)
         #: What the first queries print on stderr.
         self.messages = messages.partition(MARK)[0]
 
@@ -258,3 +333,13 @@ def test_fluent_writes_and_relative_paths(session: Session) -> None:
         "created": True,
         "folders": ["out/next", "out/own", "out/sp"],
     }
+
+
+def test_mistakes_on_connect(session: Session) -> None:
+    """The client gets the plain sentence and what to do; ``tests/connector/source/test_mistakes.py`` has more."""
+    told = session.found["told"]
+    assert list(told) == (list(MISTAKES) if session.connect else [])
+    for mistake, said in told.items():
+        assert said is not None, mistake
+        assert [part for part in MISTAKES[mistake] if part not in said] == [], (mistake, said)
+        assert said.count("pyspark_savepoint/") <= 2, mistake  # where it is raised
