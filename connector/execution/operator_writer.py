@@ -98,7 +98,7 @@ class OperatorWriter:
         return self.engine.by_key(put.rows, put.descriptor, self.plan.max_parallelism, self.parallelism)
 
     def _direct(self) -> StateInput | None:
-        """Return the single table that is the whole keyed state, as it was given."""
+        """Return the single table that is the whole keyed state, as it was given: its options give all of its types."""
         states = self.plan.of_kind(KEYED, TIMERS)
         sources = {state.put for state in states}
         if self.plan.deletions or len(sources) != 1 or -1 in sources:
@@ -106,6 +106,8 @@ class OperatorWriter:
         put = self.plan.puts[sources.pop()]
         if put.spec.table == ENTRIES and not put.rows.laid_out:
             return None  # entries of other operators, in any key group
+        if put.bound_key:
+            return None
         assert isinstance(put.descriptor, KeyedDescriptor)
         given = [state.meta_info() for state in put.descriptor.states]
         return put if given == [state.meta for state in states] else None

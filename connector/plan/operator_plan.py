@@ -24,6 +24,7 @@ from pyspark_savepoint.statebackends.catalog.rows import known_as
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.writing.planning.operator_types import expect_same_key
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 KEYED, TIMERS, OPERATOR = "keyed state", "timers", "operator state"
@@ -68,7 +69,7 @@ class StateInput:
 
     ``header`` is that of the stream whose entries or elements the rows are. ``bases`` are options that read
     entries of other operators, which writing tasks merge with ``rest``, all other rows; empty if tasks cannot
-    merge them.
+    merge them. ``bound_key``: the type of its keys is the operator's, which its options do not give.
     """
 
     rows: Rows
@@ -77,6 +78,7 @@ class StateInput:
     header: KeyedBackendHeader | OperatorBackendHeader | None = None
     bases: tuple[Mapping[str, str], ...] = ()
     rest: Rows | None = None
+    bound_key: bool = False
 
 
 @runtime_checkable
@@ -172,7 +174,10 @@ class OperatorPlan:
     # -- changes ---------------------------------------------------------------------------------------------
 
     def with_put(self, put: StateInput, states: Iterable[PlannedState], replaces: bool) -> OperatorPlan:
-        """Add a table with these states; raise StateExistsError if one exists and is not to be replaced."""
+        """Add a table with these states; raise StateExistsError if one exists and is not to be replaced.
+
+        Its keys have the type of the operator's; only where it is all keyed state, options may give them another.
+        """
         kept = list(self.states or ())
         for new in states:
             # Timers, keyed state and operator state have separate sets of names.
@@ -190,8 +195,11 @@ class OperatorPlan:
             else:
                 kept[kept.index(there)] = planned
         serializer = self.key_serializer
-        if serializer is None and isinstance(put.descriptor, KeyedDescriptor):
-            serializer = put.descriptor.key_serializer
+        if isinstance(put.descriptor, KeyedDescriptor):
+            written = put.descriptor.key_serializer
+            if serializer is None or all(state.kind == OPERATOR or state.put == len(self.puts) for state in kept):
+                serializer = written
+            expect_same_key(written, serializer, self.label)
         plan = replace(self, puts=(*self.puts, put), key_serializer=serializer)
         return plan._edited(kept, {state.kind for state in states})
 

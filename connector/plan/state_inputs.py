@@ -248,6 +248,8 @@ def _put(
         described = describe_operator_state(schema, spec, types)
         return plan.with_put(StateInput(rows, spec, described), planned(described), replaced is not None)
     keyed = describe_keyed(schema, spec, _headers(plan), types, classes)
+    given = types is not None or not {"key", *keyed.key_columns}.isdisjoint(spec.types)
+    bound = plan.key_serializer is not None and not given
     states = planned(keyed)
     if replaced is not None and exact:
         # Exactly the registration of the base, including what values do not show.
@@ -255,7 +257,7 @@ def _put(
     elif name is not None:
         states = [replace(states[0], meta=replace(states[0].meta, name=name))]
     _check_numbers(plan, spec)
-    return plan.with_put(StateInput(rows, spec, keyed), states, replaced is not None)
+    return plan.with_put(StateInput(rows, spec, keyed, bound_key=bound), states, replaced is not None)
 
 
 def refuse_own(options: Mapping[str, str], own: Collection[str]) -> None:

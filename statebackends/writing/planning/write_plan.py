@@ -36,7 +36,7 @@ from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
 from pyspark_savepoint.statebackends.writing.planning.describe_keyed import describe_keyed
 from pyspark_savepoint.statebackends.writing.planning.describe_operator import describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.entry_columns import described_entries
-from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, snapshot_bytes
+from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, expect_same_key
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
 from pyspark_savepoint.statebackends.writing.planning.release_fit import expect_one_kryo, fitted
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
@@ -412,7 +412,7 @@ class _Existing:
             return
         label = self.operator.label if self.operator is not None else None
         keys = self.headers.key_serializers
-        _same_key(header.key_serializer, united(keys) or keys[0], label)
+        expect_same_key(header.key_serializer, united(keys) or keys[0], label)
         names = [(meta.name, not is_key_value(meta)) for meta in header.states]
         twice = sorted(name for (name, _), count in Counter(names).items() if count > 1)
         if twice:
@@ -459,17 +459,6 @@ def _part_of(meta: StateMetaInfoSnapshot) -> StatePart:
 def _shown_name(name: str, timer: bool) -> str:
     """Return a state's name; for timers that of their service."""
     return service_of(name)[1] if timer else name
-
-
-def _same_key(written: TypeSerializer, there: TypeSerializer, operator: str | None) -> None:
-    if snapshot_bytes(written) != snapshot_bytes(there):
-        raise UnsupportedStateError(
-            "the type of the written keys differs from the operator's key type",
-            operator=operator,
-            expected=there.flink_type,
-            found=written.flink_type,
-            remedy="cast the key column, or option 'types' with the type that is expected for 'key'",
-        )
 
 
 def _some(names: Iterable[str]) -> str:

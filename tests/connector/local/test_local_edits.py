@@ -15,7 +15,7 @@ import pytest
 import pyspark_savepoint
 from pyspark_savepoint import LocalSavepoint, OperatorIdentifier
 from pyspark_savepoint.errors import OptionError, SavepointError, StateExistsError
-from pyspark_savepoint.formats.errors import SavepointWarning
+from pyspark_savepoint.formats.errors import SavepointWarning, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from tests.connector.test_engines import content
 
@@ -131,6 +131,66 @@ def test_mistakes_are_refused_and_leave_nothing(number: int, shop: Path, tmp_pat
     with pytest.raises(kind, match=words):
         call(pyspark_savepoint.open(shop), tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+UUIDS = Path("migration", "cases", "key-kryo-uuid", "1.20.5-hashmap")
+UUID = "9d4c8b0e-2f5e-4a55-8a3c-0b8f6f0c1d2e"
+#: The operator whose keys are UUIDs that Kryo wrote.
+OF_UUIDS = "0dccc6d845eac8e1b962e0ff56612b4e"
+
+
+def one_row(name: str) -> pa.Table:
+    return pa.table({"key": [UUID], name: [1]})
+
+
+def one_timer() -> pa.Table:
+    return pa.table({"key": [UUID], "timestamp": pa.array([5], pa.int64()), "domain": ["event"], "service": ["late"]})
+
+
+def with_timers_alone(savepoint: LocalSavepoint) -> LocalSavepoint:
+    return savepoint.with_timers(OF_UUIDS, one_timer(), state="late").remove_state(OF_UUIDS, "v")
+
+
+STRINGS: dict[str, Any] = {"types": {"key": "STRING"}}
+KEPT, GIVEN_TYPE = "KRYO<java.util.UUID>", "STRING"
+#: All keyed state is removed, and other state added: before or after, of each kind, with and without a type of the key.
+REPLACED: list[tuple[Callable[[LocalSavepoint], LocalSavepoint], str]] = [
+    (
+        lambda sp: (
+            with_timers_alone(sp).remove_state(OF_UUIDS, "late").with_timers(OF_UUIDS, one_timer(), state="late")
+        ),
+        KEPT,
+    ),
+    (lambda sp: sp.remove_state(OF_UUIDS, "v").with_state(OF_UUIDS, "x", one_row("x")), KEPT),
+    (lambda sp: sp.with_state(OF_UUIDS, "x", one_row("x")).remove_state(OF_UUIDS, "v"), KEPT),
+    (lambda sp: sp.remove_state(OF_UUIDS, "v").with_state(OF_UUIDS, "x", one_row("x"), **STRINGS), GIVEN_TYPE),
+    (
+        lambda sp: (
+            sp.remove_state(OF_UUIDS, "v")
+            .with_state(OF_UUIDS, "x", one_row("x"), **STRINGS)
+            .with_state(OF_UUIDS, "y", one_row("y"))
+        ),
+        GIVEN_TYPE,
+    ),
+]
+
+
+@pytest.mark.parametrize("number", range(len(REPLACED)))
+def test_an_operator_keeps_the_type_of_its_keys(number: int, corpus: Path, tmp_path: Path) -> None:
+    """The job compares it with its own when it restores the savepoint, whatever state is left."""
+    change, expected = REPLACED[number]
+    written = change(pyspark_savepoint.open(corpus / UUIDS)).write(tmp_path / "new")
+    states = [row for row in written.states().rows() if row["table"] in ("keyed_state", "timers")]
+    assert {row["key_type"] for row in states} == {expected}
+    table = "timers" if states[0]["table"] == "timers" else "keyed_state"
+    assert {row["key"] for row in written.table(table, OF_UUIDS).rows()} == {UUID}
+    assert {row["status"] for row in written.table("verification").rows()} == {"ok"}
+
+
+def test_keys_of_another_type_are_refused_beside_those_that_are_there(corpus: Path) -> None:
+    base = pyspark_savepoint.open(corpus / UUIDS)
+    with pytest.raises(UnsupportedStateError, match="differs from the operator's key type"):
+        base.with_state(OF_UUIDS, "x", one_row("x"), **STRINGS)
 
 
 def test_the_doctor_and_the_restore_check_give_tables(shop: Path) -> None:
