@@ -110,9 +110,19 @@ class MigratedOperator:
 
     @property
     def moves_timers(self) -> bool:
-        """Return whether timers in raw keyed state are written with the managed state, because their keys change."""
-        timers = [plan for (_, timer), plan in self.plan.keyed_plans.items() if timer]
-        return bool(self.plan.opened.raw_timers) and any(plan.has_values for plan in timers)
+        """Return whether timers in raw keyed state are written with the managed state.
+
+        Their keys change, or some of them are left out.
+        """
+        names = {queue.state_name for queue in self.plan.raw_queues}
+        timers = [plan for (name, timer), plan in self.plan.keyed_plans.items() if timer and name in names]
+        return any(plan.has_values or self.is_dropped(plan) for plan in timers)
+
+    @property
+    def drops_unread_timers(self) -> bool:
+        """Return whether timers in raw keyed state are left out that cannot be read."""
+        unread = self.plan.unread_timers
+        return unread is not None and unread.ref.is_named(self.dropped)
 
     def _registered(self, plan: StatePlan) -> StateMetaInfoSnapshot:
         if self.is_as_is(plan):

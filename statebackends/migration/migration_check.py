@@ -52,9 +52,12 @@ def verdicts_of(plans: Sequence[OperatorMigration], found: Mapping[int, Mapping[
         findings = found.get(number, {})
         if operator.in_flight is not None:
             verdicts.append(operator.in_flight)
+        unread = operator.unread_timers
+        if unread is not None and not unread.ref.is_named(operator.left_out):
+            verdicts.append(unread)
         if operator.key is not None:
             # Timers in raw keyed state are read when the job is restored, as operator state is.
-            raw = {(queue.state_name, True) for queue in operator.described.raw_queues()}
+            raw = {(queue.state_name, True) for queue in operator.raw_queues}
             for state, plan in operator.keyed_plans.items():
                 ref = replace(plan.ref, keyed=False) if state in raw else plan.ref
                 verdicts += _verdicts(ref, plan.roles.items(), findings.get(state_name(state), NOTHING))

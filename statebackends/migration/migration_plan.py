@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pyspark_savepoint.formats.class_files import ClassPath
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError, did_you_mean
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -43,6 +43,7 @@ from pyspark_savepoint.statebackends.migration.rewriting.target_types import (
 )
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
     KEY_KIND,
+    TIMERS_KIND,
     MigrationVerdict,
     Outcome,
     PartVerdict,
@@ -51,6 +52,7 @@ from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.model.pojo_subclasses import ClassFileSubclasses
 from pyspark_savepoint.statebackends.model.request import FIRST_METADATA_OF_FLINK_2
+from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.releases import RELEASES
@@ -63,6 +65,8 @@ NEWEST = ExtractionRelease(RELEASES[-1])
 #: The key of an operator, as a state of its own in the table.
 KEY_STATE = "key"
 IN_FLIGHT = "records in flight"
+#: The timers of an operator in raw keyed state, if they cannot be read.
+RAW_TIMERS = "timers"
 #: Packages whose class files no jar of a job contains.
 OF_JAVA = ("java.", "javax.", "sun.", "jdk.", "com.sun.")
 
@@ -225,11 +229,41 @@ class OperatorMigration:
         return opened if job is None else OpenOperator(opened.savepoint.with_classes(job), opened.operator)
 
     @cached_property
+    def _raw_queues(self) -> tuple[list[TimerQueue], UndecodableStateError | None]:
+        try:
+            return self.described.raw_queues(), None
+        except UndecodableStateError as error:
+            return [], error
+
+    @property
+    def raw_queues(self) -> list[TimerQueue]:
+        """The queues of timers in raw keyed state; none if they cannot be read."""
+        return self._raw_queues[0]
+
+    @property
+    def unread_timers(self) -> PartVerdict | None:
+        """The verdict about timers in raw keyed state that cannot be read: only the keys show where they end."""
+        error, ref = self._raw_queues[1], self.ref(RAW_TIMERS, TIMERS_KIND, False)
+        if error is None:
+            return None
+        if self.change is None:
+            return PartVerdict(ref, "", MigrationVerdict.AS_IS, Outcome.RESTORES, "TIMER")
+        return PartVerdict(
+            ref,
+            "",
+            MigrationVerdict.NEEDS,
+            Outcome.UNKNOWN,
+            "TIMER",
+            reason=f"timers in raw keyed state end where their keys end: {error.message}",
+            remedy=str(error.facts.get("remedy") or LEAVE_OUT),
+        )
+
+    @cached_property
     def keyed(self) -> KeyedStates | None:
         """The keyed states and timers over all files, None if there are none."""
         queues = [
             replace(queue, key=undescribed(queue.key), namespace=undescribed(queue.namespace))
-            for queue in self.described.raw_queues()
+            for queue in self.raw_queues
         ]
         states = KeyedStates.of(self.opened, queues)
         return states if states.key_serializer is not None else None
@@ -301,6 +335,14 @@ class OperatorMigration:
         return self.knowledge.targets.of(serializer, known)
 
     @property
+    def refs(self) -> Iterator[StateRef]:
+        """Yield the states, and the timers that cannot be read."""
+        for plan in self.plans:
+            yield plan.ref
+        if self.unread_timers is not None:
+            yield self.unread_timers.ref
+
+    @property
     def plans(self) -> Iterator[StatePlan]:
         """Yield the plans of all states."""
         yield from self.keyed_plans.values()
@@ -353,7 +395,7 @@ def plan_migration(savepoint: Snapshot, knowledge: Knowledge) -> list[OperatorMi
 
 def expect_known(plans: Iterable[OperatorMigration], names: Iterable[str], option: str) -> None:
     """Raise OptionError if a name in an option is no state and no operator."""
-    refs = [plan.ref for operator in plans for plan in operator.plans]
+    refs = [ref for operator in plans for ref in operator.refs]
     for name in names:
         if not any(ref.is_named([name]) for ref in refs):
             raise _no_state(option, name, refs)

@@ -146,7 +146,7 @@ class WriteWork:
     ) -> OperatorState:
         files = self.operator(number)
         operator = files.plan.operator
-        moved = files.changes_keyed_state and files.moves_timers
+        moved = files.drops_unread_timers or (files.changes_keyed_state and files.moves_timers)
 
         def left(subtask: OperatorSubtaskState) -> OperatorSubtaskState:
             return replace(

@@ -172,8 +172,8 @@ def _input(operator: OperatorMigration) -> KeyedInput:
     opened = operator.described
     savepoint, metadata = opened.savepoint, opened.operator
     request = TableRequest(savepoint.path).of_version(savepoint.metadata.version)
-    sources = tuple(opened.keyed.sources)
-    return KeyedInput(sources, opened.raw_timers, metadata.max_parallelism, metadata.state_size, request, serial=False)
+    sources, timers = tuple(opened.keyed.sources), opened.raw_timers if operator.unread_timers is None else ()
+    return KeyedInput(sources, timers, metadata.max_parallelism, metadata.state_size, request, serial=False)
 
 
 def entries_of(operator: OperatorMigration, state: StateId) -> Iterator[tuple[bytes, bytes]]:

@@ -11,17 +11,24 @@ import pyarrow as pa
 import pytest
 
 from pyspark_savepoint.execution.migrating import Migration, migration_of
+from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import UnsupportedStateError
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.metadata import write_metadata
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
+from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_versioned
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.findings import from_json, to_json
 from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork
 from pyspark_savepoint.statebackends.migration.rewriting.state_programs import VALUE
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.migration.value_scan import SAMPLE, entries_of
+from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.sources.raw_timers import MAGIC, VERSION
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
@@ -176,6 +183,68 @@ def test_timers_of_keys_that_kryo_wrote_are_rewritten(tmp_path: Path, known: boo
     else:
         with pytest.raises(UnsupportedStateError, match=r"com\.shop\.Code"):
             made.write(str(tmp_path / "new"))
+
+
+CODE = b"\x01\0com.shop.Cod\xe5\x01" + struct.pack(">d", 1.5)
+
+
+def with_raw_timer(path: Path, key_type: str, key: bytes) -> Migration:
+    """A migration of a savepoint of values by numbers, to which raw keyed state with one timer is added."""
+    migration(path, [SHORT] * 2)
+    out = DataOutputView()
+    out.write(MAGIC + struct.pack(">ii", VERSION, 1))
+    out.write_utf("late")
+    write_versioned(of_type(key_type), out)
+    write_versioned(NO_NAMESPACE, out)
+    out.write(struct.pack(">i", 1) + key + b"\0" + struct.pack(">qi", 77, 0))
+    savepoint = Snapshot.open(str(path))
+    (operator,) = savepoint.operators
+    offsets = KeyGroupRangeOffsets(KeyGroupRange(0, 127), (0, *[-1] * 127))
+    raw = KeyGroupsStateHandle(offsets, ByteStreamStateHandle("raw", out.getvalue()), None)
+    subtasks = {0: replace(operator.subtasks[0], raw_keyed_state=raw)}
+    changed = replace(savepoint.metadata, operators=(replace(operator, subtasks=subtasks),))
+    (path / "_metadata").write_bytes(write_metadata(changed))
+    return migration_of(Snapshot.open(str(path)), "2.3")
+
+
+def raw_state(path: Path) -> list[bool]:
+    return [
+        subtask.raw_keyed_state is not None
+        for operator in Snapshot.open(str(path)).operators
+        for subtask in operator.subtasks.values()
+    ]
+
+
+def test_timers_in_raw_state_whose_keys_are_not_known_have_a_verdict(tmp_path: Path) -> None:
+    """All else is listed; they can be left out, kept, or described."""
+    made = with_raw_timer(tmp_path / "old", "KRYO<com.shop.Code>", CODE)
+    rows = {row["state"]: row for row in made.check().to_arrow().to_pylist()}
+    assert rows.keys() == {"timers", "v", "key"}
+    assert (rows["timers"]["verdict"], rows["timers"]["hashmap"], rows["timers"]["kind"]) == (
+        "needs",
+        "unknown",
+        "TIMER",
+    )
+    assert "KRYO<com.shop.Code>" in rows["timers"]["reason"]
+    assert "'classes'" in rows["timers"]["remedy"]
+    assert (rows["v"]["verdict"], rows["v"]["values"]) == ("rewritten", 2)
+    source = made.source
+    with pytest.raises(UnsupportedStateError, match="nothing was written"):
+        made.write(str(tmp_path / "refused"))
+    migration_of(source, "2.3", drop=["late.timers"]).write(str(tmp_path / "without"))
+    assert raw_state(tmp_path / "without") == [False]
+    migration_of(source, "2.3", as_is=["late.timers"]).write(str(tmp_path / "kept"))
+    assert raw_state(tmp_path / "kept") == [True]
+    same = migration_of(source, "1.19").check()
+    assert same.restores
+
+
+def test_timers_in_raw_state_can_be_left_out(tmp_path: Path) -> None:
+    source = with_raw_timer(tmp_path / "old", "LONG", struct.pack(">q", 7)).source
+    migration_of(source, "2.3", drop=["_timer_state/event_late"]).write(str(tmp_path / "new"))
+    assert raw_state(tmp_path / "new") == [False]
+    states = {part.ref.state for part in migration_of(Snapshot.open(str(tmp_path / "new")), "2.3").check().parts}
+    assert states == {"_timer_state/processing_late", "v", "key"}
 
 
 @pytest.mark.parametrize(
