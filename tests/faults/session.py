@@ -26,16 +26,13 @@ STEP = 1_000_000
 
 
 def start(master: str) -> SparkSession:
-    """A session whose tasks are tried four times, and run twice where one is slow."""
+    """A session whose tasks are tried four times."""
     conf = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.log.level": "OFF",
         "spark.python.daemon.module": DAEMON,
-        "spark.speculation": "true",
-        "spark.speculation.interval": "100ms",
-        "spark.speculation.multiplier": "1.1",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
