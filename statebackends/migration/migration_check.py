@@ -32,6 +32,8 @@ from pyspark_savepoint.statebackends.migration.value_scan import KEY_NAME, Scan,
 
 NOTHING, NO_VALUES = StateFindings(), PartFindings()
 NOT_LOOKED_AT = "its values were not read, because another part of the state must be solved first"
+#: Kryo 2 makes no object of a class in a package of Java that is not exported, such as sun.util.calendar.ZoneInfo.
+NOT_MADE = "on Java 17 Flink 1 fails to restore (NullPointerException) objects of Java's own subclasses of"
 #: Number of reasons in a row.
 MAX_REASONS = 5
 
@@ -60,22 +62,34 @@ def verdicts_of(plans: Sequence[OperatorMigration], found: Mapping[int, Mapping[
             raw = {(queue.state_name, True) for queue in operator.raw_queues}
             for state, plan in operator.keyed_plans.items():
                 ref = replace(plan.ref, keyed=False) if state in raw else plan.ref
-                verdicts += _verdicts(ref, plan.roles.items(), findings.get(state_name(state), NOTHING))
-            verdicts += _verdicts(operator.key_ref, [(KEY, operator.key)], findings.get(KEY_NAME, NOTHING))
+                verdicts += _verdicts(operator, ref, plan.roles.items(), findings.get(state_name(state), NOTHING))
+            verdicts += _verdicts(operator, operator.key_ref, [(KEY, operator.key)], findings.get(KEY_NAME, NOTHING))
         for place, plan in enumerate(operator.operator_plans):
             found_there = findings.get(operator_state_name(place), NOTHING)
-            verdicts += _verdicts(plan.ref, plan.roles.items(), found_there)
+            verdicts += _verdicts(operator, plan.ref, plan.roles.items(), found_there)
     return MigrationCheck(tuple(verdicts))
 
 
-def _verdicts(ref: StateRef, roles: Iterable[tuple[str, Target]], found: StateFindings) -> Iterator[PartVerdict]:
+def _verdicts(
+    operator: OperatorMigration, ref: StateRef, roles: Iterable[tuple[str, Target]], found: StateFindings
+) -> Iterator[PartVerdict]:
     """Yield the verdicts about the parts of a state; Flink refuses a state as a whole, when it is registered."""
     roles = list(roles)
+    pojos = frozenset[str]().union(*(target.pojos_of_java for _, target in roles))
+    back = operator.change is not None and operator.change.after == 2
     refused = any(part.is_refused for _, target in roles for part in target.parts)
     # Of a state that is hindered, the values show whether Flink reads them, or what uses them fails.
     unreadable = found.is_unreadable or not (refused or found.is_hindered)
     for verdict in _of_parts(ref, roles, found):
-        yield replace(verdict, is_refused=refused, is_unreadable=unreadable)
+        verdict = replace(verdict, is_refused=refused, is_unreadable=unreadable)
+        if back and pojos:
+            reason = "; ".join(filter(None, (verdict.reason, f"{NOT_MADE} {', '.join(sorted(pojos))}")))
+            outcome = max(verdict.outcome, Outcome.UNKNOWN, key=lambda each: each.severity)
+            yield replace(verdict, reason=reason, outcome=outcome)
+        elif operator.change is not None:
+            yield replace(verdict, opened=verdict.opened | pojos)
+        else:
+            yield verdict
 
 
 def _of_parts(ref: StateRef, roles: list[tuple[str, Target]], found: StateFindings) -> Iterator[PartVerdict]:

@@ -132,15 +132,20 @@ BACK = (*KEYS, "lost-none", "held-nested", "pojo-text-page", "map-entry", "skip-
 NEVER_READ = ("held-list-of", "pojo-set-of", "held-anonymous-list")
 #: Without its id.
 NOT_KEPT = ("zone-offset",)
+#: Flink 1.20 makes no objects of Java's own subclasses on Java 17.
+NOT_MADE = ("time-zone-in-pojo",)
 
 
 def test_what_flink_2_wrote_is_restored_by_flink_1(tmp_path: Path) -> None:
-    only = (*BACK, *NEVER_READ, *NOT_KEPT)
+    only = (*BACK, *NEVER_READ, *NOT_KEPT, *NOT_MADE)
     with failing_in_one_line():
         run_cases(READER, "hashmap", tmp_path / "old", only=only)
         made = migrated(tmp_path / "old", tmp_path / "new", "1.20")
         after = run_cases(WRITER, "hashmap", tmp_path / "after", f"--in={tmp_path / 'new'}", only=only)
-    assert set(made) == {*BACK, *NOT_KEPT}
+    assert set(made) == {*BACK, *NOT_KEPT, *NOT_MADE}
     lost = {case for case, check in made.items() if any(p.verdict is MigrationVerdict.IS_LOST for p in check.parts)}
     assert lost == set(NOT_KEPT)
     assert {case for case, result in after.items() if result["outcome"] == "equal"} >= set(BACK)
+    for case in NOT_MADE:
+        assert after[case]["outcome"] == "failed"
+        assert any("NullPointerException" in str(part.reason) for part in made[case].parts)

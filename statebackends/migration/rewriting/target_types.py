@@ -136,6 +136,12 @@ class Target:
         """Whether values may be of subclasses of POJOs that the snapshot does not list."""
         return any(isinstance(part, PojoSerializer) for part in by_path(self.serializer).values())
 
+    @property
+    def pojos_of_java(self) -> frozenset[str]:
+        """The classes of Java that Flink takes for POJOs, whose fields it sets: ``java.util.TimeZone``."""
+        pojos = (part for part in by_path(self.serializer).values() if isinstance(part, PojoSerializer))
+        return frozenset(pojo.class_name for pojo in pojos if pojo.class_name.startswith("java."))
+
 
 class TargetTypes:
     """Types that a release infers, from class files."""

@@ -131,7 +131,7 @@ def opening(classes: Iterable[str]) -> Iterator[str]:
         known = "as its own config.yaml has it" if package in OPENED else "which its own config.yaml has not"
         yield (
             f"on Java 17 Flink needs --add-opens=java.base/{package}=ALL-UNNAMED in env.java.opts.all ({known}), "
-            f"because Kryo sets the fields of {', '.join(names)[:300]}"
+            f"because it sets the fields of {', '.join(names)[:300]}"
         )
 
 
@@ -218,7 +218,7 @@ class PartVerdict:
     is_refused: bool = False
     #: Whether Flink fails to read values of the state, whatever its new serializer.
     is_unreadable: bool = True
-    #: Classes of Java in the values whose fields Kryo 5 sets.
+    #: Classes of Java whose fields Flink 2 sets: Kryo 5 in values, or the POJO serializer.
     opened: frozenset[str] = frozenset()
 
     @property

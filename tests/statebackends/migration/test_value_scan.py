@@ -265,6 +265,25 @@ def test_classes_of_java_whose_fields_kryo_sets_need_opened_packages(
     assert (row["verdict"], row["hashmap"], row["reason"]) == ("as is", "restores", needed)
 
 
+def test_classes_of_java_that_flink_takes_for_pojos_need_opened_packages(tmp_path: Path) -> None:
+    """Flink sets the private ``ID`` of a ``TimeZone``; without one no package must be opened."""
+    zoned = "POJO<com.shop.Zoned>(name STRING, zone POJO<java.util.TimeZone>(ID STRING))"
+    value = b"\x02\0\x02n\0" + b"\x02\0\x04UTC"
+    check = migration(tmp_path / "old", [value], zoned).check()
+    (row,) = [row for row in check.to_arrow().to_pylist() if row["state"] == "v"]
+    (needed,) = check.opening
+    assert "--add-opens=java.base/java.util=ALL-UNNAMED" in needed
+    assert "java.util.TimeZone" in needed
+    assert (row["verdict"], row["reason"]) == ("as is", needed)
+    migration_of(Snapshot.open(str(tmp_path / "old")), "2.3").write(str(tmp_path / "new"))
+    back = migration_of(Snapshot.open(str(tmp_path / "new")), "1.20").check()
+    (row,) = [row for row in back.to_arrow().to_pylist() if row["state"] == "v"]
+    assert (row["verdict"], row["hashmap"]) == ("as is", "unknown")
+    assert row["reason"].endswith("objects of Java's own subclasses of java.util.TimeZone")
+    other = value.replace(b"\x02\0\x04UTC", b"\x02\0\0\0\0\x01")
+    assert not migration(tmp_path / "other", [other], f"POJO<com.shop.Zoned>(name STRING, zone {PAGE})").check().opening
+
+
 @pytest.mark.parametrize(
     ("value", "verdict", "outcome"),
     [
