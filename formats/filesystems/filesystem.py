@@ -182,12 +182,12 @@ class LocalFileSystem(LocalOutputs):
     def open_input(self, path: str, anchor: Anchor | None = None) -> LocalInputFile:
         """Open a regular file for reading; with an anchor, only if its resolved path lies there."""
         folder, _, name = path.rpartition("/")
-        parent = _real_folder(folder or "/")
+        parent = _real_folder(folder or "/", path)
         real = f"{parent.rstrip('/')}/{name}"
         if os.path.islink(real):
             real = real_path(path)
         if anchor is not None:
-            base = parent if anchor.base == folder else _real_folder(anchor.base)
+            base = parent if anchor.base == folder else _real_folder(anchor.base, path)
             if not _is_in(real, os.path.join(base, anchor.folder), anchor):
                 raise UnsafePathError(
                     "a symbolic link leads out of the snapshot",
@@ -266,8 +266,8 @@ MAX_LISTED_NAMES = 1000
 NEAR_DEPTH, FEW_NAMES = 3, 100
 
 
-def _real_folder(folder: str) -> str:
-    """Return :func:`real_path` of a folder, without following its links again while it is the same folder."""
+def _real_folder(folder: str, path: str) -> str:
+    """Return :func:`real_path` of a file's folder, without following its links again while it is the same folder."""
     real = _REAL_FOLDERS.get(folder)
     if real is not None:
         try:
@@ -275,7 +275,7 @@ def _real_folder(folder: str) -> str:
                 return real
         except OSError:
             pass
-    real = real_path(folder)
+    real = real_path(folder, path)
     if len(_REAL_FOLDERS) >= MAX_REAL_FOLDERS:
         _REAL_FOLDERS.clear()
     _REAL_FOLDERS[folder] = real

@@ -107,7 +107,8 @@ def all_entries(path: Path, **wanted: Any) -> dict[tuple[str, str], dict[tuple[i
         if states.key_serializer is None:
             continue
         request = EntriesRequest(tuple(states.metas), raw_timers=states.raw_timers, **wanted)
-        table = EntriesTable(OpenOperator(savepoint, operator), TableRequest(str(path), entries=request, decode=RAW))
+        read = TableRequest(str(path), entries=request, decode=RAW).of_version(savepoint.metadata.version)
+        table = EntriesTable(OpenOperator(savepoint, operator), read)
         names = list(states.metas)
         try:
             rows = [row for part in table.partitions(3) for batch in part.batches() for row in batch.to_pylist()]

@@ -69,6 +69,7 @@ LOCALE_STREAM = bytes.fromhex(
     b"L\0\7variantq\0~\0\1xp\xff\xff\xff\xff"
 )
 FIRST_TEXT_HANDLE = 0x7E0003
+ENUM_MAP = UTIL + "EnumMap"
 
 # -- collections and maps ------------------------------------------------------------------------------------------
 
@@ -222,8 +223,9 @@ class _Map2:
         if self.header:
             _read_comparator(reader, found)
         found.content = entries = []
+        read_key = reader.enum_key if found.class_name == ENUM_MAP else reader.value
         for _ in range(reader.size()):
-            first = reader.value() if key is None else reader.object(key, True)
+            first = read_key() if key is None else reader.object(key, True)
             entries.append((first, reader.value() if value is None else reader.object(value, True)))
 
     def write(self, writer: ObjectWriter, found: KryoObject) -> None:
@@ -264,10 +266,11 @@ class _Map5:
             return
         generics = reader.generics5
         kind, key, value = self._types(reader)
+        read_key = reader.enum_key if found.class_name == ENUM_MAP else reader.value
         for _ in range(size):
             if kind is not None:
                 generics.push(kind)
-            first = reader.value() if key is None else reader.object(key, True)
+            first = read_key() if key is None else reader.object(key, True)
             if kind is not None:
                 generics.pop()
             entries.append((first, reader.value() if value is None else reader.object(value, True)))

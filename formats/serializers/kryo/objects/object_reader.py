@@ -63,6 +63,10 @@ class ObjectReader(KryoInput):
         name = self.class_name()
         return None if name is None else self.object(name, False, arguments)
 
+    def enum_key(self) -> Any:
+        """Read a key of an EnumMap."""
+        return self.value()
+
     def class_name(self) -> str | None:
         """Read a class; None for null."""
         number = self.varint()
@@ -223,6 +227,32 @@ class ValueReader(ObjectReader):
         if self.rendering.options.ends:
             return None
         raise BeyondError(f"an object of {name} that contains itself cannot be in a column", RAW)
+
+    def enum_key(self) -> Any:
+        """Return a key of an EnumMap: where its enum is not described, the class and the position of the constant."""
+        name = self.class_name()
+        if name is None:
+            return None
+        try:
+            self.form.body(name)
+        except ForeignError:
+            if self.form.registered.is_custom(name):
+                raise
+            return self._constant(name)
+        return self.object(name)
+
+    def _constant(self, name: str) -> str:
+        reference = self.varint() if self.form.version == 2 else 1
+        if reference != 1:
+            return str(self._recall(reference, name))
+        position = self.varint()
+        if position == 0:
+            raise DamagedError(f"a constant of {name}", "null")
+        found = f"{name}#{position - 1}"
+        if self.form.version == 2:
+            self.objects.append(found)
+            self.classes.append(name)
+        return found
 
     def part(self, name: str) -> Any:
         """Read the raw numbers of an object that is a part of another, whose class is not written; null is an error."""

@@ -297,6 +297,8 @@ def test_values_without_objects_are_those_of_objects(version: Version) -> None:
                     outcome(lambda: read_value(bytes(mutable), rendering)),  # noqa: B023
                     outcome(lambda: (values.typed if typed else values.variant)(read_whole(bytes(mutable), form))),  # noqa: B023
                 ]
+                if b"EnumMa" in mutable and results[1] is DamagedError:
+                    continue  # keys of an enum that is not described are read, but are no objects
                 assert repr(results[0]) == repr(results[1]), (kind, mutable.hex())
                 same += 1
     assert same > 4000
@@ -328,3 +330,20 @@ def test_constants_of_time_units_are_text() -> None:
             assert decode(serializer, data, version).to_pylist() == [wanted]
             with pytest.raises(UndecodableStateError, match="UUID"):
                 decode(serializer, write_object(KryoObject(UTIL + "UUID", (1, 2)), object_format(version)), version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_keys_of_an_enum_map_need_no_description(version: Version) -> None:
+    """Only constants of an enum can be its keys, so the class and the position are known without class files."""
+    form = object_format(version)
+    name = UTIL + "EnumMap"
+    found = KryoObject(name, [(KryoObject("java.time.temporal.ChronoUnit", 0), KryoObject("int", 7))])
+    described = with_another_enum(write_object(found, form))
+    assert shown(decode(KryoSerializer.of(name), described, version)) == {"java.time.temporal.ChronoUnix#0": 7}
+
+
+def with_another_enum(data: bytes) -> bytes:
+    """Name an enum that nobody describes; the last letter of a text has its high bit set."""
+    last = bytes([ord("t") | 0x80])
+    assert data.count(b"ChronoUni" + last) == 1
+    return data.replace(b"ChronoUni" + last, b"ChronoUni" + bytes([ord("x") | 0x80]))
