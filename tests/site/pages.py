@@ -148,7 +148,7 @@ REFERENCE = Chapter(
                 _names(
                     "Tables",
                     SAVEPOINT,
-                    "states keyed_state window_state timers list_state union_state broadcast_state metadata table "
+                    "states keyed_state window_state timers operator_state list_state union_state broadcast_state metadata table "
                     "create_tables drop_tables",
                 ),
                 _names(
@@ -172,7 +172,7 @@ REFERENCE = Chapter(
                 _names(
                     "Look inside and compare",
                     SAVEPOINT,
-                    "sizes heaviest_keys ttl_ages verify doctor diff check_hash_code",
+                    "sizes heaviest_keys ttl_ages verify doctor diff changes check_hash_code",
                 ),
                 _names(
                     "Restores, operator ids, upgrades",
