@@ -148,8 +148,8 @@ REFERENCE = Chapter(
                 _names(
                     "Tables",
                     SAVEPOINT,
-                    "states keyed_state window_state timers operator_state list_state union_state broadcast_state metadata table "
-                    "create_tables drop_tables",
+                    "states keyed_state window_state timers operator_state list_state union_state broadcast_state "
+                    "metadata table create_tables drop_tables",
                 ),
                 _names(
                     "Change state",
