@@ -78,7 +78,7 @@ class Face(Generic[R, T]):
         shown: T = self._engine.shown(table)
         return shown
 
-    def _beside(self, other: Face[R, T] | str | PathLike[str]) -> Self:
+    def _other(self, other: Face[R, T] | str | PathLike[str]) -> Self:
         """Return another savepoint; one that is given by its path is opened with the options of this one."""
         if isinstance(other, Face):
             same: Self = self._of_same_engine(other)  # type: ignore[assignment]

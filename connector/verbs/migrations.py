@@ -137,7 +137,7 @@ class Migrations(Face[R, T]):
             flink,
             classes=classes,
             types=types,
-            types_from=None if types_from is None else self._beside(types_from)._snapshot(),
+            types_from=None if types_from is None else self._other(types_from)._snapshot(),
             kryo_types=kryo_types,
             drop=drop,
             as_is=as_is,

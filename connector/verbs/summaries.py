@@ -154,7 +154,7 @@ class Summaries(Tables[R, T]):
             sp.diff("/savepoints/fixed", "accounts")
 
         """
-        other = self._beside(newer)
+        other = self._other(newer)
         if uid is None:
             return overview(self, other)
         return changed_rows(self, other, uid, table, state)
@@ -190,7 +190,7 @@ class Summaries(Tables[R, T]):
         from pyspark_savepoint.doctor.doctor import examine, findings_table
         from pyspark_savepoint.doctor.findings import Budgets
 
-        older = None if since is None else self._beside(since)._in_process()
+        older = None if since is None else self._other(since)._in_process()
         return self._shown(findings_table(examine(self._in_process(), Budgets.parse(budgets), older, job)))
 
     def check_hash_code(self, uid: OperatorRef, hash_code: Callable[[Any], int]) -> None:

@@ -55,20 +55,21 @@ class FrameSpans:
         )  # fmt: skip
         return why, position, state
 
-    def split_all(
-        self, buffer: Bytes, ends: list[int], key_groups: list[int], bounds: list[int]
-    ) -> tuple[int, int, int]:
-        """Find the entries of adjacent key groups; return as :func:`frames.split_key_groups` does."""
+    def split_all(self, buffer: Bytes, ends: list[int], extents: Sequence[Extent]) -> tuple[int, int, int, list[int]]:
+        """Find the entries of adjacent key groups.
+
+        Return what :func:`frames.split_key_groups` returns, and the number of entries before each key group and in all.
+        """
         from pyspark_savepoint.formats.kernels.entries import frames
 
-        counts = np.zeros(len(bounds), np.int64)
+        bounds = np.zeros(len(ends) + 1, np.int64)
+        key_groups = np.array([extent.key_group for extent in extents], np.int64)
         why, position, wrong = frames.split_key_groups(
-            buffer, np.array(ends, np.int64), np.array(key_groups, np.int64), self.prefix, self.states,
-            self.key_start, self.key_end, self.value_start, self.value_end, self.state, counts,
+            buffer, np.array(ends, np.int64), key_groups, self.prefix, self.states,
+            self.key_start, self.key_end, self.value_start, self.value_end, self.state, bounds,
         )  # fmt: skip
-        bounds[:] = counts.tolist()
-        self.count = bounds[-1]
-        return why, position, wrong
+        self.count = int(bounds[-1])
+        return why, position, wrong, bounds.tolist()
 
 
 #: Number of windows up to which a key group is read whole and joined in one pass.
@@ -215,8 +216,7 @@ class CanonicalKeyedStream:
             # The merge has cleared flag bits that the general method needs.
             buffer, ends, origin = self._content(extents)
         frames = self._frames(len(buffer))
-        bounds = [0] * (len(extents) + 1)
-        why, position, wrong = frames.split_all(buffer, ends, [extent.key_group for extent in extents], bounds)
+        why, position, wrong, bounds = frames.split_all(buffer, ends, extents)
         if wrong >= 0:
             self._unreadable(origin, position, extents[wrong].key_group, why, frames)
         return self._block(buffer, origin, frames, extents, bounds, selected, namespaced, complete=True)

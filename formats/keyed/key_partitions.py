@@ -56,6 +56,10 @@ class Parts:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the temporary files."""
         self._stack.close()
 
     def add(self, part: Longs, take: Callable[[Longs], pa.RecordBatch]) -> None:
@@ -155,8 +159,12 @@ class KeyPartitions:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the temporary files."""
         for parts in self.inputs:
-            parts.__exit__()
+            parts.close()
 
     def add(self, rows: KeyedRows, of: int = 0) -> None:
         """Add rows of one input."""

@@ -336,7 +336,7 @@ class LargeKeyGroup:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.entries.__exit__()
+        self.entries.close()
 
     def add(self, block: KeyedBlock) -> None:
         """Add the selected entries of a block."""

@@ -36,7 +36,7 @@ class Replay:
 
     def __exit__(self, *_: object) -> None:
         if self.divided is not None:
-            self.divided.__exit__()
+            self.divided.close()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add units, in the order of the log."""
