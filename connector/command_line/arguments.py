@@ -550,7 +550,7 @@ COMMANDS = (
             argument(
                 "--follow", action="store_true", help="go on with each snapshot that the job completes, until Ctrl-C"
             ),
-            argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
+            argument("--limit", type=int, metavar="N", help="how many rows; 0: all (default: 20, with --follow all)"),
             READ_OPTION,
         ),
         (

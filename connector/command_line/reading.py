@@ -27,7 +27,8 @@ from pyspark_savepoint.options.paths import snapshot_path
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
 DONE, FOUND = 0, 1
-#: How often a folder that is followed is listed.
+#: Rows of a feed that are shown unless the user says how many; seconds between looks at a folder that is followed.
+FEW_CHANGES = 20
 SECONDS_BETWEEN_LOOKS = 2
 OF_STATE = ("operator_uid", "operator_uid_hash", "table", "state")
 
@@ -90,12 +91,14 @@ def show(arguments: Namespace, output: Output) -> int:
 
 def changes(arguments: Namespace, output: Output) -> int:
     """Show the rows that changed from snapshot to snapshot; with exit code 1 if any did."""
-    if arguments.limit < 0:
-        raise OptionError("--limit must be 0 or more", found=arguments.limit)
+    limit = arguments.limit
+    if limit is None:
+        limit = 0 if arguments.follow else FEW_CHANGES
+    if limit < 0:
+        raise OptionError("--limit must be 0 or more", found=limit)
     if arguments.follow and not (output.as_json and arguments.end == LATEST and not arguments.net):
         raise UsageError("--follow prints changes as they come", remedy="add --json, and leave out --to and --net")
     table = _changes(arguments, output, arguments.start)
-    limit = 0 if arguments.follow else arguments.limit
     rows = _following(arguments, output, table) if arguments.follow else _rows(table)
     shown = output.table(table.schema.names, rows, True, limit, "--limit 0 shows all", lines=1)
     if not shown:

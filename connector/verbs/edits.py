@@ -497,8 +497,8 @@ class Edits(Face[R, T]):
 
         Args:
             uid: The operator.
-            keys: Rows with column ``key`` as it is read, a single column, or the fields of a composite key; or a
-                list of keys, as option ``keys`` of a read takes them.
+            keys: Rows with column ``key`` as it is read (other columns are left out), a single column, or the fields
+                of a composite key; or a list of keys, as option ``keys`` of a read takes them.
 
         Returns:
             The savepoint without the keys, not written yet.

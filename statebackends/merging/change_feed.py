@@ -21,6 +21,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.statebackends.merging.changed_rows import ChangedRows
@@ -214,8 +215,7 @@ class EntryFeed(EntryDiff):
                 row_bytes([half.take(field.name, place[at], field.type) for field in fields])
                 for half, place in zip(halves, places, strict=True)
             ]
-            same = [x == y for x, y in zip(*(each.to_pylist() for each in values), strict=True)]
-            flags[at[np.array(same, np.bool_)]] = False
+            flags[at[np.asarray(pc.equal(*values), np.bool_)]] = False
         shown = [np.flatnonzero(flags & (place >= 0)) for place in places]
         order = np.argsort(np.concatenate(shown), kind="stable")
         arrays = []
