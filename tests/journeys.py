@@ -31,7 +31,7 @@ from pyspark_savepoint.execution.reader_functions import ReadTask
 from pyspark_savepoint.formats.kernels.interpretation import always_compile
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.functions.processing_tasks import RecordTask
+from pyspark_savepoint.functions.bootstrap_plans import RecordTask
 from pyspark_savepoint.options.schema import spark_schema
 from pyspark_savepoint.source.datasource import SavepointDataSource
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor

@@ -48,7 +48,7 @@ def _described(job: Job, stream_graph_hasher: str | None, **settings: Any) -> Jo
     """Return the description of a job, and warn of each of its assumptions."""
     described = describe_job(job, _hasher(stream_graph_hasher), **settings)
     for note in described.notes:
-        warnings.warn(f"assumed about the job: {note}", SavepointWarning, stacklevel=4)
+        warnings.warn(f"assumed about the job: {note}", SavepointWarning, stacklevel=5)
     return described
 
 

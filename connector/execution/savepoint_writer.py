@@ -150,5 +150,5 @@ def _warn_of_one_backend(plan: SavepointPlan) -> None:
             f"only the state backend that wrote {named} restores this savepoint: its files stay as they are; "
             "write(..., portable=True) writes all keyed state in the canonical format",
             SavepointWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

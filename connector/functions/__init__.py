@@ -1,1 +1,1 @@
-"""User functions in Spark's tasks: bootstrap and read state."""
+"""User functions that make state from records, with and without Spark."""

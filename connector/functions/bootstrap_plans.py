@@ -1,27 +1,26 @@
 """State that user functions create from records, as tables that the data source writes: entries, or operator state.
 
-Records are distributed by :func:`~pyspark_savepoint.source.distribution.key_by`, so that each task has the keys of one
-subtask. The entries that a function creates stay in that task, which writes the file of the same subtask.
+Records are distributed by the key group of their key, so that each part has the keys of one subtask: by Spark's
+shuffle, whose tasks run the functions, or in this process, which runs them part by part. The entries that a function
+creates stay in that part, which becomes the file of the same subtask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark.sql.types import StructField, StructType
 
-from pyspark_savepoint.execution.function_pickles import copy_of
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError
-from pyspark_savepoint.functions.processing_tasks import RecordTask
+from pyspark_savepoint.execution.function_pickles import Pickled, copy_of
+from pyspark_savepoint.execution.reader_functions import named_errors
+from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
+from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.options.bootstrap_options import ProcessingOptions, merged
-from pyspark_savepoint.options.schema import arrow_schema, spark_schema, struct_type
+from pyspark_savepoint.plan.engine import HASHED, Engine, Rows
 from pyspark_savepoint.plan.key_hashes import HashCode
 from pyspark_savepoint.plan.operator_plan import StateInput
-from pyspark_savepoint.source.distribution import LAYOUT, by_key, layout_of, with_hashed_key_groups
-from pyspark_savepoint.source.spark_engine import SparkRows
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.processing.api.functions import (
@@ -32,15 +31,20 @@ from pyspark_savepoint.statebackends.processing.api.functions import (
     StateBootstrapFunction,
 )
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import MapStateDescriptor
-from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan
+from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
 from pyspark_savepoint.statebackends.processing.operators.connected_inputs import ConnectedFunction
 from pyspark_savepoint.statebackends.processing.operators.connected_records import Inputs
-from pyspark_savepoint.statebackends.processing.operators.operator_state import ELEMENTS, OperatorStatePlan
-from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan
+from pyspark_savepoint.statebackends.processing.operators.operator_state import (
+    ELEMENTS,
+    OperatorStatePlan,
+    OperatorStateTask,
+)
+from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
 from pyspark_savepoint.statebackends.writing.planning.describe_key import describe_key
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
+from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_MAX_PARALLELISM,
     KeySpec,
@@ -49,11 +53,22 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS as ELEMENTS_TABLE
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
-#: The column of key groups that a function of the user computes.
-HASHED = "__savepoint_key_group_of_hash"
+@dataclass(frozen=True)
+class RecordTask(Pickled):
+    """Task of a bootstrap or process function: a plan with the user's function, and nothing open."""
+
+    plan: BootstrapPlan | ProcessPlan | OperatorStatePlan
+
+    def run(self, number: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield entries of state, or the function's rows, for the records of one subtask."""
+        if isinstance(self.plan, BootstrapPlan):
+            found = BootstrapTask(self.plan, number).run(batches)
+        elif isinstance(self.plan, OperatorStatePlan):
+            found = OperatorStateTask(self.plan, number).run(batches)
+        else:
+            found = ProcessTask(self.plan, number).run(batches)
+        yield from named_errors(None, found)
 
 
 @dataclass(frozen=True)
@@ -63,7 +78,8 @@ class BroadcastInput:
     Flink: ``BroadcastStream``.
     """
 
-    frame: DataFrame
+    engine: Engine
+    rows: Rows
     columns: tuple[str, ...]
     timestamp: str | None
     descriptors: tuple[MapStateDescriptor, ...]
@@ -71,6 +87,10 @@ class BroadcastInput:
 
 class KeyedRecords(Protocol):
     """Records with a key: of one input, or of several in one table, whose columns ``inputs`` describes."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that has the records."""
 
     @property
     def processing(self) -> ProcessingOptions:
@@ -92,7 +112,7 @@ class KeyedRecords(Protocol):
     def broadcast(self) -> BroadcastInput | None:
         """The broadcast input, if there is one."""
 
-    def distributed(self, max_parallelism: int) -> tuple[DataFrame, int]:
+    def distributed(self, max_parallelism: int) -> tuple[Rows, int]:
         """Return the records distributed by subtask, and the number of tasks."""
 
     def descriptor(self, flink_version: tuple[int, int] | None) -> tuple[KeyedDescriptor, tuple[int, int]]:
@@ -109,7 +129,8 @@ def order_of(source: KeyedRecords) -> RecordOrder:
 class KeyedRecordInput:
     """Records of one input with their key, and the options of their processing, given as ``texts``."""
 
-    frame: DataFrame
+    engine: Engine
+    rows: Rows
     columns: tuple[str, ...]
     timestamp: str | None
     texts: Mapping[str, str]
@@ -129,8 +150,8 @@ class KeyedRecordInput:
         """Return the input with a column of the key groups that its function computes, if it has one."""
         if self.hash_code is None:
             return self
-        frame = with_hashed_key_groups(self.frame, self.keys, self.hash_code, max_parallelism, HASHED)
-        return replace(self, frame=frame, key_group=HASHED, hash_code=None)
+        rows = self.engine.with_hashed(self.rows, self.keys, self.hash_code, max_parallelism)
+        return replace(self, rows=rows, key_group=HASHED, hash_code=None)
 
     def with_texts(self, more: Mapping[str, str]) -> KeyedRecordInput:
         """Return the input with more options."""
@@ -138,25 +159,17 @@ class KeyedRecordInput:
         ProcessingOptions.parse(found.texts)
         return found
 
-    def distributed(self, max_parallelism: int) -> tuple[DataFrame, int]:
+    def distributed(self, max_parallelism: int) -> tuple[Rows, int]:
         """Return the records distributed by subtask, and the number of tasks."""
         if self.hash_code is not None:
             return self.hashed(max_parallelism).distributed(max_parallelism)
+        descriptor, _ = self.descriptor(None)
         wanted = self.processing.parallelism
         if self.processing.presorted:
-            there = layout_of(self.frame.schema)
-            if there is None or there.max_parallelism != max_parallelism or wanted not in (None, there.parallelism):
-                raise OptionError(
-                    "presorted records must be partitioned by key_by first",
-                    expected=f"max parallelism {max_parallelism}" + (f", parallelism {wanted}" if wanted else ""),
-                    found=str(there),
-                    remedy=f"key_by(df, {self.keys[0]!r}, max_parallelism={max_parallelism}).sortWithinPartitions(...)",
-                )
-            return self.frame, there.parallelism
-        frame = by_key(self.frame, self._key(None), max_parallelism, wanted)
-        layout = layout_of(frame.schema)
-        assert layout is not None
-        return frame, layout.parallelism
+            return self.engine.presorted(self.rows, descriptor, max_parallelism, wanted)
+        parallelism = wanted or self.engine.tasks(self.rows, max_parallelism)
+        check_parallelism(max_parallelism, parallelism)
+        return self.engine.by_key(self.rows, descriptor, max_parallelism, parallelism), parallelism
 
     def _key(self, flink_version: tuple[int, int] | None) -> KeySpec:
         types = {"key": self.key_type} if self.key_type is not None else {}
@@ -167,7 +180,7 @@ class KeyedRecordInput:
         """Return the descriptor of the key, and the oldest Flink that must restore the state."""
         spec = self._key(flink_version)
         try:
-            schema = arrow_schema(self.frame.schema)
+            schema = self.rows.schema
             if self.hash_code is not None:
                 schema = schema.append(pa.field(HASHED, pa.int32()))
             key = describe_key(schema, spec, None, None)
@@ -189,19 +202,19 @@ class KeyedRecordInput:
         return error
 
 
-def processed(source: KeyedRecords, function: KeyedProcessFunction | ConnectedFunction, schema: Any) -> DataFrame:
-    """Return the rows that a function yields."""
-    found = struct_type(schema)
+def processed(source: KeyedRecords, function: KeyedProcessFunction | ConnectedFunction, schema: Any) -> Any:
+    """Return the rows that a function yields, as a table of the records' engine."""
+    found = source.engine.function_schema(schema)
     copy_of(function)
     processing = source.processing
     key, version = source.descriptor(None)
     limit = processing.max_parallelism or DEFAULT_MAX_PARALLELISM
-    frame, parallelism = source.distributed(limit)
+    rows, parallelism = source.distributed(limit)
     plan = ProcessPlan(
-        function, key, source.columns, arrow_schema(found), limit, order_of(source), processing.reuse, version,
-        parallelism, processing.backend, source.inputs,
+        function, key, source.columns, found, limit, order_of(source), processing.reuse, version, parallelism,
+        processing.backend, source.inputs,
     )  # fmt: skip
-    return frame.mapInArrow(RecordTask(plan), found)
+    return source.engine.yielded(rows, RecordTask(plan), schema)
 
 
 @dataclass(frozen=True)
@@ -210,6 +223,11 @@ class KeyedRows:
 
     source: KeyedRecords
     function: KeyedStateBootstrapFunction | WindowSpec | ConnectedFunction
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that has the records."""
+        return self.source.engine
 
     @property
     def max_parallelism(self) -> int | None:
@@ -238,9 +256,9 @@ class KeyedRows:
         return replace(plan.describe(), function=function)
 
     def _element_type(self, version: tuple[int, int]) -> str:
-        """Return the Flink type of the DataFrame's rows."""
+        """Return the Flink type of the records."""
         assert isinstance(self.source, KeyedRecordInput)
-        schema = arrow_schema(self.source.frame.schema)
+        schema = self.source.rows.schema
         kind = pa.struct([schema.field(name) for name in self.source.columns])
         return default_serializer(kind, "element", version).flink_type
 
@@ -250,13 +268,12 @@ class KeyedRows:
             plan = self.plan(spec)
         except SavepointError as error:
             raise error.with_traceback(None) from None
-        frame, parallelism = self.source.distributed(plan.max_parallelism)
+        rows, parallelism = self.source.distributed(plan.max_parallelism)
         task = RecordTask(replace(plan, parallelism=parallelism))
-        layout = {LAYOUT: {"maxParallelism": plan.max_parallelism, "parallelism": parallelism}}
-        entries = frame.mapInArrow(task, _with_layout(spark_schema(ENTRIES), layout))
+        entries = self.engine.made(rows, task, ENTRIES, Distribution(plan.max_parallelism, parallelism))
         header = plan.descriptor.header(spec.compression == "snappy")
         written = replace(spec, table=ENTRIES_TABLE, max_parallelism=plan.max_parallelism, parallelism=parallelism)
-        return [StateInput(SparkRows(entries), written, plan.descriptor, header), *self._broadcast_tables(spec, plan)]
+        return [StateInput(entries, written, plan.descriptor, header), *self._broadcast_tables(spec, plan)]
 
     def _broadcast_tables(self, spec: WriteSpec, plan: BootstrapPlan) -> list[StateInput]:
         """Return the broadcast state, which one more task creates from the broadcast records."""
@@ -268,20 +285,16 @@ class KeyedRows:
             copy_of(function), broadcast.columns, broadcast.timestamp, plan.reuse, plan.flink_version,
             key=plan.key.key_serializer, broadcast=broadcast.descriptors,
         )  # fmt: skip
-        return [operator_state_table(state, function, broadcast.frame.coalesce(1), spec)]
-
-
-def _with_layout(schema: StructType, layout: dict[str, Any]) -> StructType:
-    """Return the schema with the distribution of the rows in the metadata of its first column."""
-    first, *others = schema.fields
-    return StructType([StructField(first.name, first.dataType, first.nullable, layout), *others])
+        rows = self.engine.spread(broadcast.rows, None, 1)
+        return [operator_state_table(self.engine, state, function, rows, spec)]
 
 
 @dataclass(frozen=True)
 class OperatorStateRows:
     """List, union or broadcast states that a function creates from records."""
 
-    frame: DataFrame
+    engine: Engine
+    rows: Rows
     columns: tuple[str, ...]
     timestamp: str | None
     processing: ProcessingOptions
@@ -296,20 +309,23 @@ class OperatorStateRows:
         """Return the elements of all states as one table, so that the function runs once."""
         copy = copy_of(self.function)
         limit = spec.max_parallelism or DEFAULT_MAX_PARALLELISM
-        tasks = min(self.processing.parallelism or limit, limit)
-        frame = self.frame if self.processing.parallelism is None else self.frame.repartition(tasks)
-        # Every subtask has the whole broadcast state, so one task creates it.
-        frame = frame.coalesce(1 if isinstance(self.function, BroadcastStateBootstrapFunction) else tasks)
+        if isinstance(self.function, BroadcastStateBootstrapFunction):
+            # Every subtask has the whole broadcast state, so one task creates it.
+            rows = self.engine.spread(self.rows, None, 1)
+        else:
+            rows = self.engine.spread(self.rows, self.processing.parallelism, limit)
         plan = OperatorStatePlan(copy, self.columns, self.timestamp, self.processing.reuse, spec.restoring_flink)
-        return [operator_state_table(plan, self.function, frame, spec)]
+        return [operator_state_table(self.engine, plan, self.function, rows, spec)]
 
 
-def operator_state_table(plan: OperatorStatePlan, function: Any, frame: DataFrame, spec: WriteSpec) -> StateInput:
+def operator_state_table(
+    engine: Engine, plan: OperatorStatePlan, function: Any, rows: Rows, spec: WriteSpec
+) -> StateInput:
     """Return the elements of all states of a plan, which is described with a copy of the function."""
     try:
         plan = replace(plan.describe(), function=function)
     except SavepointError as error:
         raise error.with_traceback(None) from None
     assert plan.states is not None
-    rows = frame.mapInArrow(RecordTask(plan), spark_schema(ELEMENTS))
-    return StateInput(SparkRows(rows), replace(spec, table=ELEMENTS_TABLE), plan.states, plan.header())
+    elements = engine.made(rows, RecordTask(plan), ELEMENTS, None)
+    return StateInput(elements, replace(spec, table=ELEMENTS_TABLE), plan.states, plan.header())

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Self
-
-from pyspark.sql import functions as F  # noqa: N812
+from typing import Any, Generic, Self, TypeVar
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.functions.bootstrap_plans import BroadcastInput, KeyedRecordInput, KeyedRows, processed
 from pyspark_savepoint.functions.state_transformation import StateTransformation
 from pyspark_savepoint.options.bootstrap_options import ProcessingOptions
-from pyspark_savepoint.source.distribution import KEY_GROUP, by_key_group, cores, with_key_groups
+from pyspark_savepoint.plan.engine import Cell, Engine, Rows
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.processing.api.functions import (
     KeyedBroadcastProcessFunction,
@@ -35,10 +34,8 @@ from pyspark_savepoint.statebackends.processing.operators.connected_records impo
 )
 from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_function
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType, StructType
-
+#: The tables that functions yield.
+T = TypeVar("T")
 KEYS, GIVEN, ROWS, TIMES = "__savepoint_key_", "__savepoint_given", "__savepoint_rows_", "__savepoint_time_"
 
 
@@ -48,6 +45,11 @@ class ConnectedSource:
 
     given: tuple[KeyedRecordInput, ...]
     broadcast: BroadcastInput | None = None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that has the records."""
+        return self.given[0].engine
 
     @property
     def processing(self) -> ProcessingOptions:
@@ -86,59 +88,42 @@ class ConnectedSource:
         group = None if first.key_group is None else GIVEN
         return replace(first, key_columns=names, key_group=group), version
 
-    def distributed(self, max_parallelism: int) -> tuple[DataFrame, int]:
+    def distributed(self, max_parallelism: int) -> tuple[Rows, int]:
         """Return the table distributed by subtask, and the number of tasks."""
+        engine = self.engine
         descriptor, _ = self.descriptor(None)
-        parallelism = self.processing.parallelism or min(max_parallelism, cores(self.given[0].frame))
+        parallelism = self.processing.parallelism or engine.tasks(self.given[0].rows, max_parallelism)
+        check_parallelism(max_parallelism, parallelism)
         hashed = replace(self, given=tuple(each.hashed(max_parallelism) for each in self.given))
-        keyed = [hashed._table(number, each) for number, each in enumerate(hashed.given, 1)]
-        table = with_key_groups(reduce(lambda a, b: a.unionByName(b), keyed), descriptor, max_parallelism)
-        if self.broadcast is not None:
-            # Each subtask is identified by its first key group.
-            firsts = [(task * max_parallelism + parallelism - 1) // parallelism for task in range(parallelism)]
-            groups = F.explode(F.array(*(F.lit(group).cast("int") for group in firsts)))
-            ordered = hashed._table(BROADCAST, self.broadcast).withColumn(ORDER, F.monotonically_increasing_id())
-            every = ordered.withColumn(KEY_GROUP, groups)
-            table = table.withColumn(ORDER, F.lit(None).cast("long")).unionByName(every)
-        key = descriptor.key_columns[0]
-        return by_key_group(table, KEY_GROUP, key, max_parallelism, parallelism).drop(KEY_GROUP), parallelism
+        tables = [hashed._table(number, each) for number, each in enumerate(hashed.given, 1)]
+        keyed = reduce(lambda a, b: a.union(b), tables)
+        broadcast = hashed._table(BROADCAST, self.broadcast) if self.broadcast is not None else None
+        return engine.connected(keyed, broadcast, ORDER, descriptor, max_parallelism, parallelism), parallelism
 
-    def _table(self, number: int, given: KeyedRecordInput | BroadcastInput) -> DataFrame:
+    def _table(self, number: int, given: KeyedRecordInput | BroadcastInput) -> Rows:
         """Return the rows of one input in the columns of the table."""
-        columns = [F.lit(number).cast("int").alias(INPUT)]
         first = self.given[0]
         keys = given.keys if isinstance(given, KeyedRecordInput) else None
-        for i, name in enumerate(first.keys):
-            kind = first.frame.schema[name].dataType
-            columns.append((F.col(_quoted(keys[i])) if keys else _null(kind)).alias(f"{KEYS}{i}"))
+        cells = [
+            Cell(f"{KEYS}{i}", first.rows, (name,), (keys[i],) if keys else None) for i, name in enumerate(first.keys)
+        ]
         if first.key_group is not None:
             group = given.key_group if isinstance(given, KeyedRecordInput) else None
-            columns.append((F.col(_quoted(group)) if group else F.lit(None)).cast("int").alias(GIVEN))
+            cells.append(Cell(GIVEN, first.rows, (first.key_group,), (group,) if group else None))
         every: list[tuple[int, KeyedRecordInput | BroadcastInput]] = list(enumerate(self.given, 1))
         if self.broadcast is not None:
             every.append((BROADCAST, self.broadcast))
         for other, each in every:
             own = other == number
-            rows = F.struct(*(F.col(_quoted(name)) for name in each.columns))
-            kind = each.frame.select(rows.alias("rows")).schema["rows"].dataType
-            columns.append((rows if own else _null(kind)).alias(f"{ROWS}{other}"))
+            cells.append(Cell(f"{ROWS}{other}", each.rows, each.columns, each.columns if own else None, True))
             if each.timestamp is not None:
-                kind = each.frame.schema[each.timestamp].dataType
-                time = F.col(_quoted(each.timestamp)) if own else _null(kind)
-                columns.append(time.alias(f"{TIMES}{other}"))
-        return given.frame.select(*columns)
+                time = (each.timestamp,)
+                cells.append(Cell(f"{TIMES}{other}", each.rows, time, time if own else None))
+        return self.engine.packed(given.rows, INPUT, number, cells)
 
 
 def _input(number: int, given: KeyedRecordInput | BroadcastInput) -> RecordInput:
     return RecordInput(f"{ROWS}{number}", given.columns, f"{TIMES}{number}" if given.timestamp is not None else None)
-
-
-def _null(kind: DataType) -> Column:
-    return F.lit(None).cast(kind)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _described(descriptor: KeyedDescriptor) -> str:
@@ -147,7 +132,7 @@ def _described(descriptor: KeyedDescriptor) -> str:
 
 
 @dataclass(frozen=True)
-class ConnectedTransformation(StateTransformation):
+class ConnectedTransformation(StateTransformation, Generic[T]):
     """Transformation of several inputs; it ends with :meth:`transform` or :meth:`process`.
 
     Flink: ``ConnectedStreams``, ``BroadcastConnectedStream``, ``KeyedMultipleInputTransformation``.
@@ -183,7 +168,7 @@ class ConnectedTransformation(StateTransformation):
         source.descriptor(None)
         return KeyedRows(source, function)
 
-    def process(self, function: ConnectedFunction, schema: str | StructType) -> DataFrame:
+    def process(self, function: ConnectedFunction, schema: Any) -> T:
         """Return the rows that a function yields over all inputs (FLIP-140); no state is kept.
 
         Timers fire at the end of their key: event time first, then processing time.
@@ -193,7 +178,7 @@ class ConnectedTransformation(StateTransformation):
             schema: The schema of the rows, such as ``id long, total long``.
 
         Returns:
-            The rows; running the query calls the function.
+            The rows, a DataFrame or without Spark a LocalTable; reading them calls the function.
 
         Raises:
             OptionError: If ``function`` does not fit the inputs, or the types of their keys differ.
@@ -203,7 +188,8 @@ class ConnectedTransformation(StateTransformation):
             orders.key_by("customer").connect(payments.key_by("customer")).process(Balance(), "id long, balance long")
 
         """
-        return processed(self._source(function), function, schema)
+        found: T = processed(self._source(function), function, schema)
+        return found
 
     def _source(self, function: Any) -> ConnectedSource:
         processing = self.given[0].processing

@@ -5,8 +5,11 @@
     accounts = (OperatorTransformation.bootstrap_with(df).assign_timestamps("ts").key_by("id")
                 .transform(AccountBootstrapper()))
     Savepoint.create(spark, max_parallelism=128).with_operator("accounts", accounts).write(path)
+    pyspark_savepoint.create(max_parallelism=128).with_operator("accounts", accounts).write(path)  # of Arrow
 
-Every step is immutable and runs nothing; ``Savepoint.with_operator`` takes the result. Flink:
+Every step is immutable and runs nothing; ``with_operator`` of a savepoint takes the result: with Spark that of a
+DataFrame, whose tasks run the functions; without it that of rows of Arrow or pandas, for which this process runs copies
+of them. Flink:
 ``OperatorTransformation``, ``OneInputStateTransformation``, ``KeyedStateTransformation``,
 ``WindowedStateTransformation``, ``StateBootstrapTransformation``.
 """
@@ -15,10 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
+import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, type_name
 from pyspark_savepoint.functions.bootstrap_plans import (
@@ -30,7 +32,9 @@ from pyspark_savepoint.functions.bootstrap_plans import (
 )
 from pyspark_savepoint.functions.connected_transformation import ConnectedTransformation
 from pyspark_savepoint.functions.state_transformation import StateTransformation
+from pyspark_savepoint.local.local_engine import LocalEngine
 from pyspark_savepoint.options.bootstrap_options import ProcessingOptions, merged
+from pyspark_savepoint.plan.engine import Engine, Rows, expect_same_engine
 from pyspark_savepoint.plan.key_hashes import HashCode, expect_hash_code
 from pyspark_savepoint.statebackends.processing.api.durations import Duration, millis
 from pyspark_savepoint.statebackends.processing.api.evictors import Evictor
@@ -48,11 +52,19 @@ from pyspark_savepoint.statebackends.processing.operators.window_operator import
 from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_arguments, expect_function
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
+    from pyspark_savepoint.local.local_engine import ArrowStream
+    from pyspark_savepoint.local.local_table import LocalTable
+
+    #: A column: its name, an expression of Spark, or a function of the DataFrame, ``lambda account: account.id``;
+    #: without Spark its name, or a function of a ``pyarrow.RecordBatch`` that returns an array.
+    Selector = str | Column | Callable[[Any], Any]
+
+#: The tables that functions yield: a DataFrame, or without Spark a LocalTable.
+T = TypeVar("T")
 TIMESTAMP, KEY = "__savepoint_timestamp", "__savepoint_key"
-#: A column: its name, an expression, or a function of the DataFrame such as ``lambda account: account.id``.
-Selector = str | Column | Callable[[Any], Column]
 
 
 class OperatorTransformation:
@@ -67,31 +79,60 @@ class OperatorTransformation:
         Savepoint.create(spark, max_parallelism=128).with_operator("accounts", accounts).write("/savepoints/new")
     """
 
+    @overload
     @staticmethod
-    def bootstrap_with(df: DataFrame) -> OneInputTransformation:
-        """Start a transformation of the rows of a DataFrame.
+    def bootstrap_with(df: DataFrame) -> OneInputTransformation[DataFrame]: ...  # type: ignore[overload-overlap]
+
+    @overload
+    @staticmethod
+    def bootstrap_with(df: ArrowStream) -> OneInputTransformation[LocalTable]: ...
+
+    @staticmethod
+    def bootstrap_with(df: Any) -> OneInputTransformation[Any]:
+        """Start a transformation of rows.
 
         Args:
-            df: The records; functions get each row as a Row with the DataFrame's columns.
+            df: The records: a DataFrame for a savepoint with Spark; for one without it, a ``pyarrow.Table``, a
+                ``RecordBatchReader``, a DataFrame of pandas or Polars, or a table of a snapshot. Functions get each
+                row as a Row with these columns.
 
         Returns:
             The transformation, without key.
 
         Raises:
-            OptionError: If ``df`` is not a DataFrame.
+            OptionError: If ``df`` is none of these.
+
+        Example::
+
+            records = pyarrow.table({"id": [1, 1, 2], "amount": [5, 7, 1]})
+            accounts = OperatorTransformation.bootstrap_with(records).key_by("id").transform(AccountBootstrapper())
+            pyspark_savepoint.create().with_operator("accounts", accounts).write("/savepoints/new")
 
         """
-        if not isinstance(df, DataFrame):
+        engine = _engine_of(df)
+        rows = engine.rows(df)
+        if rows is None:
             raise OptionError(
-                "records must be given as a DataFrame of Spark",
+                "records must be given as a DataFrame of Spark, or without Spark as rows of Arrow",
+                expected=f"a DataFrame, or {engine.rows_are}",
                 found=type_name(df),
-                remedy="bootstrap_with(spark.createDataFrame(...))",
+                remedy="bootstrap_with(spark.createDataFrame(...)), or bootstrap_with(pyarrow.table({...}))",
             )
-        return OneInputTransformation(df, tuple(df.columns))
+        return OneInputTransformation(engine, rows, tuple(rows.schema.names))
+
+
+def _engine_of(records: Any) -> Engine:
+    """Return the engine whose rows these are: Spark's for a DataFrame, else that of this process."""
+    if any(kind.__module__.startswith("pyspark.sql.") for kind in type(records).__mro__):
+        # Spark is an extra that records of Arrow do not need.
+        from pyspark_savepoint.source.spark_engine import SparkEngine
+
+        return SparkEngine(records.sparkSession)
+    return LocalEngine()
 
 
 @dataclass(frozen=True)
-class OneInputTransformation(StateTransformation):
+class OneInputTransformation(StateTransformation, Generic[T]):
     """Transformation of records without key; ``columns`` are those of the rows that functions get.
 
     Flink: ``OneInputStateTransformation``.
@@ -103,16 +144,18 @@ class OneInputTransformation(StateTransformation):
 
     """
 
-    frame: DataFrame
+    engine: Engine
+    rows: Rows
     columns: tuple[str, ...]
     timestamp: str | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
 
-    def assign_timestamps(self, timestamps: Selector) -> OneInputTransformation:
+    def assign_timestamps(self, timestamps: Selector) -> OneInputTransformation[T]:
         """Set the timestamps of the records: contexts and windows use them, and a key's records are sorted by them.
 
         Args:
             timestamps: A column: TIMESTAMP, TIMESTAMP_NTZ, or a whole number of milliseconds since 1970; never NULL.
+                An expression is one of Spark's; without Spark it is a function of a ``pyarrow.RecordBatch``.
 
         Returns:
             The transformation with timestamps.
@@ -125,20 +168,20 @@ class OneInputTransformation(StateTransformation):
             transformation.assign_timestamps(lambda record: record.ts.cast("timestamp"))
 
         """
-        frame, name = self._selected(timestamps, TIMESTAMP)
-        kind = frame.schema[name].dataType
-        if not isinstance(kind, TimestampType | TimestampNTZType | IntegralType):
+        rows, name = self._selected(timestamps, TIMESTAMP)
+        kind = rows.schema.field(name).type
+        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
             raise OptionError(
                 f"column {name!r} cannot give timestamps"
                 if name != TIMESTAMP
                 else "the expression does not return timestamps",
                 expected="TIMESTAMP, TIMESTAMP_NTZ, or milliseconds as a whole number",
-                found=kind.simpleString(),
+                found=str(kind),
                 remedy="cast it: assign_timestamps(lambda record: record.ts.cast('timestamp'))",
             )
-        return replace(self, frame=frame, timestamp=name)
+        return replace(self, rows=rows, timestamp=name)
 
-    def select(self, *columns: str) -> OneInputTransformation:
+    def select(self, *columns: str) -> OneInputTransformation[T]:
         """Choose the columns of the rows that functions get; key and timestamp may be other columns.
 
         Args:
@@ -152,7 +195,7 @@ class OneInputTransformation(StateTransformation):
 
         """
         for name in columns:
-            if name not in self.frame.columns:
+            if name not in self.rows.schema.names:
                 raise OptionError(f"the records have no column {name!r}", remedy=did_you_mean(name, self.columns))
         return replace(self, columns=columns)
 
@@ -167,13 +210,14 @@ class OneInputTransformation(StateTransformation):
         key_type: str | None = None,
         key_group: str | None = None,
         hash_code: HashCode | None = None,
-    ) -> KeyedTransformation:
+    ) -> KeyedTransformation[T]:
         """Group the records by key: one column, or several, which form a tuple.
 
         Flink: ``OneInputStateTransformation#keyBy``.
 
         Args:
-            *keys: Columns: a name, an expression, or a function of the DataFrame that returns one.
+            *keys: Columns: a name, an expression, or a function of the DataFrame that returns one; without Spark a
+                name, or a function of a ``pyarrow.RecordBatch`` that returns an array.
             key_type: The key's type in Flink's notation, such as ``LONG`` or ``POJO<...>``; by default that of the
                 columns.
             key_group: The column with the key group of each row, for keys whose hash only the job's code can compute.
@@ -197,12 +241,12 @@ class OneInputTransformation(StateTransformation):
             expect_hash_code(hash_code)
             if key_group is not None:
                 raise OptionError("key_by takes a column of key groups or a function, not both")
-        frame, names = self.frame, []
+        rows, names = self.rows, []
         for i, key in enumerate(keys):
-            step, name = replace(self, frame=frame)._selected(key, f"{KEY}_{i}" if len(keys) > 1 else KEY)
-            frame = step
+            step = replace(self, rows=rows)
+            rows, name = step._selected(key, f"{KEY}_{i}" if len(keys) > 1 else KEY)
             names.append(name)
-        return KeyedTransformation(replace(self, frame=frame), tuple(names), key_type, key_group, hash_code)
+        return KeyedTransformation(replace(self, rows=rows), tuple(names), key_type, key_group, hash_code)
 
     def transform(self, function: StateBootstrapFunction | BroadcastStateBootstrapFunction) -> OperatorStateRows:
         """Create operator state from all records.
@@ -229,7 +273,7 @@ class OneInputTransformation(StateTransformation):
         for kind in (StateBootstrapFunction, BroadcastStateBootstrapFunction):
             if isinstance(given, kind):
                 expect_arguments(given, kind)
-        return OperatorStateRows(self.frame, self.columns, self.timestamp, self._parsed(), function)
+        return OperatorStateRows(self.engine, self.rows, self.columns, self.timestamp, self._parsed(), function)
 
     def broadcast(self, *descriptors: MapStateDescriptor) -> BroadcastInput:
         """Give all records to every task, for :meth:`KeyedTransformation.connect`.
@@ -258,31 +302,23 @@ class OneInputTransformation(StateTransformation):
                 remedy="broadcast(MapStateDescriptor('rates', 'STRING', 'DOUBLE'))",
             )
         _refuse_options(self.texts)
-        return BroadcastInput(self.frame, self.columns, self.timestamp, descriptors)
+        return BroadcastInput(self.engine, self.rows, self.columns, self.timestamp, descriptors)
 
     def _parsed(self) -> ProcessingOptions:
         return ProcessingOptions.parse(self.texts)
 
-    def _selected(self, selector: Selector, own: str) -> tuple[DataFrame, str]:
-        """Return the DataFrame with the selected column, and the name of that column."""
+    def _selected(self, selector: Selector, own: str) -> tuple[Rows, str]:
+        """Return the rows with the selected column, and the name of that column."""
         if isinstance(selector, str):
-            if selector not in self.frame.columns:
+            if selector not in self.rows.schema.names:
                 remedy = did_you_mean(selector, self.columns)
                 raise OptionError(f"the records have no column {selector!r}", remedy=remedy)
-            return self.frame, selector
-        column: Any = selector(self.frame) if callable(selector) else selector
-        if not isinstance(column, Column):
-            raise OptionError(
-                "a column must be a name, an expression, or a function that returns an expression for a DataFrame",
-                found=type_name(column),
-                remedy="for example key_by('id', 'day'), or key_by(lambda account: account.id): Spark runs the "
-                "expression, Python is not called for every record",
-            )
-        return self.frame.withColumn(own, column), own
+            return self.rows, selector
+        return self.engine.with_selected(self.rows, selector, own), own
 
 
 @dataclass(frozen=True)
-class KeyedTransformation(StateTransformation):
+class KeyedTransformation(StateTransformation, Generic[T]):
     """Transformation of records with a key.
 
     Flink: ``KeyedStateTransformation``.
@@ -294,7 +330,7 @@ class KeyedTransformation(StateTransformation):
 
     """
 
-    source: OneInputTransformation
+    source: OneInputTransformation[T]
     keys: tuple[str, ...]
     key_type: str | None = None
     key_group: str | None = None
@@ -319,7 +355,7 @@ class KeyedTransformation(StateTransformation):
         expect_function(function, KeyedStateBootstrapFunction)
         return KeyedRows(self._keyed(), function)
 
-    def connect(self, *others: KeyedTransformation | BroadcastInput) -> ConnectedTransformation:
+    def connect(self, *others: KeyedTransformation[T] | BroadcastInput) -> ConnectedTransformation[T]:
         """Connect the records with other inputs of the same key, or with one that every task gets as a whole.
 
         The records of a key come in the order of their timestamps, whichever input they are of. Options of the
@@ -354,9 +390,11 @@ class KeyedTransformation(StateTransformation):
         for other in keyed:
             if other.texts != self.source.texts:
                 _refuse_options(other.texts)
+        for engine in (*(other.engine for other in keyed), *(other.engine for other in broadcast)):
+            expect_same_engine(self.source.engine, engine)
         return ConnectedTransformation((self._keyed(), *keyed), broadcast[0] if broadcast else None)
 
-    def window(self, assigner: WindowAssigner) -> WindowedTransformation:
+    def window(self, assigner: WindowAssigner) -> WindowedTransformation[T]:
         """Assign the records of each key to windows.
 
         Args:
@@ -373,7 +411,7 @@ class KeyedTransformation(StateTransformation):
             raise OptionError("window() needs a WindowAssigner", found=type_name(assigner))
         return WindowedTransformation(self, assigner)
 
-    def process(self, function: KeyedProcessFunction, schema: str | StructType) -> DataFrame:
+    def process(self, function: KeyedProcessFunction, schema: str | StructType | pa.Schema) -> T:
         """Return the rows that a KeyedProcessFunction yields over the records (FLIP-140); no state is kept.
 
         Timers fire at the end of their key: event time first, then processing time. With option ``sorted`` false,
@@ -381,10 +419,11 @@ class KeyedTransformation(StateTransformation):
 
         Args:
             function: The function, pickled to the tasks.
-            schema: The schema of the rows, such as ``id long, total long``.
+            schema: The schema of the rows, such as ``id long, total long``; or a StructType with Spark, a
+                ``pyarrow.Schema`` without.
 
         Returns:
-            The rows; running the query calls the function.
+            The rows, a DataFrame or without Spark a LocalTable; reading them calls the function.
 
         Raises:
             OptionError: If ``function`` is of another class.
@@ -395,12 +434,14 @@ class KeyedTransformation(StateTransformation):
 
         """
         expect_function(function, KeyedProcessFunction)
-        return processed(self._keyed(), function, schema)
+        found: T = processed(self._keyed(), function, schema)
+        return found
 
     def _keyed(self) -> KeyedRecordInput:
         source = self.source
         return KeyedRecordInput(
-            source.frame,
+            source.engine,
+            source.rows,
             source.columns,
             source.timestamp,
             source.texts,
@@ -412,7 +453,7 @@ class KeyedTransformation(StateTransformation):
 
 
 @dataclass(frozen=True)
-class WindowedTransformation(StateTransformation):
+class WindowedTransformation(StateTransformation, Generic[T]):
     """Transformation of keyed records in windows; it ends with :meth:`reduce`, :meth:`aggregate` or :meth:`process`.
 
     Flink: ``WindowedStateTransformation``.
@@ -424,7 +465,7 @@ class WindowedTransformation(StateTransformation):
         savepoint.with_operator("orders-per-minute", windows)
     """
 
-    keyed: KeyedTransformation
+    keyed: KeyedTransformation[T]
     assigner: WindowAssigner
     given_trigger: Trigger | None = None
     given_evictor: Evictor | None = None
@@ -434,7 +475,7 @@ class WindowedTransformation(StateTransformation):
     def _with_texts(self, more: Mapping[str, str]) -> Self:
         return replace(self, keyed=self.keyed._with_texts(more))
 
-    def trigger(self, trigger: Trigger) -> WindowedTransformation:
+    def trigger(self, trigger: Trigger) -> WindowedTransformation[T]:
         """Set a trigger instead of the assigner's default one.
 
         Args:
@@ -447,7 +488,7 @@ class WindowedTransformation(StateTransformation):
         expect_function(trigger, Trigger)
         return replace(self, given_trigger=trigger)
 
-    def evictor(self, evictor: Evictor) -> WindowedTransformation:
+    def evictor(self, evictor: Evictor) -> WindowedTransformation[T]:
         """Set an evictor; windows then store all their elements with timestamps.
 
         Args:
@@ -460,7 +501,7 @@ class WindowedTransformation(StateTransformation):
         expect_function(evictor, Evictor)
         return replace(self, given_evictor=evictor)
 
-    def allowed_lateness(self, lateness: Duration) -> WindowedTransformation:
+    def allowed_lateness(self, lateness: Duration) -> WindowedTransformation[T]:
         """Set how long windows are kept after their end, which determines their clean-up timers.
 
         Args:
@@ -472,11 +513,11 @@ class WindowedTransformation(StateTransformation):
         """
         return replace(self, lateness=millis(lateness))
 
-    def element(self, element_type: str) -> WindowedTransformation:
+    def element(self, element_type: str) -> WindowedTransformation[T]:
         """Set the type of the elements.
 
-        By default it is that of the DataFrame's columns. A type that is not composite requires a DataFrame of one
-        column, whose values the functions get instead of rows.
+        By default it is that of the records' columns. A type that is not composite requires records of one column,
+        whose values the functions get instead of rows.
 
         Args:
             element_type: The type in Flink's notation, such as ``POJO<com.shop.Order>(id LONG, ...)`` or ``LONG``.

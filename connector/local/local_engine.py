@@ -12,7 +12,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -25,15 +25,18 @@ import pyarrow.compute as pc
 from pyspark_savepoint.execution.copying import copy_files
 from pyspark_savepoint.execution.function_pickles import copy_of
 from pyspark_savepoint.execution.migrating import run_here
-from pyspark_savepoint.formats.columns import fixed_values
-from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, ValueRangeError
+from pyspark_savepoint.formats.columns import fixed_array, fixed_values
+from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, ValueRangeError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.local.local_table import ComputedTable, LocalTable, SnapshotTable
 from pyspark_savepoint.options.ddl import arrow_columns
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
+from pyspark_savepoint.plan.engine import HASHED
+from pyspark_savepoint.plan.key_hashes import key_groups, keys_of
 from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, WINDOW_COLUMN
+from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode
 from pyspark_savepoint.statebackends.writing.commit.assemble import merge_notes
 from pyspark_savepoint.statebackends.writing.commit.committer import abort, commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.formats.snapshot.publication import Staging
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
-    from pyspark_savepoint.plan.engine import BatchFunction, Pieces, SessionLookup
+    from pyspark_savepoint.plan.engine import BatchFunction, Cell, PartTask, Pieces, SessionLookup
     from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 
 A = TypeVar("A")
@@ -70,7 +73,7 @@ class LocalRows:
     schema: pa.Schema
     parts: tuple[Part, ...]
     layout: Distribution | None = None
-    #: Users cannot distribute rows here.
+    #: Users cannot distribute rows here; those that functions make are.
     laid_out: bool = False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -250,12 +253,12 @@ class LocalEngine:
         hashing = KeyHashing.described(descriptor, limit)
         names = descriptor.key_columns
 
-        def key_groups(batch: pa.RecordBatch) -> pa.Array:
+        def groups(batch: pa.RecordBatch) -> pa.Array:
             if descriptor.key_group is not None:
                 return batch.column(descriptor.key_group).cast(pa.int32())
             return hashing.key_groups([batch.column(name) for name in names])
 
-        return _distributed(rows, key_groups, limit, parallelism or 1)
+        return _distributed(rows, groups, limit, parallelism or 1)
 
     def by_key_group(self, rows: LocalRows, column: str, key: str, limit: int, parallelism: int | None) -> LocalRows:
         """Distribute rows by a column of key groups."""
@@ -292,13 +295,124 @@ class LocalEngine:
         """Return the function: threads of this process share everything."""
         return run
 
-    def expect_functions(self, operator: str) -> None:
-        """Raise OptionError: functions that make state run in Spark's tasks."""
-        raise OptionError(
-            "functions that make state run in tasks of Spark",
-            operator=operator,
-            remedy="Savepoint.load(spark, path) or Savepoint.create(spark), or give the state as rows",
-        )
+    def with_selected(self, rows: LocalRows, selector: object, name: str) -> LocalRows:
+        """Return rows with the column that a function makes of each batch."""
+
+        def column(batch: pa.RecordBatch) -> pa.Array:
+            with UserCode(selector, "a column"):
+                found = selector(batch) if callable(selector) else selector
+            if isinstance(found, pa.ChunkedArray):
+                found = found.combine_chunks()
+            if not isinstance(found, pa.Array) or len(found) != batch.num_rows:
+                raise OptionError(
+                    "a column must be a name, or a function of a batch of records that returns an array of as many",
+                    found=f"{len(found)} values of {batch.num_rows}"
+                    if isinstance(found, pa.Array)
+                    else type_name(found),
+                    remedy="for example key_by('id', 'day'), or key_by(lambda batch: pyarrow.compute.add(batch['id'], "
+                    "1)): it is called for each batch, not for every record",
+                )
+            return found
+
+        kind = column(_empty(rows.schema)).type
+        schema = rows.schema.append(pa.field(name, _plain(kind, name)))
+
+        def selected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield pa.RecordBatch.from_arrays(
+                    [*batch.columns, column(batch).cast(schema.field(name).type)], schema=schema
+                )
+
+        return rows.mapped(selected, schema)
+
+    def with_hashed(
+        self, rows: LocalRows, keys: Sequence[str], hash_code: Callable[[Any], int], limit: int
+    ) -> LocalRows:
+        """Return rows with the key groups that a function leads to."""
+        schema = rows.schema.append(pa.field(HASHED, pa.int32()))
+
+        def hashed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                groups = key_groups(keys_of(batch, keys), hash_code, limit)
+                yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(groups, pa.int32())], schema=schema)
+
+        return rows.mapped(hashed, schema)
+
+    def tasks(self, rows: LocalRows, limit: int) -> int:
+        """Return one: this process."""
+        return 1
+
+    def presorted(
+        self, rows: LocalRows, descriptor: KeyedDescriptor, limit: int, parallelism: int | None
+    ) -> tuple[LocalRows, int]:
+        """Distribute rows by their key, in the order in which they come."""
+        return self.by_key(rows, descriptor, limit, parallelism), parallelism or 1
+
+    def spread(self, rows: LocalRows, parallelism: int | None, limit: int) -> LocalRows:
+        """Return rows in one part, or one after the other in several."""
+        count = min(parallelism or 1, limit)
+        before = 0
+
+        def in_turn(batch: pa.RecordBatch) -> pa.Array:
+            nonlocal before
+            numbers = (np.arange(batch.num_rows) + before) % count
+            before = (before + batch.num_rows) % count
+            return pa.array(numbers, pa.int32())
+
+        return replace(_distributed(rows, in_turn, count, count), layout=None)
+
+    def packed(self, rows: LocalRows, input_column: str, number: int, cells: Sequence[Cell]) -> LocalRows:
+        """Return the rows of one input, with NULL in the columns of the others."""
+        fields = [pa.field(cell.name, _packed_type(cell)) for cell in cells]
+        schema = pa.schema([pa.field(input_column, pa.int32()), *fields])
+
+        def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                columns = [fixed_array(pa.int32(), np.full(batch.num_rows, number, np.int32))]
+                for cell, field in zip(cells, fields, strict=True):
+                    columns.append(_packed(batch, cell, field.type))
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+        return rows.mapped(packed, schema)
+
+    def connected(
+        self,
+        keyed: LocalRows,
+        broadcast: LocalRows | None,
+        order: str,
+        descriptor: KeyedDescriptor,
+        limit: int,
+        parallelism: int,
+    ) -> LocalRows:
+        """Distribute rows by key; broadcast ones come before those of every part."""
+        placed = self.by_key(keyed, descriptor, limit, parallelism)
+        if broadcast is None:
+            return placed
+        schema = keyed.schema.append(pa.field(order, pa.int64()))
+        every = broadcast
+
+        def part(own: Part) -> Iterator[pa.RecordBatch]:
+            begin = 0
+            for batch in every.batches():
+                numbers = pa.array(np.arange(begin, begin + batch.num_rows, dtype=np.int64))
+                begin += batch.num_rows
+                yield pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema)
+            for batch in own():
+                none = pa.nulls(batch.num_rows, pa.int64())
+                yield pa.RecordBatch.from_arrays([*batch.columns, none], schema=schema)
+
+        return LocalRows(schema, tuple(partial(part, own) for own in placed.parts), placed.layout)
+
+    def made(self, rows: LocalRows, task: PartTask, schema: pa.Schema, layout: Distribution | None) -> LocalRows:
+        """Return what copies of a task make of the parts, one after the other."""
+        parts = tuple(partial(_run, task, number, part) for number, part in enumerate(rows.parts))
+        return LocalRows(schema, parts, layout, laid_out=layout is not None)
+
+    def yielded(self, rows: LocalRows, task: PartTask, given: object) -> LocalTable:
+        """Return what copies of a task yield for the parts."""
+        schema = arrow_columns(given)
+        found = self.made(rows, task, schema, None)
+        return ComputedTable(schema, lambda: map(_without_nulls, found.batches()))
 
     def explaining(self) -> AbstractContextManager[None]:
         """Explain nothing: there is one Python."""
@@ -314,6 +428,27 @@ def _without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
                 remedy="leave NOT NULL out of the schema",
             )
     return batch
+
+
+def _run(task: PartTask, number: int, part: Part) -> Iterator[pa.RecordBatch]:
+    yield from copy_of(task).run(number, part())
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def _packed_type(cell: Cell) -> pa.DataType:
+    """Return the type of a cell: that of one column, or a struct of several."""
+    fields = [cell.typed.schema.field(name) for name in cell.like]
+    return pa.struct(fields) if cell.is_struct else fields[0].type
+
+
+def _packed(batch: pa.RecordBatch, cell: Cell, kind: pa.DataType) -> pa.Array:
+    if cell.columns is None:
+        return pa.nulls(batch.num_rows, kind)
+    columns = [batch.column(name) for name in cell.columns]
+    return pa.StructArray.from_arrays(columns, fields=list(kind)) if cell.is_struct else columns[0].cast(kind)
 
 
 def _applied(function: BatchFunction, part: Part) -> Iterator[pa.RecordBatch]:

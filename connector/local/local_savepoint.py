@@ -27,6 +27,7 @@ from pyspark_savepoint.options.paths import snapshot_path
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.verbs import SavepointVerbs
+from pyspark_savepoint.verbs.face import own_arguments
 
 if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import OpenOptions
@@ -75,6 +76,7 @@ def open_savepoint(
     return LocalSavepoint(located, texts, replace(opened.plan, state_backend=state_backend))
 
 
+@own_arguments
 def create_savepoint(
     *,
     max_parallelism: int = DEFAULT_MAX_PARALLELISM,

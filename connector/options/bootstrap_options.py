@@ -22,7 +22,7 @@ class ProcessingOptions:
     presorted: bool = option(
         flag,
         "the DataFrame comes from `key_by` and `sortWithinPartitions` by its one key column (and then the timestamp): "
-        "it is neither shuffled nor sorted again",
+        "it is neither shuffled nor sorted again; without Spark, rows in that order",
         False,
         "false",
     )
@@ -44,7 +44,9 @@ class ProcessingOptions:
         f"{DEFAULT_SORT_MEMORY >> 20}m",
     )
     parallelism: int | None = option(
-        whole_number(1, UPPER_BOUND_MAX_PARALLELISM), "number of tasks, and of subtasks", shown="that of `key_by`"
+        whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
+        "number of tasks, and of subtasks",
+        shown="that of `key_by`; without Spark 1",
     )
     max_parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM),

@@ -14,12 +14,16 @@ from typing import Any, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
 
 A = TypeVar("A")
 B = TypeVar("B")
+#: The column of key groups that a function of the user computes.
+HASHED = "__savepoint_key_group_of_hash"
 #: Converts the batches of a part of a table.
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 
@@ -74,6 +78,28 @@ class SessionLookup:
     is_map: bool
     keys: tuple[str, ...]
     unknown: str
+
+
+class PartTask(Protocol):
+    """Work on the parts of a table, such as a user's function; it is pickled to tasks, and each has a copy."""
+
+    def run(self, number: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield what the work makes of the part with this number."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A column of a table with the rows of several inputs: some columns of an input, one or as a struct.
+
+    ``typed`` and ``like`` are the rows and their columns that give its type; ``columns`` those of the input that is
+    put into the table, None if it has none, and the column is NULL.
+    """
+
+    name: str
+    typed: Rows
+    like: tuple[str, ...]
+    columns: tuple[str, ...] | None
+    is_struct: bool = False
 
 
 class Pieces(Protocol):
@@ -162,8 +188,55 @@ class Engine(Protocol):
     def runner(self, run: Callable[[A], B]) -> Callable[[A], B]:
         """Return a function for another thread of this process."""
 
-    def expect_functions(self, operator: str) -> None:
-        """Raise OptionError if the engine does not run functions that make state."""
+    # -- records of functions that make state --------------------------------------------------------------
+
+    def with_selected(self, rows: Any, selector: object, name: str) -> Rows:
+        """Return rows with a column that a user's expression computes; raise OptionError if it does not."""
+
+    def with_hashed(self, rows: Any, keys: Sequence[str], hash_code: Callable[[Any], int], limit: int) -> Rows:
+        """Return rows with column ``HASHED`` of the key groups that a user's function of the key leads to."""
+
+    def tasks(self, rows: Any, limit: int) -> int:
+        """Return in how many parts rows are distributed if the user does not say it, at most ``limit``."""
+
+    def presorted(
+        self, rows: Any, descriptor: KeyedDescriptor, limit: int, parallelism: int | None
+    ) -> tuple[Rows, int]:
+        """Distribute rows that are sorted by key, so that they stay sorted, and return the number of parts, too.
+
+        Raise OptionError if they would not stay sorted.
+        """
+
+    def spread(self, rows: Any, parallelism: int | None, limit: int) -> Rows:
+        """Return rows in any order in a number of parts; without one, in the parts that they have, up to ``limit``."""
+
+    def packed(self, rows: Any, input_column: str, number: int, cells: Sequence[Cell]) -> Rows:
+        """Return the rows of an input in the columns of a table of several, whose first is the number of the input."""
+
+    def connected(
+        self, keyed: Any, broadcast: Any, order: str, descriptor: KeyedDescriptor, limit: int, parallelism: int
+    ) -> Rows:
+        """Distribute packed rows by key, and give each part all rows of a broadcast input, if there is one.
+
+        These are numbered in column ``order``, which is added.
+        """
+
+    def made(self, rows: Any, task: PartTask, schema: pa.Schema, layout: Distribution | None) -> Rows:
+        """Return what a task makes of each part; ``layout`` says how they are distributed by key."""
+
+    def yielded(self, rows: Any, task: PartTask, given: object) -> Any:
+        """Return, as a user's table, what a task makes of each part; ``given`` are the columns as a user gave them."""
 
     def explaining(self) -> AbstractContextManager[None]:
         """Explain errors that come from how the engine is installed."""
+
+
+def expect_same_engine(expected: Engine, found: Engine) -> None:
+    """Raise OptionError if the records of a transformation are those of another engine."""
+    if type(found) is not type(expected):
+        raise OptionError(
+            "the records of the transformation were given in another way, with and without Spark",
+            expected=expected.rows_are,
+            found=found.rows_are,
+            remedy="give bootstrap_with(...) what is expected here, or use the other kind of savepoint",
+        )

@@ -86,6 +86,10 @@ class OperatorRows(Protocol):
     """Source of state for an operator other than a table of rows, such as user functions."""
 
     @property
+    def engine(self) -> Engine:
+        """The engine that has the records."""
+
+    @property
     def max_parallelism(self) -> int | None:
         """The max parallelism of the operator; None for that of the savepoint."""
 

@@ -26,7 +26,7 @@ from pyspark_savepoint.statebackends.connectors.edits.splits import Edited, Row
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 
 #: The user's call, above the frames of this module and of Savepoint.
-CALLER = 5
+CALLER = 6
 WITHOUT_COORDINATOR = (
     "without the state of its coordinator a source starts from the beginning: it assigns all splits again, also those "
     "that its readers still have"

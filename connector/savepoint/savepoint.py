@@ -36,6 +36,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_MAX_PARALLELISM,
 )
 from pyspark_savepoint.verbs import SavepointVerbs
+from pyspark_savepoint.verbs.face import own_arguments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,6 +128,7 @@ class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
         return cls(spark, SavepointPlan.of(snapshot, path, texts), path, texts)
 
     @classmethod
+    @own_arguments
     def create(
         cls,
         spark: SparkSession,

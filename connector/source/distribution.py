@@ -145,8 +145,18 @@ def by_key_group(df: DataFrame, key_group: str, key: str, max_parallelism: int, 
     """Distribute rows by a column of key groups, and record that in the metadata of column ``key`` for the writer."""
     subtask = F.floor(F.col(key_group).cast("long") * parallelism / F.lit(max_parallelism)).cast("int")
     laid_out = _partitioned(df.withColumn(SUBTASK, subtask), parallelism).drop(SUBTASK)
-    layout = {LAYOUT: {"maxParallelism": max_parallelism, "parallelism": parallelism}}
+    layout = _recorded(Distribution(max_parallelism, parallelism))
     return laid_out.withMetadata(key, {**df.schema[key].metadata, **layout})
+
+
+def with_layout(schema: StructType, layout: Distribution) -> StructType:
+    """Return a schema with the distribution of its rows in the metadata of the first column."""
+    first, *others = schema.fields
+    return StructType([StructField(first.name, first.dataType, first.nullable, _recorded(layout)), *others])
+
+
+def _recorded(layout: Distribution) -> dict[str, dict[str, int]]:
+    return {LAYOUT: {"maxParallelism": layout.max_parallelism, "parallelism": layout.parallelism}}
 
 
 def layout_of(schema: StructType) -> Distribution | None:

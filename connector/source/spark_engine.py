@@ -10,16 +10,27 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
-from pyspark import inheritable_thread_target
-from pyspark.sql import DataFrame
+from pyspark import TaskContext, inheritable_thread_target
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.options.paths import located
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema, struct_type, table_schema
 from pyspark_savepoint.options.worker_python import explaining_worker_python
+from pyspark_savepoint.plan.engine import HASHED
 from pyspark_savepoint.source.arrow_batches import unmeasured_batches
 from pyspark_savepoint.source.copy_tasks import copy_large
-from pyspark_savepoint.source.distribution import by_described_key, by_key_group, cores, layout_of
+from pyspark_savepoint.source.distribution import (
+    KEY_GROUP,
+    by_described_key,
+    by_key_group,
+    cores,
+    layout_of,
+    with_hashed_key_groups,
+    with_key_groups,
+    with_layout,
+)
 from pyspark_savepoint.source.given_source import format_of
 from pyspark_savepoint.source.session_joins import joined_state_windows
 
@@ -28,8 +39,9 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.formats.snapshot.publication import Staging
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
-    from pyspark_savepoint.plan.engine import BatchFunction, Pieces, SessionLookup
+    from pyspark_savepoint.plan.engine import BatchFunction, Cell, PartTask, Pieces, SessionLookup
     from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+    from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -100,6 +112,24 @@ class PieceTask:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield pa.RecordBatch.from_pydict({NUMBER: [number], RESULT: [self.work.run(number)]})
+
+
+@dataclass(frozen=True)
+class NumberedPart:
+    """Task of ``mapInArrow`` that does some work on its partition, with the number of the partition."""
+
+    task: PartTask
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield what the work makes of the rows."""
+        context = TaskContext.get()
+        yield from self.task.run(context.partitionId() if context is not None else 0, batches)
+
+
+def _packed(names: Sequence[str], is_struct: bool) -> Column:
+    """Return a column, or several as a struct."""
+    columns = [F.col("`" + name.replace("`", "``") + "`") for name in names]
+    return F.struct(*columns) if is_struct else columns[0]
 
 
 @dataclass(frozen=True)
@@ -203,8 +233,89 @@ class SparkEngine:
         inherited: Callable[[A], B] = inheritable_thread_target(self.spark)(run)
         return inherited
 
-    def expect_functions(self, operator: str) -> None:
-        """Accept: functions run in tasks."""
+    def with_selected(self, rows: SparkRows, selector: object, name: str) -> SparkRows:
+        """Return a DataFrame with a column that an expression of Spark computes."""
+        column: Any = selector(rows.frame) if callable(selector) else selector
+        if not isinstance(column, Column):
+            raise OptionError(
+                "a column must be a name, an expression, or a function that returns an expression for a DataFrame",
+                found=type_name(column),
+                remedy="for example key_by('id', 'day'), or key_by(lambda account: account.id): Spark runs the "
+                "expression, Python is not called for every record",
+            )
+        return SparkRows(rows.frame.withColumn(name, column))
+
+    def with_hashed(
+        self, rows: SparkRows, keys: Sequence[str], hash_code: Callable[[Any], int], limit: int
+    ) -> SparkRows:
+        """Return a DataFrame with the key groups that a function leads to."""
+        return SparkRows(with_hashed_key_groups(rows.frame, keys, hash_code, limit, HASHED))
+
+    def tasks(self, rows: SparkRows, limit: int) -> int:
+        """Return how many tasks run at a time."""
+        return min(limit, cores(rows.frame))
+
+    def presorted(
+        self, rows: SparkRows, descriptor: KeyedDescriptor, limit: int, parallelism: int | None
+    ) -> tuple[SparkRows, int]:
+        """Return rows that ``key_by`` distributed: only sorting them inside of partitions leaves them there."""
+        there = layout_of(rows.frame.schema)
+        if there is None or there.max_parallelism != limit or parallelism not in (None, there.parallelism):
+            raise OptionError(
+                "presorted records must be partitioned by key_by first",
+                expected=f"max parallelism {limit}" + (f", parallelism {parallelism}" if parallelism else ""),
+                found=str(there),
+                remedy=f"key_by(df, {descriptor.key_columns[0]!r}, max_parallelism={limit}).sortWithinPartitions(...)",
+            )
+        return rows, there.parallelism
+
+    def spread(self, rows: SparkRows, parallelism: int | None, limit: int) -> SparkRows:
+        """Return a DataFrame of as many partitions."""
+        frame = rows.frame if parallelism is None else rows.frame.repartition(min(parallelism, limit))
+        return SparkRows(frame.coalesce(min(parallelism or limit, limit)))
+
+    def packed(self, rows: SparkRows, input_column: str, number: int, cells: Sequence[Cell]) -> SparkRows:
+        """Return the rows of one input, with NULL in the columns of the others."""
+        columns = [F.lit(number).cast("int").alias(input_column)]
+        for cell in cells:
+            if cell.columns is None:
+                typed = cast("SparkRows", cell.typed).frame.select(_packed(cell.like, cell.is_struct).alias("typed"))
+                value = F.lit(None).cast(typed.schema["typed"].dataType)
+            else:
+                value = _packed(cell.columns, cell.is_struct)
+            columns.append(value.alias(cell.name))
+        return SparkRows(rows.frame.select(*columns))
+
+    def connected(
+        self,
+        keyed: SparkRows,
+        broadcast: SparkRows | None,
+        order: str,
+        descriptor: KeyedDescriptor,
+        limit: int,
+        parallelism: int,
+    ) -> SparkRows:
+        """Distribute rows by key; broadcast ones are repeated for every subtask."""
+        table = with_key_groups(keyed.frame, descriptor, limit)
+        if broadcast is not None:
+            # Each subtask is identified by its first key group.
+            firsts = [(task * limit + parallelism - 1) // parallelism for task in range(parallelism)]
+            groups = F.explode(F.array(*(F.lit(group).cast("int") for group in firsts)))
+            every = broadcast.frame.withColumn(order, F.monotonically_increasing_id()).withColumn(KEY_GROUP, groups)
+            table = table.withColumn(order, F.lit(None).cast("long")).unionByName(every)
+        key = descriptor.key_columns[0]
+        return SparkRows(by_key_group(table, KEY_GROUP, key, limit, parallelism).drop(KEY_GROUP))
+
+    def made(self, rows: SparkRows, task: PartTask, schema: pa.Schema, layout: Distribution | None) -> SparkRows:
+        """Return what tasks of ``mapInArrow`` yield."""
+        mapped: Any = NumberedPart(task)
+        found = spark_schema(schema)
+        return SparkRows(rows.frame.mapInArrow(mapped, found if layout is None else with_layout(found, layout)))
+
+    def yielded(self, rows: SparkRows, task: PartTask, given: Any) -> DataFrame:
+        """Return what tasks yield; NOT NULL in the schema stays."""
+        mapped: Any = NumberedPart(task)
+        return rows.frame.mapInArrow(mapped, struct_type(given))
 
     @contextmanager
     def explaining(self) -> Iterator[None]:

@@ -14,6 +14,7 @@ from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import path_text, reached
+from pyspark_savepoint.plan.engine import expect_same_engine
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
@@ -44,7 +45,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     UNION,
     WINDOW_STATE,
 )
-from pyspark_savepoint.verbs.face import Face, R, T
+from pyspark_savepoint.verbs.face import Face, R, T, own_arguments
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
@@ -83,7 +84,7 @@ class Edits(Face[R, T]):
         Args:
             uid: The new operator.
             source: Its state: rows, with one row per key and one column per state; the end of an
-                :class:`OperatorTransformation` (with Spark); another savepoint, whose operator of this uid is copied as
+                :class:`OperatorTransformation`; another savepoint, whose operator of this uid is copied as
                 it is; or None for an operator whose state other calls add.
             key: The column of the key, or several of a composite key; ``key`` by default.
             name: The operator's name, which metadata of Flink 2 records.
@@ -119,7 +120,7 @@ class Edits(Face[R, T]):
                 "reduce, aggregate or process",
             )
         else:
-            self._engine.expect_functions(new.label)
+            expect_same_engine(self._engine, source.engine)
             changed = put_rows(new, source, options)
         return self._planned(plan.with_changed(new, changed))
 
@@ -190,6 +191,7 @@ class Edits(Face[R, T]):
         copied = SavepointPlan().taken(self.plan, uid)
         return self._planned(self.plan.merged(copied.with_identifier(copied.operators[0], identifier_of(new))))
 
+    @own_arguments
     def merge_operator(self, uid: OperatorRef, *, into: OperatorRef) -> Self:
         """Move the keyed state and timers of an operator into another one, byte for byte, then drop it.
 
@@ -261,6 +263,7 @@ class Edits(Face[R, T]):
         """
         return self._planned(self.plan.relocated(path_text(old), path_text(new)))
 
+    @own_arguments
     def with_max_parallelism(self, max_parallelism: int, *, key_hashes: Mapping[str, R] | None = None) -> Self:
         """Change the max parallelism: keyed state and timers are assigned to new key groups.
 
@@ -522,6 +525,7 @@ class Edits(Face[R, T]):
 
     # -- sources ------------------------------------------------------------------------------------------
 
+    @own_arguments
     def with_offsets(
         self,
         uid: OperatorRef | None = None,
@@ -582,6 +586,7 @@ class Edits(Face[R, T]):
             lambda plan: with_source(plan, connector, lambda source: with_offsets(source, found, to, by)),
         )
 
+    @own_arguments
     def add_splits(
         self,
         uid: OperatorRef,
@@ -615,6 +620,7 @@ class Edits(Face[R, T]):
         rows = rows_of_table(self._engine, splits, self.plan.operator(uid))
         return self._changed(uid, lambda plan: with_source(plan, connector, lambda source: add_splits(source, rows)))
 
+    @own_arguments
     def remove_splits(
         self, uid: OperatorRef, splits: Collection[Any], *, forget: bool | None = None, connector: str | None = None
     ) -> Self:
@@ -646,6 +652,7 @@ class Edits(Face[R, T]):
             lambda plan: with_source(plan, connector, lambda source: remove_splits(source, splits, forget)),
         )
 
+    @own_arguments
     def start_over(self, uid: OperatorRef, *, connector: str | None = None) -> Self:
         """Forget all splits of a source, so that it begins as on a first start, where the job's settings start.
 
@@ -668,6 +675,7 @@ class Edits(Face[R, T]):
 
         return self._changed(uid, lambda plan: with_operator(plan, start_over(base_of(plan).opened, connector)))
 
+    @own_arguments
     def with_coordinator_state(self, uid: OperatorRef, state: bytes | None) -> Self:
         """Replace the state of an operator's coordinator, or remove it, with a warning of what that does.
 
@@ -690,6 +698,7 @@ class Edits(Face[R, T]):
 
     # -- sinks and older sources --------------------------------------------------------------------------
 
+    @own_arguments
     def remove_committables(
         self,
         uid: OperatorRef,
@@ -727,6 +736,7 @@ class Edits(Face[R, T]):
             uid, lambda plan: with_committables_removed(self._engine, plan, committables, lose_data, connector)
         )
 
+    @own_arguments
     def mark_committables(
         self,
         uid: OperatorRef,
@@ -760,6 +770,7 @@ class Edits(Face[R, T]):
             uid, lambda plan: with_committables_marked(self._engine, plan, committables, status, connector)
         )
 
+    @own_arguments
     def clear_in_flight(self, uid: OperatorRef, *, lose_data: bool = False) -> Self:
         """Empty the queue of an asynchronous function, whose records Flink would otherwise send to it again.
 
@@ -782,6 +793,7 @@ class Edits(Face[R, T]):
         """
         return self._changed(uid, lambda plan: with_in_flight_cleared(plan, lose_data))
 
+    @own_arguments
     def migrate_source(
         self,
         uid: OperatorRef,
@@ -827,6 +839,7 @@ class Edits(Face[R, T]):
 
     # -- the job ------------------------------------------------------------------------------------------
 
+    @own_arguments
     def check_restore(
         self,
         job: Job | Face[R, T],
@@ -907,6 +920,7 @@ class Edits(Face[R, T]):
         """
         return self.assign_uids({str(identifier_of(operator).operator_id): uid})
 
+    @own_arguments
     def assign_uids(self, uids: Mapping[str, str] | StreamGraph) -> Self:
         """Give uids to operators that had none.
 
@@ -932,6 +946,7 @@ class Edits(Face[R, T]):
             changed = changed.change_operator_identifier(old, new)
         return changed
 
+    @own_arguments
     def restore_plan(self, job: Job | Face[R, T], *, stream_graph_hasher: str | None = None) -> T:
         """Return the assignment of state to the subtasks of a job: one row per operator and subtask.
 
@@ -955,6 +970,7 @@ class Edits(Face[R, T]):
 
         return self._shown(plan_table(self._snapshot(), self._job(job), stream_graph_hasher))
 
+    @own_arguments
     def operator_at(
         self, graph: StreamGraph, name: str, *, stream_graph_hasher: str | None = None
     ) -> OperatorIdentifier:
@@ -991,6 +1007,7 @@ class Edits(Face[R, T]):
 
         return all(is_portable(operator) for operator in self.plan.operators)
 
+    @own_arguments
     def write(
         self,
         path: str | PathLike[str],

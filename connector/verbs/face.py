@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from os import PathLike
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, ParamSpec, Self, TypeVar
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import OptionError, type_name
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean, type_name
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, operator_options
 from pyspark_savepoint.options.option_values import inheriting
@@ -23,6 +24,23 @@ if TYPE_CHECKING:
 #: Rows that users give, and tables that they get.
 R = TypeVar("R")
 T = TypeVar("T")
+P = ParamSpec("P")
+A = TypeVar("A")
+
+
+def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
+    """Let a verb without options answer a misspelt argument as an option is answered: with the nearest name."""
+    code = verb.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+    @wraps(verb)
+    def called(*args: P.args, **arguments: P.kwargs) -> A:
+        for name in arguments:
+            if name not in names:
+                raise OptionError(f"{verb.__name__}() has no argument {name!r}", remedy=did_you_mean(name, names))
+        return verb(*args, **arguments)
+
+    return called
 
 
 class Face(Generic[R, T]):

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.execution.migrating import Migration, migration_of
 from pyspark_savepoint.options.paths import reached
-from pyspark_savepoint.verbs.face import Face, R, T
+from pyspark_savepoint.verbs.face import Face, R, T, own_arguments
 
 S = TypeVar("S", bound=Face)  # type: ignore[type-arg]
 
@@ -61,6 +61,7 @@ class SavepointMigration(Generic[S, T]):
 class Migrations(Face[R, T]):
     """Migration to another release."""
 
+    @own_arguments
     def check_migration(
         self,
         flink: str,
@@ -97,6 +98,7 @@ class Migrations(Face[R, T]):
         migration = self.migrate(flink, classes=classes, types=types, types_from=types_from, kryo_types=kryo_types)
         return migration.check()
 
+    @own_arguments
     def migrate(
         self,
         flink: str,

@@ -18,7 +18,7 @@ from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.statebackends.model.request import DEFAULT_TOP
 from pyspark_savepoint.verbs.comparisons import changed_rows, overview
-from pyspark_savepoint.verbs.face import Face, R, T
+from pyspark_savepoint.verbs.face import Face, R, T, own_arguments
 from pyspark_savepoint.verbs.tables import Tables
 
 if TYPE_CHECKING:
@@ -126,6 +126,7 @@ class Summaries(Tables[R, T]):
         found: T = self._engine.summed(table, summed, schema)
         return found
 
+    @own_arguments
     def diff(
         self,
         newer: Face[R, T] | str | PathLike[str],
@@ -159,6 +160,7 @@ class Summaries(Tables[R, T]):
             return overview(self, other)
         return changed_rows(self, other, uid, table, state)
 
+    @own_arguments
     def doctor(
         self,
         budgets: str | None = None,
@@ -229,6 +231,7 @@ class Summaries(Tables[R, T]):
             )
 
 
+@own_arguments
 def diff(
     old: Summaries[R, T],
     new: Summaries[R, T] | str | PathLike[str],

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql.types import StructType
 
 import pyspark_savepoint
-from pyspark_savepoint import KeyedStateReaderFunction, LocalSavepoint, Savepoint, WindowReaderFunction
+from pyspark_savepoint import (
+    BroadcastStateBootstrapFunction,
+    EventTimeSessionWindows,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    KeyedStateBootstrapFunction,
+    KeyedStateReaderFunction,
+    ListStateDescriptor,
+    LocalSavepoint,
+    MapStateDescriptor,
+    OperatorIdentifier,
+    OperatorTransformation,
+    Savepoint,
+    StateBootstrapFunction,
+    TumblingEventTimeWindows,
+    ValueStateDescriptor,
+    WindowReaderFunction,
+)
 from pyspark_savepoint.errors import OptionError, UserFunctionError, ValueRangeError
 from pyspark_savepoint.options.ddl import arrow_columns
 from pyspark_savepoint.options.schema import spark_schema
@@ -240,3 +261,230 @@ def test_schemas_in_words_are_those_of_spark(spark: SparkSession) -> None:
         "p struct<x: int, y: struct<z: date>>, `q r` byte, s long"
     )
     assert spark_schema(arrow_columns(words)) == StructType.fromDDL(words)
+
+
+# -- functions that make state ----------------------------------------------------------------------------------------
+
+#: Records without an order, of ten customers: ``ts`` in milliseconds, and as a time.
+ORDERS = pa.table(
+    {
+        "customer": pa.array([f"c{(i * 7) % 10}" for i in range(60)]),
+        "cents": pa.array([i * 100 for i in range(60)], pa.int64()),
+        "ts": pa.array([1_000_000 - i * 997 for i in range(60)], pa.int64()),
+        "at": pa.array([(1_000_000 - i * 997) * 1000 for i in range(60)], pa.timestamp("us", "UTC")),
+        "hash": pa.array([i % 5 for i in range(60)], pa.int32()),
+    }
+)
+RATES = pa.table({"currency": ["EUR", "USD", "EUR"], "rate": [1.1, 1.0, 1.2]})
+Given = Callable[[pa.Table], Any]
+
+
+def orders(given: Given, parallelism: int = 1) -> Any:
+    return OperatorTransformation.bootstrap_with(given(ORDERS)).option("parallelism", parallelism)
+
+
+def keyed(given: Given, parallelism: int = 1) -> Any:
+    return orders(given, parallelism).assign_timestamps("ts").key_by("customer")
+
+
+#: Operators by the way in which their state is made; ``given`` makes records of either engine.
+MADE: dict[str, Callable[[Given], Any]] = {
+    "keyed": lambda given: keyed(given).transform(Spent()),
+    "keyed, parts": lambda given: keyed(given, 3).transform(Spent()),
+    "heap": lambda given: keyed(given).options(sorted=False).transform(Spent()),
+    "rocksdb": lambda given: keyed(given).options(sorted=False, state_backend="rocksdb").transform(Spent()),
+    "small memory": lambda given: keyed(given).option("sort_memory", "1m").transform(Spent()),
+    "times": lambda given: orders(given).assign_timestamps("at").key_by("customer", "hash").transform(Spent()),
+    "hash_code": lambda given: orders(given).key_by("customer", hash_code=lambda key: ord(key[1])).transform(Spent()),
+    "key_group": lambda given: orders(given).key_by("customer", "hash", key_group="hash").transform(Spent()),
+    "windows": lambda given: keyed(given).window(TumblingEventTimeWindows.of(10_000)).process(),
+    "sessions": lambda given: keyed(given).window(EventTimeSessionWindows.with_gap(12_000)).reduce(larger),
+    "one column": lambda given: (
+        orders(given)
+        .assign_timestamps("ts")
+        .select("cents")
+        .key_by("customer")
+        .window(TumblingEventTimeWindows.of(10_000))
+        .element("LONG")
+        .reduce(max)
+    ),
+    "list": lambda given: orders(given).transform(Listed()),
+    "broadcast": lambda given: OperatorTransformation.bootstrap_with(given(RATES)).transform(Broadcast()),
+    "connected": lambda given: keyed(given, 2).connect(keyed(given, 2)).transform(Both()),
+    "connected, broadcast": lambda given: (
+        keyed(given, 2)
+        .connect(OperatorTransformation.bootstrap_with(given(RATES)).broadcast(CURRENCIES))
+        .transform(Rated())
+    ),
+}
+SPENT = ValueStateDescriptor("spent", "LONG")
+CURRENCIES = MapStateDescriptor("currencies", "STRING", "DOUBLE")
+
+
+class Spent(KeyedStateBootstrapFunction):
+    """The sum of each key, the last record, and a timer for each."""
+
+    def open(self, ctx: Any) -> None:
+        self.spent = ctx.get_state(SPENT)
+        self.last = ctx.get_state(ValueStateDescriptor("last", "LONG"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.spent.update((self.spent.value() or 0) + value.cents)
+        self.last.update(value.cents)
+        ctx.timer_service().register_event_time_timer(value.ts)
+
+
+class Listed(StateBootstrapFunction):
+    def initialize_state(self, ctx: Any) -> None:
+        self.state = ctx.get_operator_state_store().get_list_state(ListStateDescriptor("cents", "LONG"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.state.add(value.cents)
+
+
+class Broadcast(BroadcastStateBootstrapFunction):
+    currencies = CURRENCIES
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(CURRENCIES).put(value.currency, value.rate)
+
+
+class Both(KeyedCoProcessFunction):
+    def open(self, ctx: Any) -> None:
+        self.seen = ctx.get_list_state(ListStateDescriptor("seen", "LONG"))
+
+    def process_element1(self, value: Any, ctx: Any) -> None:
+        self.seen.add(value.cents)
+
+    def process_element2(self, value: Any, ctx: Any) -> None:
+        self.seen.add(-value.cents)
+
+
+class Rated(KeyedBroadcastProcessFunction):
+    def open(self, ctx: Any) -> None:
+        self.paid = ctx.get_state(ValueStateDescriptor("paid", "DOUBLE"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        rate = ctx.get_broadcast_state(CURRENCIES).get("EUR")
+        self.paid.update((self.paid.value() or 0.0) + value.cents * rate)
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(CURRENCIES).put(value.currency, value.rate)
+
+
+class Sums(KeyedProcessFunction):
+    def open(self, ctx: Any) -> None:
+        self.spent = ctx.get_state(SPENT)
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.spent.update((self.spent.value() or 0) + value.cents)
+        yield value.customer, self.spent.value()
+
+
+def larger(left: Any, right: Any) -> Any:
+    return left if left.cents >= right.cents else right
+
+
+def digests(folder: Path) -> list[str]:
+    """The digests of all state files."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "_metadata"]
+    return sorted(hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
+
+
+@pytest.mark.spark
+def test_functions_make_the_same_state_with_and_without_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Byte for byte: Spark has the records in one partition, so that their order is the same."""
+    with_spark, without = Savepoint.create(spark, max_parallelism=16), pyspark_savepoint.create(max_parallelism=16)
+    for uid, made in MADE.items():
+        with_spark = with_spark.with_operator(uid, made(lambda table: spark.createDataFrame(table).coalesce(1)))
+        without = without.with_operator(uid, made(lambda table: table))
+    with_spark.write(f"{tmp_path}/spark")
+    written, other = without.write(tmp_path / "local"), pyspark_savepoint.open(tmp_path / "spark")
+    assert content(written) == content(other)
+    found = digests(tmp_path / "local")
+    assert found == digests(tmp_path / "spark")
+    assert len(found) > len(MADE)
+    assert written.verify().to_arrow().column("status").unique().to_pylist() == ["ok"]
+
+
+def test_functions_run_in_this_process(tmp_path: Path) -> None:
+    """With readers and pandas, presorted, in several parts, and rows that a function yields."""
+    pandas = pytest.importorskip("pandas")
+    by_key = ORDERS.sort_by([("customer", "ascending"), ("ts", "ascending")])
+    reader = pa.RecordBatchReader.from_batches(ORDERS.schema, ORDERS.to_batches(max_chunksize=7))
+    frame = pandas.DataFrame({name: ORDERS.column(name).to_numpy() for name in ("customer", "cents", "ts")})
+
+    def from_start(batch: pa.RecordBatch) -> pa.Array:
+        return pc.multiply(batch["ts"], 1)
+
+    made = {
+        "table": keyed(lambda table: table),
+        "reader": keyed(lambda _: reader),
+        "pandas": keyed(lambda _: frame),
+        "presorted": keyed(lambda _: by_key).option("presorted", True),
+        "presorted, parts": keyed(lambda _: by_key, 4).option("presorted", True),
+        "function": (
+            OperatorTransformation.bootstrap_with(ORDERS)
+            .assign_timestamps(from_start)
+            .key_by(lambda batch: pc.utf8_lower(batch["customer"]))
+        ),
+    }
+    savepoint = pyspark_savepoint.create(max_parallelism=16)
+    for uid, records in made.items():
+        savepoint = savepoint.with_operator(uid, records.transform(Spent()))
+    savepoint = savepoint.with_operator("listed", orders(lambda table: table, 4).transform(Listed()))
+    written = savepoint.write(tmp_path / "sp")
+    expected = sorted(written.keyed_state("table").rows(), key=repr)
+    assert len(expected) == 10
+    for uid in made:
+        assert sorted(written.keyed_state(uid).rows(), key=repr) == expected, uid
+        timers = written.timers(uid).to_arrow().sort_by([("key", "ascending"), ("timestamp", "ascending")])
+        assert timers.num_rows == 60, uid
+    assert sorted(row["value"] for row in written.list_state("listed", "cents").rows()) == ORDERS["cents"].to_pylist()
+    tasks = {row["operator_uid_hash"]: row["operator_parallelism"] for row in written.metadata().rows()}
+    uids = ("listed", "presorted, parts", "table")
+    assert [tasks[OperatorIdentifier.for_uid(uid).operator_id.hex] for uid in uids] == [4, 4, 1]
+    with pytest.raises(OptionError, match="read already"):
+        savepoint.write(tmp_path / "again")
+    sums = keyed(lambda table: table).process(Sums(), "customer string, cents long")
+    assert sums.to_arrow().num_rows == 60
+    assert sums.to_arrow() == sums.to_arrow()  # a copy of the function for each read
+    # Beside other state, whose keys are merged with those that the function made.
+    more = pa.table({"key": ["c1", "new"], "name": ["one", "other"]})
+    both = pyspark_savepoint.create(max_parallelism=16).with_operator("x", made["table"].transform(Spent()))
+    found = both.with_state("x", "name", more).remove_keys("x", ["c2"]).write(tmp_path / "both").keyed_state("x")
+    names = {row["key"]: row["name"] for row in found.rows()}
+    assert names == {**{f"c{i}": None for i in range(10) if i != 2}, "c1": "one", "new": "other"}
+
+
+def test_records_of_functions_that_do_not_fit(tmp_path: Path) -> None:
+    for given in ([{"id": 1}], "records", None):
+        with pytest.raises(OptionError, match="records must be given as"):
+            OperatorTransformation.bootstrap_with(given)  # type: ignore[call-overload]
+    records = OperatorTransformation.bootstrap_with(ORDERS)
+    with pytest.raises(OptionError, match=r"(?s)no column 'custmer'.*did you mean 'customer'"):
+        records.key_by("custmer")
+    with pytest.raises(OptionError, match="cannot give timestamps"):
+        records.assign_timestamps("customer")
+    for wrong in (lambda batch: 5, lambda batch: pa.array([1]), 7):
+        with pytest.raises(OptionError, match="a column must be a name, or a function of a batch"):
+            records.key_by(wrong)
+    with pytest.raises(UserFunctionError, match="KeyError"):
+        records.key_by(lambda batch: batch["nothing"])
+    with pytest.raises(ValueRangeError, match="not in the order of their keys"):
+        (
+            pyspark_savepoint.create()
+            .with_operator("x", records.option("presorted", True).key_by("customer").transform(Spent()))
+            .write(tmp_path / "sp")
+        )
+
+
+@pytest.mark.spark
+def test_records_of_the_other_engine_are_refused(spark: SparkSession) -> None:
+    local, frames = keyed(lambda table: table), keyed(spark.createDataFrame)
+    with pytest.raises(OptionError, match="given in another way"):
+        pyspark_savepoint.create().with_operator("x", frames.transform(Spent()))
+    with pytest.raises(OptionError, match="given in another way"):
+        Savepoint.create(spark).with_operator("x", local.transform(Spent()))
+    with pytest.raises(OptionError, match="given in another way"):
+        local.connect(frames).transform(Both())

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+import pyspark_savepoint
 from pyspark_savepoint import LocalSavepoint, Savepoint
+from pyspark_savepoint.errors import OptionError
+
+SHOP = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
 
 #: Verbs that only one face has.
 ONLY_WITH_SPARK = {
@@ -54,3 +62,25 @@ def test_verbs_of_edits_are_defined_once() -> None:
         "verify",
     ):
         assert getattr(Savepoint, name) is getattr(LocalSavepoint, name)
+
+
+def test_misspelt_arguments_are_answered_with_the_nearest() -> None:
+    opened: Any = pyspark_savepoint.open(SHOP)
+    tried = 0
+    for name in verbs(LocalSavepoint):
+        parameters = inspect.signature(getattr(opened, name)).parameters.values()
+        words = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+        if not words or any(each.kind is each.VAR_KEYWORD for each in parameters):
+            continue
+        tried += 1
+        with pytest.raises(OptionError, match=f"(?s){name}\\(\\) has no argument '{words[0]}x'.*'{words[0]}'"):
+            getattr(opened, name)(**{f"{words[0]}x": 1})
+    assert tried > 15
+    for misspelt in (
+        lambda: pyspark_savepoint.create(max_paralelism=5),  # type: ignore[call-arg]
+        lambda: Savepoint.create(None, max_paralelism=5),  # type: ignore[call-arg, arg-type]
+    ):
+        with pytest.raises(OptionError, match="did you mean 'max_parallelism'"):
+            misspelt()
+    with pytest.raises(OptionError, match="did you mean 'table'"):
+        pyspark_savepoint.diff(opened, opened, tabel="timers")  # type: ignore[call-arg]

@@ -62,7 +62,8 @@ class SortedKeys:
                 expected="keys ascending in every partition"
                 + (", of each key the timestamps" if times is not None else ""),
                 found=f"key {after[row].as_py()!r} after key {before[row].as_py()!r}",
-                remedy="key_by(df, 'id').sortWithinPartitions('id'), or leave presorted out: then the tasks sort",
+                remedy="key_by(df, 'id').sortWithinPartitions('id'), without Spark table.sort_by('id'); or leave "
+                "presorted out: then they are sorted here",
             )
 
 

@@ -32,7 +32,7 @@ from pyspark_savepoint.formats.errors import (
     ValueRangeError,
 )
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
-from pyspark_savepoint.functions.processing_tasks import RecordTask
+from pyspark_savepoint.functions.bootstrap_plans import RecordTask
 from pyspark_savepoint.source.distribution import key_by
 from tests.connector.comparing import assert_same_rows
 from tests.connector.functions import functions_of_tests
