@@ -272,13 +272,24 @@ def type_name(value: object) -> str:
     return kind.__qualname__ if library in ("builtins", "pyspark_savepoint") else f"{library}.{kind.__qualname__}"
 
 
+#: Characters of the longest name whose edit distance is computed: the work is their square.
+LONGEST_COMPARED = 200
+
+
 def nearest(wanted: str, known: Iterable[str]) -> list[str]:
-    """Return at most three similar names, best first: equal except for case, contained, then by edit distance."""
+    """Return at most three similar names, best first: equal except for case, contained, then by edit distance.
+
+    Names of more than 200 characters are similar only by case, or if one contains the other.
+
+    >>> nearest("totl", ["total", "profile"]), nearest("Total" + "x" * 300, ["totaly", "TOTAL"])
+    (['total'], ['TOTAL'])
+    """
     names = list(dict.fromkeys(known))
     folded = wanted.casefold()
     same = [name for name in names if name.casefold() == folded]
     part = [name for name in names if folded in name.casefold() or name.casefold() in folded]
-    close = difflib.get_close_matches(wanted, names, n=3, cutoff=0.5)
+    short = [name for name in names if len(name) <= LONGEST_COMPARED] if len(wanted) <= LONGEST_COMPARED else []
+    close = difflib.get_close_matches(wanted, short, n=3, cutoff=0.5)
     return list(dict.fromkeys(same + close + part))[:3]
 
 

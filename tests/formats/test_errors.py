@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.errors import (
     SavepointError,
     StateNotFoundError,
     UnsafePathError,
+    nearest,
 )
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.filesystems.remote_errors import storage_error
@@ -183,3 +184,12 @@ def test_names_that_a_snapshot_chose_forge_nothing() -> None:
     assert len([line for line in text.splitlines() if line.startswith("  to do: curl")]) == 1  # what was found
     assert text.endswith("to do: one\ntwo")
     assert pickle.loads(pickle.dumps(error)).facts == error.facts
+
+
+def test_similar_names_of_very_long_ones_take_time_that_is_linear() -> None:
+    """Two names of 60,000 characters took minutes: their edit distance is quadratic."""
+    small, large = (
+        processor_seconds(lambda count=count: nearest("ab" * count, ["a" * 2 * count, "ba" * count, "x"]), 3)
+        for count in (100_000, 400_000)
+    )
+    assert large < 10 * small + 0.1

@@ -370,10 +370,14 @@ def _inherited(count: int) -> CheckpointMetadata:
 
 @dataclass(frozen=True)
 class Shape:
-    """A kind of snapshot: how it is made of a number, and the number that takes some tenths of a second."""
+    """A kind of snapshot: how it is made of a number, and the number that takes some tenths of a second.
+
+    ``most`` is the largest number: there are no more than 32,768 key groups, and a real file has those that it has.
+    """
 
     make: Callable[[int], CheckpointMetadata]
     count: int
+    most: int = 32_768
 
 
 SHAPES: Mapping[str, Shape] = {
@@ -430,15 +434,14 @@ SHAPES: Mapping[str, Shape] = {
     "operator states of case": Shape(lambda n: snapshot(operator(operator_subtask(cased(n)))), 1000),
     "broadcast states": Shape(lambda n: snapshot(operator(operator_subtask((), [f"b{i}" for i in range(n)]))), 1000),
     "broadcast entries": Shape(
-        lambda n: snapshot(operator(operator_subtask((), ["b"], elements=n))),
-        50_000,
+        lambda n: snapshot(operator(operator_subtask((), ["b"], elements=n))), 50_000, 10_000_000
     ),
-    "elements": Shape(lambda n: snapshot(operator(operator_subtask(["l"], elements=n))), 50_000),
+    "elements": Shape(lambda n: snapshot(operator(operator_subtask(["l"], elements=n))), 50_000, 10_000_000),
     "operator states in subtasks": Shape(
         lambda n: snapshot(operator(dict.fromkeys(range(n), operator_subtask([f"l{i}" for i in range(20)])))), 50
     ),
-    "heap subtasks": Shape(lambda n: _rescaled(HASHMAP, "kv-tuple", n), 32),
-    "RocksDB subtasks": Shape(lambda n: _rescaled(ROCKSDB, "kv-tuple", n), 16),
+    "heap subtasks": Shape(lambda n: _rescaled(HASHMAP, "kv-tuple", n), 32, 64),
+    "RocksDB subtasks": Shape(lambda n: _rescaled(ROCKSDB, "kv-tuple", n), 16, 64),
     "RocksDB files": Shape(_files, 100),
     "changes": Shape(lambda n: _changes(n, 1), 200),
     "changelog handles": Shape(lambda n: _changes(n, n), 200),
@@ -572,7 +575,7 @@ def measured(shape: str, command: str, count: int, *, memory: bool = False) -> M
 
 def problem_of(shape: str, command: str, scale: float = 1.0, *, memory: bool = False) -> tuple[str | None, Measured]:
     """Say what grew faster than the bytes, thrice, as chance does not repeat itself; and what the larger one took."""
-    count = max(2, int(SHAPES[shape].count * scale))
+    count = max(2, min(int(SHAPES[shape].count * scale), SHAPES[shape].most // 2))
     for _ in range(3):  # what is interpreted at one size can be compiled at the next
         small, large = (measured(shape, command, each, memory=memory) for each in (count, 2 * count))
         problem = large.problem(small)

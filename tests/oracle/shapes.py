@@ -1,18 +1,22 @@
 """Random shapes of state, written through Spark and restored by real Flink, every value compared.
 
     python -m tests.oracle.shapes --shapes 200 --seed 7 --releases 1.18.1 1.20.5 2.0.2 2.2.1 2.3.0
+    python -m tests.oracle.shapes --shapes 200 --inferred --releases 1.17.2
 
 A shape is a type of Flink and its values: each as Spark has it, and as Flink says it (the JSON of `expected.json`).
+With ``--inferred`` Flink is given classes and infers their types, and so do we with `inferredBy`: from words, from
+class files, or from both, beside types that are left out and rows that are declared.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -22,9 +26,11 @@ from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_savepoint import OperatorTransformation, Savepoint, key_by
+from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from tests.oracle import functions_of_bootstrap
 from tests.oracle.compare import differences
 from tests.oracle.evolution import Job, evolve
+from tests.oracle.flink import class_path, compile_harness, fetch, jdk_tool
 from tests.oracle.functions_of_bootstrap import FAR, Numbers
 
 register_pickle_by_value(functions_of_bootstrap)
@@ -45,6 +51,9 @@ class Shape:
     value: Callable[[random.Random], Value]
     #: Whether lists and tuples may contain a NULL of this type.
     nullable: bool = False
+    #: The Java type that Flink infers it from, and what the harness is given instead of words where it does.
+    java: str = ""
+    given: str = ""
 
 
 def _seconds(moment: datetime) -> str:
@@ -259,6 +268,146 @@ class Shapes:
         return f"shapes.Shape{self.seed}x{self.classes}"
 
 
+#: Java types, of those that Flink infers.
+JAVA = {
+    "BYTE": "Byte",
+    "SHORT": "Short",
+    "INT": "Integer",
+    "LONG": "Long",
+    "BOOLEAN": "Boolean",
+    "FLOAT": "Float",
+    "DOUBLE": "Double",
+    "CHAR": "Character",
+    "STRING": "String",
+    "BIG_DECIMAL": "java.math.BigDecimal",
+    "BIG_INTEGER": "java.math.BigInteger",
+    "DATE": "java.util.Date",
+    "SQL_TIMESTAMP": "java.sql.Timestamp",
+    "INSTANT": "java.time.Instant",
+    "PRIMITIVE_ARRAY<BYTE>": "byte[]",
+    "PRIMITIVE_ARRAY<LONG>": "long[]",
+    "PRIMITIVE_ARRAY<DOUBLE>": "double[]",
+    "BASIC_ARRAY<STRING>": "String[]",
+}
+PRIMITIVES = {"Byte": "byte", "Short": "short", "Integer": "int", "Long": "long", "Boolean": "boolean"}
+PRIMITIVES |= {"Float": "float", "Double": "double", "Character": "char"}
+#: What a write has for a Spark type where nobody names another.
+DEFAULTS = ("BYTE", "SHORT", "INT", "LONG", "STRING", "BOOLEAN", "FLOAT", "DOUBLE", "BIG_DECIMAL", "INSTANT")
+
+
+class InferredShapes(Shapes):
+    """Shapes of Java classes whose types a release infers without Kryo; Flink 2 has lists and maps, too."""
+
+    def __init__(self, seed: int, release: ExtractionRelease) -> None:
+        super().__init__(seed)
+        self.release = release
+        #: Java sources by class; whether types may name classes, whose fields are then in class files.
+        self.sources: dict[str, str] = {}
+        self.from_files = False
+        self.leaves = tuple(replace(leaf, java=JAVA[leaf.flink]) for leaf in LEAVES if leaf.flink in JAVA)
+        self.simple_keys = tuple(leaf for leaf in self.leaves if leaf.flink in {key.flink for key in KEYS})
+
+    def any(self, depth: int = DEPTH) -> Shape:
+        makers = [self.tuple_, self.pojo, self.pojo, self.enum, self.either, self.object_array]
+        makers += [self.list_, self.map_] * self.release.has_collections
+        if depth == 0 or self.chance.random() < 0.2:
+            return self.chance.choice(self.leaves)
+        return self.chance.choice(makers)(depth - 1)
+
+    def key(self) -> Shape:
+        if self.chance.random() < 0.5:
+            return self.chance.choice(self.simple_keys)
+        return self.tuple_of([self.chance.choice(self.simple_keys) for _ in range(self.chance.randint(1, 3))])
+
+    def list_(self, depth: int) -> Shape:
+        inner = self.any(depth)
+        made = Shape(f"LIST<{inner.flink}>", f"array<{inner.spark}>", _array(inner.value, 0.2), nullable=True)
+        return replace(made, java=f"java.util.List<{inner.java}>") if "[" not in inner.java else self.any(0)
+
+    def map_(self, depth: int) -> Shape:
+        key, inner = self.chance.choice(self.simple_keys), self.any(depth)
+        if "[" in inner.java:  # a generic array is no class without arguments, so the map is Kryo's
+            return self.any(0)
+        return replace(map_of(key, inner), nullable=True, java=f"java.util.Map<{key.java}, {inner.java}>")
+
+    def object_array(self, depth: int) -> Shape:
+        inner = self.tuple_of([self.any(min(depth, 1)) for _ in range(self.chance.randint(1, 2))])
+        if self.chance.random() < 0.5:
+            inner = self.pojo(min(depth, 1))
+        made = Shape(f"OBJECT_ARRAY<{inner.flink}>", f"array<{inner.spark}>", _array(inner.value, 0.1))
+        return replace(made, java=f"{inner.java}[]")
+
+    def tuple_of(self, parts: list[Shape]) -> Shape:
+        arguments = ", ".join(part.java for part in parts)
+        return replace(super().tuple_of(parts), java=f"org.apache.flink.api.java.tuple.Tuple{len(parts)}<{arguments}>")
+
+    def pojo(self, depth: int) -> Shape:
+        name = self._class()
+        parts = [self.any(depth) for _ in range(self.chance.randint(1, 4))]
+        kinds = [PRIMITIVES.get(part.java, part.java) if self.chance.random() < 0.5 else part.java for part in parts]
+        simple = name.rpartition(".")[2]
+        fields = " ".join(f"public {kind} p{i};" for i, kind in enumerate(kinds))
+        self.sources[name] = f"package shapes; public class {simple} {{ {fields} public {simple}() {{ }} }}"
+
+        def value(chance: random.Random) -> Value:
+            made = [
+                (None, None) if kind not in PRIMITIVES.values() and chance.random() < 0.2 else part.value(chance)
+                for part, kind in zip(parts, kinds, strict=True)
+            ]
+            fields = {f"p{i}": flink for i, (_, flink) in enumerate(made)}
+            return tuple(spark for spark, _ in made), {"class": name, "fields": fields}
+
+        words = f"POJO<{name}>({', '.join(f'p{i} {part.flink}' for i, part in enumerate(parts))})"
+        spark = ", ".join(f"p{i}: {part.spark}" for i, part in enumerate(parts))
+        named = name if self.from_files and self.chance.random() < 0.6 else words
+        return Shape(named, f"struct<{spark}>", value, java=name)
+
+    def enum(self, depth: int) -> Shape:
+        made = super().enum(depth)
+        name, _, constants = made.flink.removeprefix("ENUM<").partition(">")
+        simple = name.rpartition(".")[2]
+        self.sources[name] = f"package shapes; public enum {simple} {{ {constants.strip('()')} }}"
+        return replace(made, java=name)
+
+    def either(self, depth: int) -> Shape:
+        left, right = self.any(depth), self.any(depth)
+
+        def value(chance: random.Random) -> Value:
+            side, part = chance.choice((("left", left), ("right", right)))
+            spark, flink = part.value(chance)
+            return (spark, None) if side == "left" else (None, spark), {side: flink}
+
+        spark = f"struct<left: {left.spark}, right: {right.spark}>"
+        java = f"org.apache.flink.types.Either<{left.java}, {right.java}>"
+        return Shape(f"EITHER<{left.flink}, {right.flink}>", spark, value, java=java)
+
+    def stated(self) -> Shape:
+        """What a state has: a class, now and then a declared row of them."""
+        if self.chance.random() < 0.8:
+            return self.hinted(self.any())
+        parts = [
+            self.hinted(self.pojo(1)) if self.chance.random() < 0.5 else self.chance.choice(KEYS) for _ in range(3)
+        ]
+
+        def value(chance: random.Random) -> Value:
+            made = [(None, None) if chance.random() < 0.2 else part.value(chance) for part in parts]
+            return tuple(spark for spark, _ in made), {"kind": "+I", "row": [flink for _, flink in made]}
+
+        spark = ", ".join(f"n{i}: {part.spark}" for i, part in enumerate(parts))
+        flink, given = (
+            f"ROW<{', '.join(f'n{i} {text}' for i, text in enumerate(texts))}>"
+            for texts in ([part.flink for part in parts], [part.given or part.flink for part in parts])
+        )
+        return Shape(flink, f"struct<{spark}>", value, given=given)
+
+    def hinted(self, shape: Shape) -> Shape:
+        """The shape, as a field that the harness asks Flink to infer the type of."""
+        name = self._class()
+        simple = name.rpartition(".")[2]
+        self.sources[name] = f"package shapes; public class {simple} {{ public {shape.java} of; }}"
+        return replace(shape, given=f"AUTO<{name}#of>")
+
+
 def map_of(key: Shape, inner: Shape, fewest: int = 0) -> Shape:
     """A map; keys that are equal in Java are one."""
 
@@ -285,6 +434,9 @@ class Operator:
     timers: dict[str, str] = field(default_factory=dict)
     #: Where the rows come from: as they are, from `key_by`, or through a bootstrap function.
     way: str = "rows"
+    #: Java sources of its classes; options of the write, which infer types from them.
+    sources: dict[str, str] = field(default_factory=dict)
+    inferring: dict[str, Any] = field(default_factory=dict)
 
     def written(self, spark: SparkSession, savepoint: Savepoint) -> Savepoint:
         """The savepoint with this operator."""
@@ -292,25 +444,32 @@ class Operator:
         schema = ", ".join(f"{name} {shape.spark}" for name, shape in columns.items())
         df: DataFrame = spark.createDataFrame(self.rows, schema)
         types = {name: shape.flink for name, shape in columns.items()}
+        if self.inferring:  # the type that a column has anyhow needs no word
+            types = {name: text for name, text in types.items() if text not in DEFAULTS}
         kinds = {name: kind.lower() for name, (kind, _) in self.states.items()}
         if self.way == "function":
             keyed = OperatorTransformation.bootstrap_with(df).key_by("key", key_type=self.key.flink)
             return savepoint.with_operator(self.uid, keyed.transform(Numbers()))
         if self.way == "key_by":
-            df = key_by(df, "key", types={"key": self.key.flink})
-        return savepoint.with_operator(self.uid, df, types=types, states=kinds)
+            df = key_by(df, "key", types={"key": self.key.flink}, **self.inferring)
+        return savepoint.with_operator(self.uid, df, types=types, states=kinds, **self.inferring)
 
     def described(self) -> dict[str, Any]:
         """The operator for the harness: element types of lists, key and value types of maps."""
         states: dict[str, Any] = {}
         for name, (kind, shape) in self.states.items():
-            states[name] = {"kind": kind, "type": shape.flink}
-            if kind == "LIST":
+            states[name] = {"kind": kind, "type": shape.given or shape.flink}
+            if shape.given and kind == "MAP":
+                states[name] |= dict(zip(("key", "type"), shape.given.split(", ", 1), strict=True))
+            elif shape.given:
+                continue
+            elif kind == "LIST":
                 states[name]["type"] = shape.flink[len("LIST<") : -1]
-            if kind == "MAP":
+            elif kind == "MAP":
                 key, _, value = shape.flink[len("MAP<") : -1].partition(", ")
                 states[name] |= {"key": key, "type": value}
-        return {"uid": self.uid, "key": self.key.flink, "states": states, "timers": self.timers}
+        key_type = self.key.given or self.key.flink
+        return {"uid": self.uid, "key": key_type, "states": states, "timers": self.timers}
 
 
 def made_up(seed: int, count: int) -> list[Operator]:
@@ -329,6 +488,48 @@ def made_up(seed: int, count: int) -> list[Operator]:
             states[f"s{index}"] = (kind, shape)
         operators.append(filled(f"shapes {seed} {number}", shapes.key(), states, shapes.chance))
     return operators
+
+
+def made_up_of_classes(seed: int, count: int, version: str, folder: Path) -> list[Operator]:
+    """The same of classes whose types a release infers; every second operator has them from class files."""
+    release = ExtractionRelease.parse(version)
+    shapes = InferredShapes(seed, release)
+    operators = []
+    for number in range(0, count, STATES_OF_ONE):
+        shapes.from_files = number // STATES_OF_ONE % 2 == 1
+        states = {}
+        for index in range(min(STATES_OF_ONE, count - number)):
+            kind = shapes.chance.choice(("VALUE", "VALUE", "LIST", "MAP"))
+            shape = shapes.stated()
+            if kind == "LIST":
+                value = at_least_one(shape)
+                shape = Shape(f"LIST<{shape.flink}>", f"array<{shape.spark}>", value, given=shape.given)
+            elif kind == "MAP":
+                key = shapes.hinted(shapes.chance.choice(shapes.simple_keys))
+                shape = replace(map_of(key, shape, fewest=1), given=f"{key.given}, {shape.given}")
+            states[f"s{index}"] = (kind, shape)
+        made = filled(f"classes {seed} {number}", shapes.hinted(shapes.key()), states, shapes.chance)
+        made.way = shapes.chance.choice(("rows", "key_by"))
+        made.inferring = {"inferred_by": ".".join(map(str, release.version))}
+        if shapes.from_files:
+            made.inferring["types_from"] = str(folder)
+        operators.append(made)
+    compiled(version, shapes.sources, folder)
+    for made in operators:
+        made.sources = shapes.sources
+    return operators
+
+
+def compiled(version: str, sources: dict[str, str], folder: Path) -> None:
+    """Class files of Java sources, in a folder, for a release of Flink."""
+    files = folder / "sources"
+    files.mkdir(parents=True)
+    paths = [files / f"{name.rpartition('.')[2]}.java" for name in sources]
+    for path, source in zip(paths, sources.values(), strict=True):
+        path.write_text(source)
+    command = [jdk_tool("javac"), "-nowarn", "-proc:none", "-d", str(folder)]
+    command += ["-cp", class_path([compile_harness(version), *fetch(version)]), *map(str, paths)]
+    subprocess.run(command, check=True)
 
 
 def every_key(seed: int) -> list[Operator]:
@@ -381,11 +582,12 @@ def filled(
 
 
 def write(spark: SparkSession, operators: list[Operator], path: Path) -> None:
-    """One savepoint of all."""
+    """One savepoint of all, for the oldest release, or for the one that infers their types."""
     savepoint = Savepoint.create(spark)
     for operator in operators:
         savepoint = operator.written(spark, savepoint)
-    savepoint.write(str(path))
+    release = operators[0].inferring.get("inferred_by")
+    savepoint.write(str(path), **({"flink_version": release} if release else {}))
 
 
 def restored(release: str, operators: list[Operator], path: Path, folder: Path) -> tuple[list[str], int]:
@@ -399,6 +601,7 @@ def restored(release: str, operators: list[Operator], path: Path, folder: Path) 
             "restore": str(path),
             "stateBackend": backend,
             "operators": [operator.described() for operator in operators],
+            "sources": {name: text for operator in operators for name, text in operator.sources.items()},
         }
         for backend in BACKENDS
     ]
@@ -432,17 +635,24 @@ def main() -> int:
     parser.add_argument("--shapes", type=int, default=200)
     parser.add_argument("--seed", type=int, default=None, help="by chance, unless given")
     parser.add_argument("--releases", nargs="*", default=list(RELEASES))
+    parser.add_argument("--inferred", action="store_true", help="of classes whose types each release infers")
     args = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 20) if args.seed is None else args.seed
     operators = [*made_up(seed, args.shapes), *every_key(seed)]
     failed = 0
     with tempfile.TemporaryDirectory(prefix="savepoint-shapes-") as folder:
         path = Path(folder) / "savepoint"
-        write(session(), operators, path)
+        if not args.inferred:
+            write(session(), operators, path)
         for release in args.releases:
+            if args.inferred:
+                path = Path(folder) / f"savepoint-{release}"
+                operators = made_up_of_classes(seed, args.shapes, release, Path(folder) / f"classes-{release}")
+                write(session(), operators, path)
             lines, values = restored(release, operators, path, Path(folder) / release)
             failed += len(lines)
-            told = f"{args.shapes} shapes and every type of key, {values:,} values, {len(lines)} otherwise"
+            of = "inferred shapes" if args.inferred else "shapes and every type of key"
+            told = f"{args.shapes} {of}, {values:,} values, {len(lines)} otherwise"
             print(f"seed {seed}: {release} restored {told}", flush=True)
             print("".join(f"  {line[:2000]}\n" for line in lines), end="", flush=True)
     return bool(failed)

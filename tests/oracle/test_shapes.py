@@ -10,7 +10,7 @@ import pytest
 
 from tests.oracle.conftest import NEWEST, VERSIONS, failing_in_one_line
 from tests.oracle.flink import newest_version
-from tests.oracle.shapes import made_up, restored, write
+from tests.oracle.shapes import made_up, made_up_of_classes, restored, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,3 +28,17 @@ def test_random_shapes_are_restored(spark: SparkSession, tmp_path: Path) -> None
             lines, values = restored(release, operators, tmp_path / "savepoint", tmp_path / release)
         assert not lines, "\n".join(lines)
         assert values == 2 * sum(len(entries) for each in operators for entries in each.entries.values())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_types_that_a_release_infers_are_restored(version: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Words, class files, both, and what is left out: Flink infers the same types from the classes."""
+    if "FLINK_VERSIONS" not in os.environ and version not in (VERSIONS[0], NEWEST):
+        pytest.skip("the releases between are asked where FLINK_VERSIONS names them")
+    with failing_in_one_line():
+        release = newest_version() if version == NEWEST else version
+        operators = made_up_of_classes(SEED, COUNT, release, tmp_path / "classes")
+    write(spark, operators, tmp_path / "savepoint")
+    lines, values = restored(release, operators, tmp_path / "savepoint", tmp_path / release)
+    assert not lines, "\n".join(lines)
+    assert values == 2 * sum(len(entries) for each in operators for entries in each.entries.values())

@@ -21,9 +21,13 @@ import org.apache.flink.api.java.typeutils.MapTypeInfo;
 import org.apache.flink.api.java.typeutils.PojoTypeInfo;
 import org.apache.flink.api.java.typeutils.RowTypeInfo;
 import org.apache.flink.api.java.typeutils.TupleTypeInfo;
+import org.apache.flink.api.java.typeutils.TypeExtractor;
 import org.apache.flink.types.Row;
 
-/** Types from our notation, and {@code AUTO<class>}: the one that Flink infers. The constants of enums are the class's own. */
+/**
+ * Types from our notation, and {@code AUTO<class>} or {@code AUTO<class#field>}: the one that Flink infers. The constants
+ * of enums are the class's own.
+ */
 final class TypeText {
     private static final Map<String, TypeInformation<?>> SIMPLE = Map.ofEntries(
             Map.entry("LONG", Types.LONG), Map.entry("INT", Types.INT), Map.entry("SHORT", Types.SHORT),
@@ -57,6 +61,12 @@ final class TypeText {
         if (List.of("POJO", "ENUM", "KRYO", "AUTO").contains(name)) {
             expect('<');
             Class<?> type = Class.forName(word(), true, loader);
+            if (text.charAt(position) == '#') {
+                position++;
+                TypeInformation<?> inferred = ofField(type, word());
+                expect('>');
+                return inferred;
+            }
             expect('>');
             if (name.equals("POJO")) {
                 return Types.POJO(type, fields('(', ')'));
@@ -81,6 +91,14 @@ final class TypeText {
             case "OBJECT_ARRAY" -> Types.OBJECT_ARRAY(parts[0]);
             default -> throw new IllegalArgumentException("not a type: " + text);
         };
+    }
+
+    private static TypeInformation<?> ofField(Class<?> type, String name) {
+        try {
+            return TypeExtractor.createTypeInfo(type.getField(name).getGenericType());
+        } catch (NoSuchFieldException e) {
+            throw new IllegalArgumentException(e);
+        }
     }
 
     private List<TypeInformation<?>> parts() throws ClassNotFoundException {
