@@ -45,7 +45,6 @@ def _same(before: Any, after: Any) -> bool:
 
 def _name(serializer: TypeSerializer, place: int) -> Path:
     """Return the name of a nested serializer."""
-    count = len(serializer.children)
     names: tuple[str, ...] = ()
     if isinstance(serializer, MapSerializer):
         names = ("key", "value")
@@ -58,8 +57,8 @@ def _name(serializer: TypeSerializer, place: int) -> Path:
     elif isinstance(serializer, NullableSerializer):
         names = ("value",)
     elif isinstance(serializer, FieldsSerializer):
-        names = tuple(f"f{number}" for number in range(count))
-    elif count == 1:
+        return (f"f{place}",)
+    elif len(serializer.children) == 1:
         names = ("element",)
     return (names[place] if place < len(names) else str(place),)
 

@@ -28,6 +28,7 @@ PAIRS = (
     ("states and keys of their own", "keyed_state"),
     ("operators of one name", "statements"),
     ("paths", "ls"),
+    ("rows", "show"),
     ("operator states", "verify"),
     ("broadcast states", "verify"),
     ("broadcast states", "diff"),

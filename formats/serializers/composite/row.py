@@ -138,7 +138,8 @@ class RowSerializer(CompositeSerializer):
         rows = len(at)
         bits = self._read_mask(at)
         columns = [
-            self._decode_field(index, bits[:, self.kind_bits + index] == 0, at) for index in range(len(self.nested))
+            self._decode_field(name, field, bits[:, self.kind_bits + index] == 0, at)
+            for index, (name, field) in enumerate(zip(self.names, self.nested, strict=True))
         ]
         if at.options.row_kind:
             kinds = bits[:, 0] + 2 * bits[:, 1] if self.supports_row_kind else np.zeros(rows, np.uint8)
@@ -152,9 +153,9 @@ class RowSerializer(CompositeSerializer):
         at.position[:] += self.mask_bytes
         return np.unpackbits(masks, axis=1)
 
-    def _decode_field(self, index: int, valid: Flags, at: Cursors) -> pa.Array:
-        field = self.nested[index]
-        with at.inside(self.names[index]):
+    @staticmethod
+    def _decode_field(name: str, field: TypeSerializer, valid: Flags, at: Cursors) -> pa.Array:
+        with at.inside(name):
             if valid.all():
                 return field.decode(at)
             present = at.select(valid)
@@ -167,10 +168,10 @@ class RowSerializer(CompositeSerializer):
         refuse_nulls(column, self.flink_type)
         row_kinds(self, column)
         sizes = np.full(len(column), self.mask_bytes, np.int64)
-        for index, field in enumerate(self.nested):
+        for index, (name, field) in enumerate(zip(self.names, self.nested, strict=True)):
             part = column.field(index)
             valid = valid_rows(part)
-            with naming(self.names[index]):
+            with naming(name):
                 sizes[valid] += field.sizes(pick(part, valid))
         return sizes
 
