@@ -600,6 +600,48 @@ COMMANDS = (
         prints_table=True,
     ),
     Command(
+        "metrics",
+        "diagnosing.metrics",
+        CHECK,
+        "print numbers for monitoring: sizes, entries and skew of every state of the newest snapshot",
+        (
+            argument(
+                "path", help="a snapshot, or a folder with several, such as that of a job's checkpoints: of the newest"
+            ),
+            argument(
+                "--format",
+                choices=("openmetrics", "json"),
+                default="openmetrics",
+                help="openmetrics, which Prometheus reads too, or one JSON object per line (default: openmetrics)",
+            ),
+            argument(
+                "--push-textfile",
+                metavar="FILE",
+                help="write them to this file, at once and whole, for the textfile collector of a node exporter",
+            ),
+            argument(
+                "--label",
+                action="append",
+                default=[],
+                metavar="NAME=VALUE",
+                help="a label that all series have, such as job_name=shop; may be repeated",
+            ),
+            argument(
+                "--most",
+                type=int,
+                default=500,
+                metavar="N",
+                help="states, and operators, with series of their own, by bytes; others are added up (default: 500)",
+            ),
+        ),
+        (
+            "metrics /checkpoints/7d2e",
+            "metrics /checkpoints/7d2e --label job_name=shop --push-textfile /var/lib/node_exporter/savepoint.prom",
+            "metrics /savepoints/savepoint-2f1a3c --format json",
+        ),
+        "No value is decoded. notebooks/grafana.json is a dashboard of these names.",
+    ),
+    Command(
         "vacuum",
         "files.vacuum_files",
         COPY,

@@ -1,15 +1,25 @@
-"""Command doctor: findings about a snapshot, and an exit code by their severity."""
+"""Commands about the health of a job: doctor (findings, and an exit code by their severity) and metrics."""
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
 
-from pyspark_savepoint.command_line.arguments import read_options
-from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.exporting import replacing
+from pyspark_savepoint.command_line.files import located
+from pyspark_savepoint.command_line.output import Form, Output
 from pyspark_savepoint.command_line.restoring import job_at
 from pyspark_savepoint.doctor.doctor import examine
 from pyspark_savepoint.doctor.findings import COLUMNS, Budgets, Severity
+from pyspark_savepoint.doctor.surveys import Surveys
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.redaction import shown
+from pyspark_savepoint.formats.snapshot.as_of import in_order
 from pyspark_savepoint.local.local_savepoint import open_savepoint
+from pyspark_savepoint.report.metrics import PREFIX, openmetrics, samples_of
 
 DONE, FOUND = 0, 1
 
@@ -32,3 +42,41 @@ def doctor(arguments: Namespace, output: Output) -> int:
     output.say(", ".join(counts))
     worst = Severity(arguments.fail_on)
     return FOUND if any(finding.severity.rank <= worst.rank for finding in findings) else DONE
+
+
+def metrics(arguments: Namespace, output: Output) -> int:
+    """Print numbers about the newest snapshot of a folder, or about one snapshot."""
+    if arguments.most < 1:
+        raise OptionError("--most must be at least 1", found=arguments.most)
+    as_json = output.as_json or arguments.format == "json"
+    if as_json and arguments.push_textfile is not None:
+        raise UsageError("--push-textfile writes what Prometheus reads", remedy="leave out --format json and --json")
+    more = tuple(_constant(text) for text in arguments.label)
+    options = read_options(arguments)
+    readable, unreadable = in_order(located(arguments, arguments.path))
+    surveys = Surveys(open_savepoint(readable[-1].path, **options))
+    before = open_savepoint(readable[-2].path, **options)._snapshot() if len(readable) > 1 else None
+    samples = samples_of(surveys, (readable, unreadable), before, arguments.most)
+    lines = "".join(f"{line}\n" for line in openmetrics(samples, more))
+    if arguments.push_textfile is not None:
+        with replacing(Path(arguments.push_textfile).expanduser()) as pending:
+            pending.write_text(lines, encoding="utf-8")
+    elif as_json:
+        for sample in samples:
+            labels = dict((*more, *sample.labels))
+            record = {"name": sample.metric.full_name, "labels": labels, "value": sample.value}
+            replace(output, form=Form.JSON).record(record)
+    else:
+        replace(output, width=None).say(lines.rstrip("\n"))
+    return DONE
+
+
+def _constant(text: str) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if not mark or not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) or name in ("operator", "table", "state"):
+        raise UsageError(
+            "--label takes NAME=VALUE",
+            found=repr(text),
+            remedy=f"such as --label job_name=shop, which all series {PREFIX}* then have",
+        )
+    return name, shown(value, line=True)

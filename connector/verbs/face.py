@@ -19,7 +19,7 @@ from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.doctor.state_checks import Examined
+    from pyspark_savepoint.doctor.surveys import Examined
 
 #: Rows that users give, and tables that they get.
 R = TypeVar("R")

@@ -161,6 +161,16 @@ def _refuse_other_jobs(folder: str, found: Sequence[SnapshotInfo]) -> None:
 
 def _readable(folder: str) -> list[SnapshotInfo]:
     """Return the snapshots at and below a folder that can be read; raise SnapshotNotFoundError if there is none."""
+    return in_order(folder)[0]
+
+
+def in_order(folder: str) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
+    """Return the snapshots at and below a folder that can be read, oldest first, and those that cannot.
+
+    Raises:
+        SnapshotNotFoundError: If none can be read.
+
+    """
     found = find_snapshots(folder)
     readable = [snapshot for snapshot in found if snapshot.checkpoint_id is not None]
     if not readable:
@@ -170,7 +180,8 @@ def _readable(folder: str) -> list[SnapshotInfo]:
             found=found[0].problem if found else None,
             remedy="name the folder that contains a job's checkpoints or savepoints",
         )
-    return readable
+    readable.sort(key=lambda snapshot: (snapshot.checkpoint_id or 0, snapshot.modified or 0.0, snapshot.path))
+    return readable, [snapshot for snapshot in found if snapshot.checkpoint_id is None]
 
 
 def _no_version(folder: str, version: int | str | None, known: Sequence[int]) -> SnapshotNotFoundError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,33 +19,19 @@ from pyspark_savepoint import open as open_savepoint
 from pyspark_savepoint.execution.display import html_tree, text_tree
 from pyspark_savepoint.formats.errors import SavepointError, SavepointWarning
 from pyspark_savepoint.formats.redaction import UNPRINTABLE, printable
-from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.savepoint.progress import _Line
 from pyspark_savepoint.source.reader import warn
 from pyspark_savepoint.testing import assert_restores, assert_schema, assert_state
-from tests.connector.command_line.conftest import Run
-from tests.fuzz.shapes import keyed_subtask, made, operator, snapshot, state
+from tests.connector.command_line.conftest import EVIL, Run
 
 CATEGORIES = {"Cc", "Cf", "Zl", "Zp", "Cs"}
-#: Two lines, of which the second could be taken for one of this package; ESC and BEL; every way to turn text.
-EVIL = "x\x1b[2J\x07\u200e\u200f\u061c\u202e\u2066\u2028\u2029\ufeff\u00ad\x85\x7f\U000e0041<b>'\n  to do: run it"
 
 
 def acting(text: str) -> set[str]:
     """The characters of a text that do more than to be shown; line breaks and tabs are those of the package."""
     return {char for char in text if unicodedata.category(char) in CATEGORIES and char not in "\n\t"}
-
-
-@pytest.fixture(scope="module")
-def evil() -> Iterator[str]:
-    """A snapshot whose uid, name, states and class are hostile."""
-    own = OpaqueSerializer(f"com.shop.{EVIL}", 1, b"payload")
-    states = [state(EVIL, "VALUE", "LONG"), state(EVIL.upper(), "VALUE", own), state("key", "VALUE", "LONG")]
-    whole = snapshot(operator(keyed_subtask(states, (1, 2)), EVIL, name=EVIL + "!"))
-    with made(whole) as (path, _):
-        yield path
 
 
 def test_the_pattern_has_every_character_of_the_categories() -> None:
@@ -64,7 +50,7 @@ def test_the_pattern_has_every_character_of_the_categories() -> None:
     "words",
     [
         ("ls",), ("show", EVIL), ("show", EVIL, "--table", "timers"), ("show", EVIL + "?"), ("sizes",), ("heaviest",),
-        ("verify",), ("doctor",), ("offsets",), ("schema",), ("check-migration", "--flink", "1.20"),
+        ("verify",), ("doctor",), ("metrics",), ("offsets",), ("schema",), ("check-migration", "--flink", "1.20"),
         ("check-migration", "--flink", "1.20", "--drop", EVIL),
     ],
     ids=lambda words: printable(" ".join(words), line=True)[:30],
