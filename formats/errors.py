@@ -175,6 +175,10 @@ class SnapshotNotFoundError(SavepointError, FileNotFoundError):
     """There is no snapshot at the path."""
 
 
+class SnapshotGoneError(SnapshotNotFoundError):
+    """A snapshot was deleted while it was read: a job keeps only its newest checkpoints."""
+
+
 class StateFileNotFoundError(SavepointError, FileNotFoundError):
     """A file that the snapshot refers to is missing."""
 

@@ -750,12 +750,28 @@ COMMANDS = (
         ("cp s3://bucket/checkpoints/7d2e/chk-42 /savepoints/copy-of-42",),
     ),
     Command(
+        "pin",
+        "files.pin",
+        COPY,
+        "hold a checkpoint that its job is about to delete: cp by hard links, or by the object store",
+        (
+            argument("path", metavar="source", help="the snapshot"),
+            AS_OF,
+            argument("target", help="the folder of the new savepoint; there must be none yet"),
+        ),
+        (
+            "pin /checkpoints/7d2e /savepoints/held --as-of latest",
+            "pin s3://bucket/checkpoints/7d2e/chk-42 s3://bucket/savepoints/held-42",
+        ),
+    ),
+    Command(
         "relocate",
         "files.relocate",
         COPY,
         "write a savepoint that finds its files under another prefix; no file is copied",
         (
             argument("path", metavar="source", help="the snapshot"),
+            AS_OF,
             argument("old", help="the prefix of files in the snapshot"),
             argument("new", help="their prefix now"),
             argument("target", help="the folder of the new savepoint; there must be none yet"),

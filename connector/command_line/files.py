@@ -1,4 +1,4 @@
-"""Commands about the files of a snapshot: vacuum, cp, relocate."""
+"""Commands about the files of a snapshot: vacuum, cp, pin, relocate."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.execution.copying import copy_snapshot, relocate_snapshot, to_free_path
+from pyspark_savepoint.execution.copying import copy_snapshot, pin_snapshot, relocate_snapshot, to_free_path
 from pyspark_savepoint.execution.texts import numbered, readable_size
-from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, absolute
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.options.option_fields import InvalidOptionValueError, seconds
@@ -57,6 +57,15 @@ def copy(arguments: Namespace, output: Output) -> int:
     """Copy a snapshot with all of its files."""
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
     copy_snapshot(source, free_target(arguments))
+    return written(arguments, output)
+
+
+def pin(arguments: Namespace, output: Output) -> int:
+    """Hold a snapshot with all of its files."""
+    source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
+    held, copied = pin_snapshot(source, free_target(arguments))
+    kind = "hard links" if isinstance(source.location.filesystem, LocalFileSystem) else "copies by the store"
+    output.say(f"{source.path}: {numbered(held, 'file')} held by {kind}, {numbered(copied, 'file')} copied")
     return written(arguments, output)
 
 

@@ -147,11 +147,12 @@ def _run(words: list[str], output: Output) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = _remarking(output)
+        run = command(arguments)
         if getattr(arguments, "as_of", None) is not None:
-            from pyspark_savepoint.command_line.reading import chosen_path
+            from pyspark_savepoint.command_line.reading import at_version
 
-            arguments.path = chosen_path(arguments)
-        return command(arguments)(arguments, output)
+            return at_version(arguments, output, run)
+        return run(arguments, output)
 
 
 def _remarking(output: Output) -> Callable[..., None]:

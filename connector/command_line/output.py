@@ -15,7 +15,7 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from itertools import chain, groupby, islice
@@ -81,6 +81,8 @@ class Output:
     remarks: TextIO
     form: Form = Form.TEXT
     width: int | None = None
+    #: Not empty once a result was printed.
+    begun: set[str] = field(default_factory=set)
 
     @property
     def as_json(self) -> bool:
@@ -120,6 +122,7 @@ class Output:
         """Print one JSON object, with ``--json`` only."""
         if self.as_json:
             # JSON escapes all that is not ASCII, and control characters except one.
+            self.begun.add("record")
             print(json.dumps(finite(_plain(values))).replace("\x7f", "\\u007f"), file=self.results)
 
     def table(
@@ -223,6 +226,7 @@ class Output:
         return count
 
     def _print(self, text: str) -> None:
+        self.begun.add("text")
         print(printable(text), file=self.results)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import sleep
 from typing import Any
 from warnings import catch_warnings
@@ -14,16 +14,22 @@ import pyarrow as pa
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output, Row
 from pyspark_savepoint.execution.texts import numbered, readable_size
-from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError, StateNotFoundError
+from pyspark_savepoint.formats.errors import (
+    OptionError,
+    SavepointError,
+    SnapshotNotFoundError,
+    StateFileNotFoundError,
+    StateNotFoundError,
+)
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
-from pyspark_savepoint.formats.snapshot.as_of import LATEST
+from pyspark_savepoint.formats.snapshot.as_of import LATEST, explained
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.local.local_history import history_of, open_changes
 from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import is_version, to_options
-from pyspark_savepoint.options.options import SavepointReadOptions, at_version
-from pyspark_savepoint.options.paths import snapshot_path
+from pyspark_savepoint.options.options import SavepointReadOptions, opened_at
+from pyspark_savepoint.options.paths import reached, snapshot_path
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
 DONE, FOUND = 0, 1
@@ -42,14 +48,31 @@ def table_of(arguments: Namespace, output: Output, **options: Any) -> SnapshotTa
     return table
 
 
-def chosen_path(arguments: Namespace) -> str:
-    """Return the path of the snapshot that ``--as-of`` chooses of a folder."""
+def at_version(arguments: Namespace, output: Output, run: Callable[[Namespace, Output], int]) -> int:
+    """Run a command on the snapshot that ``--as-of`` chooses of a folder; on the next, if that is deleted meanwhile."""
     if getattr(arguments, "history", False):
         raise UsageError("--history shows all versions, --as-of chooses one", remedy="leave one of them out")
     version = str(arguments.as_of).strip()
     name = "versionAsOf" if is_version(version) else "timestampAsOf"
     texts = to_options({**read_options(arguments), name: version})
-    return at_version({**texts, "path": absolute(snapshot_path(arguments.path))})["path"]
+
+    folder, failed = absolute(snapshot_path(arguments.path)), list[SavepointError]()
+
+    def on(chosen: dict[str, str]) -> int:
+        try:
+            arguments.path = chosen["path"]
+            return run(arguments, output)
+        except (SnapshotNotFoundError, StateFileNotFoundError) as error:
+            if not output.begun:
+                raise
+            # What was printed is of this snapshot: it is not followed by another one.
+            failed.append(explained(error, [reached(chosen["path"], texts)], reached(folder, texts)))
+            return FOUND
+
+    code = opened_at({**texts, "path": folder}, on)
+    if failed:
+        raise failed[0]
+    return code
 
 
 def ls(arguments: Namespace, output: Output) -> int:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import StateExistsError
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, uids_beside, write_metadata
@@ -41,7 +42,42 @@ def copy_snapshot(source: Snapshot, target: str) -> None:
     """Copy a snapshot to a free path, with all of its files: a savepoint that can be moved."""
     staging = to_free_path(target)
     relocation = Relocation(f"{staging.token}-copy")
-    publish(staging, lambda: _like(source, [relocation.copied(source, one) for one in source.operators]), relocation)
+    publish(staging, lambda: _copied(source, relocation), relocation)
+
+
+def pin_snapshot(
+    source: Snapshot, target: str, copy: Callable[[Sequence[FileCopy], Staging], None] | None = None
+) -> tuple[int, int]:
+    """Hold a snapshot at a free path: a savepoint whose files stay when those of the snapshot are deleted.
+
+    Files get another name: a hard link on one local file system, a copy by the store itself in an object store. What
+    cannot, such as parts of larger files, is copied by ``copy``, by default in this process.
+
+    Returns:
+        How many files were held without their bytes passing this process, and how many were copied.
+
+    """
+    staging = to_free_path(target)
+    relocation = Relocation(f"{staging.token}-copy")
+    without_checksums: set[str] = set()
+    numbers = [0, 0]
+
+    def hold(copies: Sequence[FileCopy], staging: Staging) -> None:
+        # A file that is younger than those held: their age does not tell vacuum that this write has ended.
+        staging.create_work(staging.unique("pin")).close()
+        with ThreadPoolExecutor(COPIERS) as pool:
+            held = list(pool.map(lambda one: one.hold(staging.filesystem, staging.state_path(one.name)), copies))
+        for one, is_held in zip(copies, held, strict=True):
+            if is_held and one.source.checksums is not None:
+                staging.keep_checksums(one.name, one.source.checksums)
+            elif is_held:
+                without_checksums.add(one.name)
+        rest = [one for one, is_held in zip(copies, held, strict=True) if not is_held]
+        (copy or copy_files)(rest, staging)
+        numbers[:] = sum(held), len(rest)
+
+    publish(staging, lambda: _copied(source, relocation), relocation, hold, without_checksums)
+    return numbers[0], numbers[1]
 
 
 def relocate_snapshot(source: Snapshot, given: str, target: str, old: str, new: str) -> None:
@@ -55,8 +91,14 @@ def relocate_snapshot(source: Snapshot, given: str, target: str, old: str, new: 
     publish(staging, lambda: _like(source, operators), Relocation(f"{staging.token}-copy"))
 
 
+def _copied(source: Snapshot, relocation: Relocation) -> CheckpointMetadata:
+    return _like(source, [relocation.copied(source, one) for one in source.operators])
+
+
 def _like(source: Snapshot, operators: Sequence[OperatorState]) -> CheckpointMetadata:
-    return assemble(operators, [source.metadata], target_version([source.metadata], None))
+    """Return the metadata of a copy, which knows the snapshot that it is of."""
+    metadata = assemble(operators, [source.metadata], target_version([source.metadata], None))
+    return replace(metadata, origin=source.origin)
 
 
 def to_free_path(path: str) -> Staging:
@@ -76,10 +118,11 @@ def publish(
     assembled: Callable[[], CheckpointMetadata],
     relocation: Relocation,
     copy: Callable[[Sequence[FileCopy], Staging], None] | None = None,
+    without_checksums: Collection[str] = (),
 ) -> None:
     """Write the files of a new savepoint, copies last, and then its metadata; on failure, remove everything.
 
-    ``copy`` copies files, by default in this process.
+    ``copy`` copies files, by default in this process. Files ``without_checksums`` were not read.
     """
     existed = staging.filesystem.info(staging.directory) is not None
     published = False
@@ -89,7 +132,8 @@ def publish(
         (copy or copy_files)(list(relocation.copies.values()), staging)
         names = sorted(relative_files(metadata))
         staging.adopt(names)
-        data = with_manifest(write_metadata(metadata), staging.checksums(names), uids_beside(metadata))
+        checksums = staging.checksums([name for name in names if name not in without_checksums])
+        data = with_manifest(write_metadata(metadata), checksums, uids_beside(metadata), metadata.origin)
         publish_metadata(staging, data, None)
         published = True
     finally:

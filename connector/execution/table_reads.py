@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import FileReplacedError, StateFileNotFoundError
+from pyspark_savepoint.formats.errors import (
+    FileReplacedError,
+    SnapshotGoneError,
+    SnapshotNotFoundError,
+    StateFileNotFoundError,
+)
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
-from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.formats.snapshot.as_of import explained
+from pyspark_savepoint.options.options import ATTEMPTS, SavepointReadOptions
 from pyspark_savepoint.statebackends.model.request import Table, TablePartition
 from pyspark_savepoint.statebackends.open_table import open_table
 
@@ -21,24 +29,61 @@ BYTES_PER_PARTITION = 128 << 20
 MIN_BYTES_PER_PARTITION = 1 << 20
 
 
-def table_of(options: SavepointReadOptions) -> Table:
-    """Return the table that the options select; errors name the existing tables, operators and states."""
-    request = options.request()
-    return of_one_version(lambda: open_table(request))
+def table_of(options: SavepointReadOptions) -> tuple[SavepointReadOptions, Table]:
+    """Return the table that the options select; errors name the existing tables, operators and states.
+
+    The options are returned, too: of the newest snapshot, if the one that was so was deleted meanwhile.
+    """
+    return _retried(options, lambda tried: open_table(tried.request()), planned=False)
 
 
 def partitions_of(
     options: SavepointReadOptions, columns: Callable[[pa.Schema], list[str]], workers: int
-) -> tuple[Table, list[TablePartition]]:
-    """Return the table restricted to some columns, and its partitions for a number of workers."""
+) -> tuple[SavepointReadOptions, Table, list[TablePartition]]:
+    """Return the table restricted to some columns, and its partitions for a number of workers.
 
-    def plan() -> tuple[Table, list[TablePartition]]:
-        table = open_table(options.request())
+    ``columns`` names columns of a schema, and raises an error if the table is not the one that was planned. The options
+    are returned, too, as :func:`table_of` does.
+    """
+
+    def plan(tried: SavepointReadOptions) -> tuple[Table, list[TablePartition]]:
+        table = open_table(tried.request())
         chosen = table.select(columns(table.schema))
-        count = options.parallelism or default_parallelism(chosen.state_bytes, chosen.max_parallelism, workers)
+        count = tried.parallelism or default_parallelism(chosen.state_bytes, chosen.max_parallelism, workers)
         return chosen, chosen.partitions(count)
 
-    return of_one_version(plan)
+    found, (table, partitions) = _retried(options, plan, planned=True)
+    return found, table, partitions
+
+
+def _retried(
+    options: SavepointReadOptions, run: Callable[[SavepointReadOptions], T], planned: bool
+) -> tuple[SavepointReadOptions, T]:
+    """Run something with options, again with the newest snapshot if that is wanted and the one before was deleted.
+
+    ``planned``: a table of the snapshots was opened before, so that its versions stay, and they have been there.
+    """
+    there = planned or bool(options.chosen_of or options.versions)
+    for _ in range(ATTEMPTS):
+        try:
+            return options, of_one_version(partial(run, options))
+        except (StateFileNotFoundError, SnapshotNotFoundError) as error:
+            known = there or isinstance(error, StateFileNotFoundError)
+            found = explained(error, options.snapshots, options.chosen_of, there=known)
+            again = options.chosen_newest or (bool(options.versions) and not planned)
+            if not (again and isinstance(found, SnapshotGoneError)):
+                raise found from None
+            options = options.again()
+    return options, run(options)
+
+
+@contextmanager
+def explaining_absence(options: SavepointReadOptions) -> Iterator[None]:
+    """Raise errors of missing files as SnapshotGoneError if a snapshot was deleted while it is read."""
+    try:
+        yield
+    except (StateFileNotFoundError, SnapshotNotFoundError) as error:
+        raise explained(error, options.snapshots, options.chosen_of) from None
 
 
 def default_parallelism(state_bytes: int, max_parallelism: int | None, workers: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from os import PathLike
@@ -15,18 +15,16 @@ from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
     OptionError,
     SavepointWarning,
-    SnapshotNotFoundError,
     UnsupportedStateError,
 )
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
-from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
-from pyspark_savepoint.formats.snapshot.as_of import LATEST
+from pyspark_savepoint.formats.snapshot.as_of import LATEST, readable_snapshots
 from pyspark_savepoint.local.local_table import LocalTable, SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import feed_options, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.options.paths import path_text
+from pyspark_savepoint.options.paths import path_text, reached
 
 if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import SnapshotOptions
@@ -220,9 +218,7 @@ def history_of(folder: str, operator: dict[str, str], last: int | None, options:
     expect_last(last)
     if not operator:
         options = {"table": "metadata", **options}
-    storage = {name: text for name, text in options.items() if name == OPTION}
-    listed = SnapshotTable.of(SavepointReadOptions.parse({**storage, "table": "snapshots", "path": folder}))
-    found = readable(listed.rows(), folder)
+    found = listed(folder, options)
     parts: list[Part] = []
     missing: OperatorNotFoundError | None = None
     for number, path in reversed(found):
@@ -247,25 +243,9 @@ def expect_last(last: int | None) -> None:
         )
 
 
-def readable(rows: Any, folder: str) -> list[tuple[int, str]]:
-    """Return checkpoint id and path of the readable snapshots of table ``snapshots``, oldest first."""
-    listed = list(rows)
-    found = [(row[CHECKPOINT_ID], row["path"]) for row in listed if row["problem"] is None]
-    if not listed:
-        raise SnapshotNotFoundError(
-            "there is no snapshot below this folder",
-            path=folder,
-            expected="folders with a file _metadata, such as chk-42 or savepoint-2f1a3c",
-            remedy="name the folder that contains a job's checkpoints or savepoints",
-        )
-    if not found:
-        raise SnapshotNotFoundError(
-            f"none of the {len(listed)} snapshots below this folder can be read",
-            path=folder,
-            found=listed[0]["problem"],
-            remedy=f"pyspark-savepoint ls {folder} shows the problem of each",
-        )
-    return sorted(found)
+def listed(folder: str, options: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Return checkpoint id and path of the readable snapshots below a folder, oldest first."""
+    return [(found.checkpoint_id or 0, found.path) for found in readable_snapshots(reached(folder, options))]
 
 
 def none_has_it(snapshots: int, folder: str, operator: Any, remedy: Any) -> OperatorNotFoundError:

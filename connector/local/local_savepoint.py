@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.local.local_engine import ArrowStream, LocalEngine
 from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.options.option_values import to_options
-from pyspark_savepoint.options.options import at_version
+from pyspark_savepoint.options.options import opened_at
 from pyspark_savepoint.options.paths import snapshot_path
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
@@ -70,10 +70,11 @@ def open_savepoint(
 
     """
     expect_backend(state_backend)
-    texts = at_version({**to_options(options), "path": absolute(snapshot_path(path))})
-    located = texts.pop("path")
-    opened = LocalSavepoint(located, texts)
-    return LocalSavepoint(located, texts, replace(opened.plan, state_backend=state_backend))
+    opened = opened_at(
+        {**to_options(options), "path": absolute(snapshot_path(path))},
+        lambda texts: LocalSavepoint(texts.pop("path"), texts),
+    )
+    return LocalSavepoint(opened.path, opened.options, replace(opened.plan, state_backend=state_backend))
 
 
 @own_arguments

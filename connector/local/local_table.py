@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import pyarrow as pa
 
-from pyspark_savepoint.execution.table_reads import partitions_of, table_of
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
+from pyspark_savepoint.execution.table_reads import explaining_absence, partitions_of, table_of
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning, UnsupportedStateError
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.statebackends.model.request import PartitionOfRows, choose_columns
+from pyspark_savepoint.statebackends.model.request import PartitionOfRows, TablePartition, choose_columns
 from pyspark_savepoint.statebackends.tables.text_notes import noting_texts
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class SnapshotTable(LocalTable):
 
         """
         try:
-            table = table_of(options)
+            options, table = table_of(options)
         except SavepointError as error:
             raise error.with_traceback(None) from None
         return cls(options, table.schema, table.warnings)
@@ -218,9 +218,9 @@ class SnapshotTable(LocalTable):
 
         """
         try:
-            _, partitions = partitions_of(self.options, lambda _: self.schema.names, workers=1)
-            batches = (batch for partition in partitions for batch in partition.batches())
-            yield from noting_texts(batches, self.options.text, _warn, self.options.uid)
+            with explaining_absence(self.options):
+                batches = (batch for partition in self._partitions() for batch in partition.batches())
+                yield from noting_texts(batches, self.options.text, _warn, self.options.uid)
         except SavepointError as error:
             raise error.with_traceback(None) from None
 
@@ -236,15 +236,34 @@ class SnapshotTable(LocalTable):
         """
         names = self.schema.names
         try:
-            _, partitions = partitions_of(self.options, lambda _: names, workers=1)
-            for partition in partitions:
-                if isinstance(partition, PartitionOfRows):
-                    yield from ({name: _plain(row.get(name)) for name in names} for row in partition.rows())
-                else:
-                    for batch in noting_texts(partition.batches(), self.options.text, _warn, self.options.uid):
-                        yield from batch.to_pylist()
+            with explaining_absence(self.options):
+                for partition in self._partitions():
+                    if isinstance(partition, PartitionOfRows):
+                        yield from ({name: _plain(row.get(name)) for name in names} for row in partition.rows())
+                    else:
+                        for batch in noting_texts(partition.batches(), self.options.text, _warn, self.options.uid):
+                            yield from batch.to_pylist()
         except SavepointError as error:
             raise error.with_traceback(None) from None
+
+    def _partitions(self) -> list[TablePartition]:
+        """Plan a read of the rows."""
+        _, _, partitions = partitions_of(self.options, self._same_columns, workers=1)
+        return partitions
+
+    def _same_columns(self, found: pa.Schema) -> list[str]:
+        """Return the names of the columns; raise UnsupportedStateError if the newest snapshot has other ones."""
+        mine = choose_columns(found, self.schema.names)
+        other = next((field.name for field in self.schema if field.type != mine.field(field.name).type), None)
+        if other is not None:
+            raise UnsupportedStateError(
+                f"column {other!r} has another type since the table was opened",
+                path=self.options.path,
+                expected=self.schema.field(other).type,
+                found=mine.field(other).type,
+                remedy="open the table again",
+            )
+        return self.schema.names
 
 
 def _warn(warning: str) -> None:

@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import SnapshotGoneError, SnapshotNotFoundError, StateFileNotFoundError
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.plug_in_packages import KRYO_CLASSES, plugged_in
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
-from pyspark_savepoint.formats.snapshot.as_of import LATEST, VersionRange, snapshot_as_of, versions_between
+from pyspark_savepoint.formats.snapshot.as_of import (
+    LATEST,
+    VersionRange,
+    explained,
+    snapshot_as_of,
+    versions_between,
+)
 from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE, Snapshot, SnapshotInfo
 from pyspark_savepoint.options.option_fields import (
     SERIALIZERS_DOC,
@@ -64,6 +71,9 @@ from pyspark_savepoint.statebackends.model.sql.explained_plan import is_explaine
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 
+A = TypeVar("A")
+#: How often the newest snapshot is opened, while its job deletes one after the other.
+ATTEMPTS = 5
 MEMORY = (
     "bytes of the largest key group that a task joins in memory, which takes about three times as much; larger key "
     "groups are merged block by block if they are sorted, else go through local disk"
@@ -76,8 +86,8 @@ AS_OF = frozenset({"versionasof", "timestampasof"})
 #: The largest checkpoint id, of 18 digits.
 MAX_VERSION = 10**18 - 1
 DROP_CARRYOVERS, NO_DEDUPLICATION, NET_CHANGES = "dropCarryovers", "none", "netChanges"
-#: Options that a change feed cannot apply: a key group, or where a row is, is no value of it.
-NOT_OF_FEED = ("flatten", "keys", "keyGroups", "includeKeyGroup", "includeStateWindow")
+#: Options whose rows a change feed compares by their values, so that it does not see changes of bytes alone.
+BY_VALUE = ("flatten", "keys")
 
 # -- values of options of reads -----------------------------------------------------------------------------
 
@@ -430,6 +440,9 @@ class SavepointReadOptions:
     inherited: tuple[str, ...] = option(names, "", ())
     #: The snapshots of a change feed, the first None if there is none before the others.
     versions: tuple[SnapshotInfo | None, ...] = option(_no_option, "", ())
+    #: The folder that the snapshot was chosen from by its version or time, and whether it is the newest.
+    chosen_of: str | None = option(_no_option, "", None)
+    chosen_newest: bool = option(_no_option, "", False)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
@@ -440,7 +453,26 @@ class SavepointReadOptions:
         if read.version_as_of is None and read.timestamp_as_of is None:
             return read
         chosen = snapshot_as_of(read.located, read.version_as_of, read.timestamp_as_of)
-        return replace(read, path=chosen.path, version_as_of=None, timestamp_as_of=None)
+        newest = read.version_as_of == LATEST
+        whole = replace(read, version_as_of=None, timestamp_as_of=None)
+        return replace(whole, path=chosen.path, chosen_of=read.path, chosen_newest=newest)
+
+    def again(self) -> Self:
+        """Return the options with the snapshots that are there now: the newest one, or the versions of a feed."""
+        if self.read_change_feed:
+            return replace(self, versions=versions_between(self.located, self._range()))
+        assert self.chosen_of is not None
+        chosen = snapshot_as_of(StoragePath.of(self.chosen_of, self.storage_options), LATEST)
+        return replace(self, path=chosen.path)
+
+    @property
+    def snapshots(self) -> list[str]:
+        """Return the paths of the snapshots that are read, with their storage options."""
+        paths = [found.path for found in self.versions if found is not None] or [self.path]
+        compared = None if self.plan is None else self.plan.compared
+        if compared is not None:
+            paths = [str(side["path"]) for side in compared["sides"] if side is not None]
+        return [StoragePath.of(path, self.storage_options) for path in paths]
 
     def _range(self) -> VersionRange:
         last = None if self.ending_version == LATEST else self.ending_version
@@ -548,6 +580,29 @@ def at_version(options: Mapping[str, str]) -> dict[str, str]:
     return {**others, "path": path}
 
 
+def opened_at(options: Mapping[str, str], opened: Callable[[dict[str, str]], A]) -> A:
+    """Open a snapshot with options of a read of a folder at a version, and return what that gives.
+
+    The next newest is opened if the newest was asked for, and its job deleted it meanwhile.
+    """
+    folder, newest = (
+        next((text for name, text in options.items() if name.casefold() == wanted), "")
+        for wanted in ("path", "versionasof")
+    )
+    for attempt in range(ATTEMPTS):
+        chosen = at_version(options)
+        try:
+            return opened(chosen)
+        except (SnapshotNotFoundError, StateFileNotFoundError) as error:
+            storage, there = chosen.get(OPTION), chosen != dict(options)
+            above = StoragePath.of(folder, storage) if there else None
+            found = explained(error, [StoragePath.of(chosen["path"], storage)], above, there=there)
+            again = newest.strip().casefold() == LATEST and isinstance(found, SnapshotGoneError)
+            if not again or attempt == ATTEMPTS - 1:
+                raise found from None
+    raise AssertionError
+
+
 def options_table() -> str:
     """Return all options as a Markdown table, for the README."""
     return table_of(SavepointReadOptions)
@@ -588,11 +643,13 @@ def _conflicts_of_feed(values: Mapping[str, Any], given: list[str], versions: li
                 "'readChangeFeed' needs 'startingVersion' or 'startingTimestamp': with version 0 all rows of the first "
                 "snapshot are inserts"
             )
-    useless = [name for name in given if name in NOT_OF_FEED and values[_field(name)]]
-    if useless:
-        problems.append(f"option {listed(useless)} cannot apply to changes: filter their rows")
+    if values.get("include_state_window"):
+        problems.append("option 'includeStateWindow' cannot apply to changes")
+    if values.get("deduplication_mode") == NO_DEDUPLICATION:
+        useless = [name for name in BY_VALUE if values.get(name)]
+        if useless:
+            problems.append(
+                f"'deduplicationMode' = '{NO_DEDUPLICATION}' cannot apply with option {listed(useless)}, whose rows "
+                "are compared by their values"
+            )
     return problems
-
-
-def _field(name: str) -> str:
-    return next(found.name for shown, found in named(SavepointReadOptions) if shown == name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
-from pyspark_savepoint.local.local_history import CHECKPOINT_ID, SNAPSHOT, expect_last, none_has_it, readable
+from pyspark_savepoint.local.local_history import CHECKPOINT_ID, SNAPSHOT, expect_last, listed, none_has_it
 from pyspark_savepoint.options.option_values import option_name, to_options
 from pyspark_savepoint.options.paths import located
 from pyspark_savepoint.options.worker_python import expect_session
@@ -63,7 +63,7 @@ def history(
     expect_last(last)
     storage: dict[str, Any] = {name: text for name, text in to_options(options).items() if name == OPTION}
     chosen_options = {name: value for name, value in options.items() if option_name(name) != OPTION}
-    found = _snapshots(spark, located(spark, folder), storage)
+    found = listed(located(spark, folder), storage)
     loaded = [(number, Savepoint.load(spark, path, **storage)) for number, path in found]
     if uid is not None:
         having = [(number, sp) for number, sp in loaded if sp.plan.find(uid) is not None]
@@ -78,12 +78,6 @@ def history(
         return _changes(chosen, uid, options)
     frames = [_of_snapshot(sp, number, uid, chosen_options) for number, sp in chosen]
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
-
-
-def _snapshots(spark: SparkSession, folder: str, storage: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Return checkpoint id and path of the readable snapshots, oldest first."""
-    rows = spark.read.format("savepoint").options(table="snapshots", **storage).load(folder).collect()
-    return readable(rows, folder)
 
 
 def _changes(chosen: Sequence[tuple[int, Savepoint]], uid: str | None, options: Mapping[str, Any]) -> DataFrame:

@@ -27,7 +27,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import to_options
-from pyspark_savepoint.options.options import at_version
+from pyspark_savepoint.options.options import opened_at
 from pyspark_savepoint.options.paths import located, reached, snapshot_path
 from pyspark_savepoint.options.worker_python import check_worker_python, expect_session
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
@@ -118,8 +118,10 @@ class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
         expect_session(spark, "Savepoint.load(spark, path)")
         check_worker_python(spark)
         expect_backend(state_backend)
-        texts = at_version({**to_options(options), "path": located(spark, snapshot_path(path))})
-        loaded = cls._loaded(spark, texts.pop("path"), texts)
+        loaded = opened_at(
+            {**to_options(options), "path": located(spark, snapshot_path(path))},
+            lambda texts: cls._loaded(spark, texts.pop("path"), texts),
+        )
         return cls(spark, replace(loaded.plan, state_backend=state_backend), loaded.path, loaded.options)
 
     @classmethod

@@ -79,7 +79,7 @@ class SavepointDataSource(DataSource):
                     "uid ..., key 'id')",
                 )
             options = SavepointReadOptions.parse(self.options)
-            table = table_of(options)
+            options, table = table_of(options)
             self.parsed = options
             if options.names_operator and not options.versions:
                 from pyspark_savepoint.statebackends.sources.opened_operators import OPENED

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pyspark_savepoint.execution.table_reads import cpus, partitions_of
+from pyspark_savepoint.execution.table_reads import cpus, explaining_absence, partitions_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.schema import arrow_schema, choose_columns, relabel
@@ -54,9 +54,12 @@ class SavepointDataSourceReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return a partition for each execution vertex that has state to read."""
         try:
-            table, found = partitions_of(self.options, self._columns, cpus())
+            read, table, found = partitions_of(self.options, self._columns, cpus())
         except SavepointError as error:
             raise error.with_traceback(None) from None
+        if read.path != self.options.path:
+            warn(iter((f"{self.options.path} was deleted since: {read.path}, the newest now, is read",)))
+            self.options = read
         warn(warning for warning in table.warnings if warning not in self.shown_warnings)
         return [StatePartition(partition) for partition in found]
 
@@ -74,8 +77,9 @@ class SavepointDataSourceReader(DataSourceReader):
             return
         schema = arrow_schema(self.schema)
         try:
-            for batch in noting_texts(partition.state.batches(), self.options.text, _warn_one, self.options.uid):
-                yield relabel(batch, schema)
+            with explaining_absence(self.options):
+                for batch in noting_texts(partition.state.batches(), self.options.text, _warn_one, self.options.uid):
+                    yield relabel(batch, schema)
         except SavepointError as error:
             raise error.with_traceback(None) from None
 

@@ -8,7 +8,12 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pyspark_savepoint.execution.display import html_tree, text_tree
-from pyspark_savepoint.formats.errors import OptionError, type_name
+from pyspark_savepoint.formats.errors import (
+    OptionError,
+    SnapshotNotFoundError,
+    StateFileNotFoundError,
+    type_name,
+)
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
@@ -49,6 +54,8 @@ from pyspark_savepoint.verbs.face import Face, R, T, own_arguments
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+    from pyspark_savepoint.formats.snapshot.publication import Staging
+    from pyspark_savepoint.formats.snapshot.relocation import FileCopy
     from pyspark_savepoint.formats.snapshot.vacuum import Leftover
     from pyspark_savepoint.options.keywords import (
         KeyedStateOptions,
@@ -1074,6 +1081,52 @@ class Edits(Face[R, T]):
             SavepointWriter.to(self._engine, self.plan, target, files, version, portable, checkpoint_id).run()
         options |= {"allowOutside": "true"} if files == "reference" else {}
         return self._at(path, {**self.options, **options})
+
+    def pin(
+        self,
+        path: str | PathLike[str],
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Hold this snapshot at a new path, so that it can be read after its job has deleted it.
+
+        On one local file system files are hard links, in one object store the store copies them itself: no byte passes
+        this process. Parts of larger files, and files that the store does not copy, are copied. The result is a
+        savepoint like any other, self-contained, published after all files; it has the checkpoint id and the time of
+        this snapshot, so that below one folder both are one version. Flink and ``rm`` delete it like any other.
+
+        Args:
+            path: The folder of the new savepoint.
+            storage_options: How the path's store is reached, if not as in :meth:`load`.
+
+        Returns:
+            The new savepoint, loaded from ``path``.
+
+        Raises:
+            OptionError: If this savepoint is not written yet.
+            StateExistsError: If the path contains a savepoint.
+            SnapshotGoneError: If the job deletes the snapshot before it is held; the error names the newest one.
+
+        Example::
+
+            held = Savepoint.load(spark, "/checkpoints/7d2e", version_as_of="latest").pin("/savepoints/held")
+
+        """
+        from pyspark_savepoint.execution.copying import pin_snapshot
+        from pyspark_savepoint.formats.snapshot.as_of import explained
+
+        source = self._read_path()
+        target = self._engine.located(path)
+        options = {**self.options, **to_options({OPTION: storage_options})}
+
+        def copy(copies: Sequence[FileCopy], staging: Staging) -> None:
+            self._engine.copy(copies, staging, shared=False)
+
+        try:
+            pin_snapshot(self._snapshot(), reached(target, options), copy)
+        except (SnapshotNotFoundError, StateFileNotFoundError) as error:
+            raise explained(error, [reached(source, self.options)]) from None
+        return self._at(target, options)
 
     @staticmethod
     def vacuum(

@@ -16,7 +16,10 @@ from pyspark_savepoint.formats.filesystems.remote_errors import CLIENT_ERRORS, s
 from pyspark_savepoint.formats.filesystems.storage_options import REQUIRE
 from pyspark_savepoint.formats.io.local_input import too_large
 from pyspark_savepoint.formats.io.outputs import already_there
-from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Published
+from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Anchor, Published, SnapshotFileSystem
+
+#: Stores of pyarrow that copy an object of theirs by themselves; HDFS does not.
+COPYING = frozenset({"s3", "gcs", "abfs"})
 
 
 def refuse(error: Exception, path: str, uncertain: bool = False) -> NoReturn:
@@ -160,6 +163,24 @@ class ArrowOutputs:
         filesystem, prefix = self.connected()
         with refusing(self.uri(source)):
             filesystem.move(prefix + source, prefix + target)
+
+    def hold(self, source: SnapshotFileSystem, path: str, anchor: Anchor | None, target: str) -> bool:
+        """Have the store copy an object of its own; return whether it did, completely.
+
+        Stores limit the sizes that they copy in one request (S3: 5 GB, Azure: 256 MB), so that a refusal is no error.
+        """
+        filesystem, prefix = self.connected()
+        if filesystem.type_name not in COPYING or not isinstance(source, ArrowOutputs):
+            return False
+        other, from_prefix = source.connected()
+        if not filesystem.equals(other):
+            return False
+        try:
+            filesystem.copy_file(from_prefix + path, prefix + target)
+            sizes = [found.size for found in filesystem.get_file_info([from_prefix + path, prefix + target])]
+        except CLIENT_ERRORS:
+            return False
+        return sizes[0] is not None and sizes[0] == sizes[1]
 
     def conditional(self) -> ConditionalStore:
         """Return the same location as a store with conditional writes; LookupError explains why there is none."""

@@ -72,7 +72,7 @@ class LocalInputFile:
         if not stat.S_ISREG(found.st_mode):
             os.close(descriptor)
             raise UnsafePathError("not a regular file", path=path, expected="a file of the snapshot")
-        self.path = path
+        self.path, self.real = path, real
         self.size = found.st_size
         self._file = os.fdopen(descriptor, "rb", buffering=0)
 
@@ -85,6 +85,14 @@ class LocalInputFile:
             if isinstance(error, SavepointError):
                 raise
             raise local_error(error, self.path) from None
+
+    def is_at(self, path: str) -> bool:
+        """Return whether a path is another name of this very file."""
+        return os.path.samestat(os.fstat(self._file.fileno()), os.lstat(path))
+
+    def flush(self) -> None:
+        """Make the file durable, whoever wrote it."""
+        os.fsync(self._file.fileno())
 
     def close(self) -> None:
         self._file.close()

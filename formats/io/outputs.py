@@ -17,9 +17,15 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from pyspark_savepoint.formats.errors import ConcurrentWriteError, OutputError, SavepointError, StateFileNotFoundError
-from pyspark_savepoint.formats.io.local_input import read_regular
-from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Published
+from pyspark_savepoint.formats.errors import (
+    ConcurrentWriteError,
+    FileReplacedError,
+    OutputError,
+    SavepointError,
+    StateFileNotFoundError,
+)
+from pyspark_savepoint.formats.io.local_input import LocalInputFile, local_error, read_regular
+from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Anchor, Published, SnapshotFileSystem
 
 if sys.platform != "win32":  # Windows has no locks on folders: there only unique file names separate two writers.
     import fcntl
@@ -158,6 +164,30 @@ class LocalOutputs:
             os.rename(source, target)
         except OSError as error:
             refuse(error, target)
+
+    def hold(self, source: SnapshotFileSystem, path: str, anchor: Anchor | None, target: str) -> bool:
+        """Give a file another name, a hard link; return whether that is possible."""
+        if not isinstance(source, LocalOutputs):
+            return False
+        file = source.open_input(path, anchor)
+        assert isinstance(file, LocalInputFile)
+        try:
+            os.link(file.real, target)
+            if not file.is_at(target):
+                os.unlink(target)
+                raise FileReplacedError("a file was replaced while it was linked", path=path)
+            file.flush()
+        except FileNotFoundError as error:
+            raise local_error(error, path) from None
+        except OSError as error:
+            if isinstance(error, SavepointError):
+                raise
+            if error.errno in NO_LINKS:
+                return False
+            refuse(error, target)
+        finally:
+            file.close()
+        return True
 
     def read_published(self, path: str, limit: int = MAX_PUBLISHED) -> Published | None:
         """Return the whole current content of a published file, a regular one; None if it does not exist."""

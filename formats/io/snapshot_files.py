@@ -149,6 +149,13 @@ class SnapshotFileSystem(Protocol):
         """Rename a file; the new name must not exist."""
         ...
 
+    def hold(self, source: SnapshotFileSystem, path: str, anchor: Anchor | None, target: str) -> bool:
+        """Give a file a name here without its bytes passing this process: a hard link, or a copy by the store.
+
+        Return whether that is possible. The new name must not exist; deleting the old one leaves the new one.
+        """
+        ...
+
     def read_published(self, path: str, limit: int = MAX_PUBLISHED) -> Published | None:
         """Return the whole content of a published file, of at most ``limit`` bytes; None if it does not exist."""
         ...

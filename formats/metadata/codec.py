@@ -96,8 +96,8 @@ VERSIONS: Mapping[int, MetadataVersion] = MappingProxyType(
 
 def read_metadata(data: bytes | memoryview, path: str | None = None) -> CheckpointMetadata:
     """Parse the content of a ``_metadata`` file; ``path`` only locates errors."""
-    content, checksums, uids = split_manifest(memoryview(data), path)
-    view = DataInputView(content, path)
+    parts = split_manifest(memoryview(data), path)
+    view = DataInputView(parts.metadata, path)
     if view.remaining < 4 or view.read_i32() != HEADER_MAGIC_NUMBER:
         raise CorruptStateError(
             "the file is not the _metadata of a Flink snapshot",
@@ -110,7 +110,8 @@ def read_metadata(data: bytes | memoryview, path: str | None = None) -> Checkpoi
     number = view.read_i32("the metadata's version")
     version = _version(number, path)
     try:
-        return with_uids(replace(_read_body(view, number, version), checksums=checksums), uids)
+        body = _read_body(view, number, version)
+        return with_uids(replace(body, checksums=parts.files, origin=parts.origin), parts.uids)
     except SavepointError as error:
         raise error.with_facts(path=path) from None
 

@@ -3,7 +3,8 @@
     _metadata := part for Flink      JSON  u32 length of the JSON  u64 XXH3-64 of the JSON  u64 MAGIC      big-endian
     JSON      := {"version": 1, "metadata": XXH3-128 of the part for Flink,
                   "files": {name: {"size": bytes, "xxh3_128": of the whole file, "blocks": XXH3-64 of each 4 MiB}},
-                  "uids": [uid of each operator that has one, if the part for Flink cannot store uids]}
+                  "uids": [uid of each operator that has one, if the part for Flink cannot store uids],
+                  "origin": {"metadata": XXH3-128 of a copy's original, "modified": when that was written, or null}}
 
 Flink stops reading at the end of the metadata. When it disposes of a savepoint, it deletes this one file and then the
 folder: a separate file would remain, and Flink would report that it could not dispose of the savepoint. As part of
@@ -17,7 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import xxhash
 
@@ -60,7 +61,23 @@ class FileChecksums:
 Manifest = Mapping[str, FileChecksums]
 
 
-def with_manifest(metadata: bytes, files: Manifest, uids: Iterable[str] = ()) -> bytes:
+class Origin(NamedTuple):
+    """The snapshot that another one is a copy of: the checksum of its ``_metadata``, and when that was written."""
+
+    digest: bytes
+    modified: float | None
+
+
+class Appendix(NamedTuple):
+    """What ``_metadata`` contains: the verified part for Flink, checksums of files (None without), uids, the origin."""
+
+    metadata: memoryview
+    files: Manifest | None = None
+    uids: tuple[str, ...] = ()
+    origin: Origin | None = None
+
+
+def with_manifest(metadata: bytes, files: Manifest, uids: Iterable[str] = (), origin: Origin | None = None) -> bytes:
     """Return the bytes of ``_metadata``, followed by the checksums of files and of the metadata itself, and uids."""
     described = {
         name: {"size": one.size, "xxh3_128": one.digest.hex(), "blocks": one.blocks.hex()}
@@ -68,14 +85,15 @@ def with_manifest(metadata: bytes, files: Manifest, uids: Iterable[str] = ()) ->
     }
     content = {"version": 1, "metadata": xxhash.xxh3_128_hexdigest(metadata), "files": described}
     content |= {"uids": named} if (named := list(uids)) else {}
+    content |= {"origin": {"metadata": origin.digest.hex(), "modified": origin.modified}} if origin is not None else {}
     text = json.dumps(content, separators=(",", ":")).encode()
     return b"".join([metadata, text, len(text).to_bytes(4, "big"), xxhash.xxh3_64_digest(text), MAGIC])
 
 
-def split_manifest(data: memoryview, path: str | None) -> tuple[memoryview, Manifest | None, tuple[str, ...]]:
-    """Split ``_metadata`` into the verified part for Flink, the checksums of files (None without), and uids."""
+def split_manifest(data: memoryview, path: str | None) -> Appendix:
+    """Split ``_metadata`` into the verified part for Flink, and what this package has appended."""
     if len(data) < TAIL or bytes(data[-len(MAGIC) :]) != MAGIC:
-        return data, None, ()
+        return Appendix(data)
     end = len(data) - TAIL
     length = int.from_bytes(data[end : end + 4], "big")
     text = data[max(0, end - length) : end]
@@ -87,17 +105,23 @@ def split_manifest(data: memoryview, path: str | None) -> tuple[memoryview, Mani
             path=path,
             remedy="copy the file from its origin again: it is damaged",
         )
-    return metadata, *found[1:]
+    return Appendix(metadata, *found[1:])
 
 
-def _parsed(text: bytes) -> tuple[str, Manifest, tuple[str, ...]] | None:
-    """Parse the checksum of the metadata, those of files, and uids; None if this module did not write the text."""
+def _parsed(text: bytes) -> tuple[str, Manifest, tuple[str, ...], Origin | None] | None:
+    """Parse the checksum of the metadata, those of files, uids, and the origin; None for a text of another writer."""
     try:
         content = json.loads(text)
         files = {str(name): _file(one) for name, one in content["files"].items()}
-        return str(content["metadata"]), files, tuple(str(uid) for uid in content.get("uids", ()))
+        uids, origin = tuple(str(uid) for uid in content.get("uids", ())), content.get("origin")
+        return str(content["metadata"]), files, uids, None if origin is None else _origin(origin)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+
+
+def _origin(described: Any) -> Origin:
+    modified = described["modified"]
+    return Origin(bytes.fromhex(described["metadata"]), None if modified is None else float(modified))
 
 
 def _file(described: Any) -> FileChecksums:

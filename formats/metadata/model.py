@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
-from pyspark_savepoint.formats.metadata.manifest import Manifest
+from pyspark_savepoint.formats.metadata.manifest import Manifest, Origin
 from pyspark_savepoint.formats.metadata.operator_handles import AnyChannelStateHandle, OperatorStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 
@@ -100,7 +100,8 @@ class OperatorState:
 class CheckpointMetadata:
     """Content of the whole file. ``properties`` is a Java object stream, kept as bytes; versions 2 and 3 have none.
 
-    ``checksums`` are those of the savepoint's files, if this package has appended them (``manifest``).
+    ``checksums`` are those of the savepoint's files, and ``origin`` is the snapshot that this one is a copy of, if this
+    package has appended them (``manifest``).
     """
 
     version: int
@@ -109,6 +110,7 @@ class CheckpointMetadata:
     operators: tuple[OperatorState, ...] = ()
     properties: bytes = field(default=b"", repr=False)
     checksums: Manifest | None = field(default=None, repr=False, compare=False)
+    origin: Origin | None = field(default=None, repr=False, compare=False)
 
     @property
     def state_size(self) -> int:

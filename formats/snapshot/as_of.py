@@ -3,24 +3,38 @@
 A version is a checkpoint id. A job that was restored goes on counting in the folder of its new job id, so that several
 folders are one history; where a job was started twice from one snapshot, two snapshots have one id, and neither is
 chosen. A snapshot has no time of its own: its time is when its ``_metadata`` was written, which completed it.
+
+Flink deletes checkpoints while they are read, their files in any order; what cannot be read for that reason is a
+SnapshotGoneError (:func:`explained`), which names the newest snapshot. Copies that ``pin`` and ``cp`` made are the
+snapshots that they are copies of: of those of one snapshot one is chosen, which does not vanish meanwhile.
 """
 
 from __future__ import annotations
 
 import posixpath
+import time as clock
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 
-from pyspark_savepoint.formats.errors import SnapshotNotFoundError
-from pyspark_savepoint.formats.snapshot.savepoint import SnapshotInfo, find_snapshots
+from pyspark_savepoint.formats.errors import (
+    SavepointError,
+    SnapshotGoneError,
+    SnapshotNotFoundError,
+    StateFileNotFoundError,
+)
+from pyspark_savepoint.formats.filesystems.filesystem import locate
+from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
+from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, SnapshotInfo, find_snapshots
 from pyspark_savepoint.formats.snapshot.snapshot_location import is_checkpoint_directory
 
 #: The version that is the newest snapshot.
 LATEST = "latest"
 #: How many snapshots or ranges of ids an error lists.
 MAX_LISTED = 20
+#: Seconds between looks at a checkpoint of which a file is missing: Flink deletes its files one after the other.
+PAUSES = (0.1, 0.3, 0.6, 1.0)
 
 
 def snapshot_as_of(folder: str, version: int | str | None, time: datetime | None = None) -> SnapshotInfo:
@@ -38,7 +52,7 @@ def snapshot_as_of(folder: str, version: int | str | None, time: datetime | None
         SnapshotNotFoundError: If there is none, or several snapshots have the id; the error says what there is.
 
     """
-    readable = _readable(folder)
+    readable = readable_snapshots(folder)
     if version == LATEST:
         version = max(snapshot.checkpoint_id or 0 for snapshot in readable)
     if time is not None:
@@ -78,7 +92,7 @@ def versions_between(folder: str, wanted: VersionRange) -> tuple[SnapshotInfo | 
 
     """
     by_id: dict[int, list[SnapshotInfo]] = {}
-    for snapshot in _readable(folder):
+    for snapshot in readable_snapshots(folder):
         by_id.setdefault(snapshot.checkpoint_id or 0, []).append(snapshot)
     known = sorted(by_id)
     first = _first(folder, known, by_id, wanted)
@@ -159,29 +173,127 @@ def _refuse_other_jobs(folder: str, found: Sequence[SnapshotInfo]) -> None:
         )
 
 
-def _readable(folder: str) -> list[SnapshotInfo]:
-    """Return the snapshots at and below a folder that can be read; raise SnapshotNotFoundError if there is none."""
+def readable_snapshots(folder: str) -> list[SnapshotInfo]:
+    """Return the first of :func:`in_order`."""
     return in_order(folder)[0]
 
 
 def in_order(folder: str) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
     """Return the snapshots at and below a folder that can be read, oldest first, and those that cannot.
 
+    Of copies of one snapshot one is returned.
+
     Raises:
-        SnapshotNotFoundError: If none can be read.
+        SnapshotNotFoundError: If none can be read; the error says what there is.
 
     """
     found = find_snapshots(folder)
     readable = [snapshot for snapshot in found if snapshot.checkpoint_id is not None]
-    if not readable:
+    if found and not readable:
+        # A job deletes the old ones when there is a new one, which was not there yet when the folder was listed.
+        found = find_snapshots(folder)
+        readable = [snapshot for snapshot in found if snapshot.checkpoint_id is not None]
+    if not found:
         raise SnapshotNotFoundError(
-            "there is no snapshot below this folder that can be read",
+            "there is no snapshot below this folder",
             path=folder,
-            found=found[0].problem if found else None,
+            expected=f"folders with a file {METADATA_FILE_NAME}, such as chk-42 or savepoint-2f1a3c",
             remedy="name the folder that contains a job's checkpoints or savepoints",
         )
-    readable.sort(key=lambda snapshot: (snapshot.checkpoint_id or 0, snapshot.modified or 0.0, snapshot.path))
-    return readable, [snapshot for snapshot in found if snapshot.checkpoint_id is None]
+    if not readable:
+        raise SnapshotNotFoundError(
+            f"none of the {len(found)} snapshots below this folder can be read",
+            path=folder,
+            found=found[0].problem,
+            remedy=f"pyspark-savepoint ls {folder} shows the problem of each",
+        )
+    once: dict[bytes, SnapshotInfo] = {}
+    for snapshot in sorted(readable, key=lambda one: (not one.is_copy, one.path)):
+        known = once.get(snapshot.digest)
+        if known is None:
+            once[snapshot.digest] = snapshot
+        elif not known.is_copy:
+            once[snapshot.path.encode()] = snapshot  # another tool copied it: which one is meant is not known
+    ordered = sorted(once.values(), key=lambda one: (one.checkpoint_id or 0, one.modified or 0.0, one.path))
+    return ordered, [snapshot for snapshot in found if snapshot.checkpoint_id is None]
+
+
+def explained(
+    error: SavepointError, paths: Sequence[str], folder: str | None = None, *, there: bool = True
+) -> SavepointError:
+    """Return the error for what is missing of some snapshots: a SnapshotGoneError if one of them was deleted.
+
+    Args:
+        error: The error of a read of the snapshots.
+        paths: The snapshots.
+        folder: The folder that they were chosen from; that of the job's checkpoints by default.
+        there: Whether the snapshots have been there; else a checkpoint is only missed where there are others.
+
+    Returns:
+        A SnapshotGoneError, or the error, if all snapshots are there.
+
+    """
+    if not isinstance(error, StateFileNotFoundError | SnapshotNotFoundError):
+        return error
+    waits = there and any(is_checkpoint_directory(posixpath.basename(path)) for path in paths)
+    for pause in (*(PAUSES if waits else ()), None):
+        gone = next((path for path in paths if _is_gone(path)), None)
+        if gone is not None:
+            return _gone(gone, folder) if there else _not_there(gone) or error
+        if pause is not None:
+            clock.sleep(pause)
+    return error
+
+
+def _is_gone(path: str) -> bool:
+    """Return whether there is no snapshot at a path."""
+    filesystem, located = locate(path)
+    try:
+        info = filesystem.info(located)
+        if info is not None and info.is_directory:
+            info = filesystem.info(posixpath.join(located, METADATA_FILE_NAME))
+    except SavepointError:
+        return False
+    return info is None
+
+
+def _not_there(path: str) -> SnapshotGoneError | None:
+    """Return the error for a checkpoint that is not beside others of its job; None for anything else."""
+    name = posixpath.basename(path)
+    found = _newest(path, None) if is_checkpoint_directory(name) else None
+    if found is None:
+        return None
+    return _error(f"{_what(name)} is not there: its job has deleted it, or has not completed it", path, found)
+
+
+def _gone(path: str, folder: str | None) -> SnapshotGoneError:
+    """Return the error for a snapshot that was deleted."""
+    found = _newest(path, folder) or "no snapshot is there now"
+    return _error(f"{_what(posixpath.basename(path))} was deleted while it was read", path, found)
+
+
+def _what(name: str) -> str:
+    return f"checkpoint {name.removeprefix('chk-')}" if is_checkpoint_directory(name) else "the snapshot"
+
+
+def _newest(path: str, folder: str | None) -> str | None:
+    """Return what the newest snapshot of a folder is, or of the job of a checkpoint; None if there is none."""
+    job = StoragePath.of(posixpath.dirname(path), StoragePath.options_of(path))
+    try:
+        newest = readable_snapshots(folder or job)[-1]
+    except SavepointError:
+        return None
+    return f"the newest that is there now is checkpoint {newest.checkpoint_id}: {newest.path}"
+
+
+def _error(message: str, path: str, found: str) -> SnapshotGoneError:
+    return SnapshotGoneError(
+        message,
+        path=path,
+        found=found,
+        remedy="read the newest again ('versionAsOf' = 'latest' of the folder); let the job retain more checkpoints "
+        "(execution.checkpointing.num-retained), or hold one while it is read: pyspark-savepoint pin",
+    )
 
 
 def _no_version(folder: str, version: int | str | None, known: Sequence[int]) -> SnapshotNotFoundError:

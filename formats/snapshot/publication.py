@@ -142,14 +142,18 @@ class Staging:
             self.filesystem.create_directory(self.folder)
 
         def keep(checksums: FileChecksums) -> None:
-            file = self.filesystem.open_output(self._checksums_path(name), durable=False)
-            try:
-                file.write(checksums.to_bytes())
-                file.close()
-            finally:
-                file.abort()
+            self.keep_checksums(name, checksums)
 
         return ChecksummedOutput(self.filesystem.open_output(self.state_path(name)), keep)
+
+    def keep_checksums(self, name: str, checksums: FileChecksums) -> None:
+        """Store the checksums of a file of state for the commit."""
+        file = self.filesystem.open_output(self._checksums_path(name), durable=False)
+        try:
+            file.write(checksums.to_bytes())
+            file.close()
+        finally:
+            file.abort()
 
     def _checksums_path(self, name: str) -> str:
         return posixpath.join(self.pending, f"{name}.checksums")

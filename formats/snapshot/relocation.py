@@ -88,6 +88,14 @@ class FileCopy:
                 out.abort()
             return out.size
 
+    def hold(self, filesystem: SnapshotFileSystem, target: str) -> bool:
+        """Give the file another name in a file system; return whether that needed no copy through this process."""
+        if self.source.segment or self.header is not None:
+            return False
+        with self.source.open() as source:
+            self._refuse_no_state(source)
+        return filesystem.hold(self.source.filesystem, self.source.path, self.source.anchor, target)
+
     def _refuse_no_state(self, source: ByteSource) -> None:
         """Raise UnsafePathError for a file that Flink did not write: a malicious snapshot may name any file."""
         whole = is_state(source, self.raw)

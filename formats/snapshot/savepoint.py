@@ -45,6 +45,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     IncrementalRemoteKeyedStateHandle,
     KeyGroupsSavepointStateHandle,
 )
+from pyspark_savepoint.formats.metadata.manifest import Origin
 from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions
@@ -139,6 +140,14 @@ class Snapshot:
     def path(self) -> str:
         """Return the snapshot's folder in the form in which a user would write it."""
         return self.location.uri
+
+    @property
+    def origin(self) -> Origin:
+        """Return the snapshot that this one is a copy of, or itself."""
+        if self.metadata.origin is not None:
+            return self.metadata.origin
+        info = self.location.filesystem.info(self.metadata_path)
+        return Origin(self.digest, None if info is None else info.modified)
 
     @property
     def operators(self) -> tuple[OperatorState, ...]:
@@ -236,6 +245,9 @@ class SnapshotInfo:
     kind: SnapshotKind = SnapshotKind.UNKNOWN
     size: int | None = None
     problem: str | None = None
+    #: Checksum of its ``_metadata``, or of that of the snapshot that it is a copy of, whose time it has too.
+    digest: bytes = b""
+    is_copy: bool = False
 
 
 def find_snapshots(path: str, depth: int = SEARCH_DEPTH) -> list[SnapshotInfo]:
@@ -387,8 +399,17 @@ def _describe(filesystem: SnapshotFileSystem, metadata_path: str) -> SnapshotInf
     info = filesystem.info(metadata_path)
     found: dict[str, Any] = {"path": filesystem.uri(directory), "modified": info.modified if info else None}
     try:
-        metadata, _ = _load(filesystem, metadata_path)
+        metadata, digest = _load(filesystem, metadata_path)
     except SavepointError as error:
         return SnapshotInfo(**found, problem=str(error))
     kind = kind_of(metadata, posixpath.basename(directory))
-    return SnapshotInfo(**found, checkpoint_id=metadata.checkpoint_id, kind=kind, size=metadata.state_size)
+    if metadata.origin is not None:
+        found["modified"], digest = metadata.origin.modified, metadata.origin.digest
+    return SnapshotInfo(
+        **found,
+        checkpoint_id=metadata.checkpoint_id,
+        kind=kind,
+        size=metadata.state_size,
+        digest=digest,
+        is_copy=metadata.origin is not None,
+    )

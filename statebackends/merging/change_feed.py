@@ -8,9 +8,10 @@ _commit_timestamp   when that snapshot was complete
 ==================  ================================================================================================
 
 N + 1 snapshots are N comparisons, all of which are partitions of one read. Keyed state and windows are compared by the
-bytes of their entries, as ``changed_rows`` does; other tables, windows that merge and states of PyFlink by the values
-of their rows, as ``changed_values`` does. A row with the same key (window, split) before and after is an update; rows
-without any, such as timers and elements of lists, are inserted and deleted.
+bytes of their entries, as ``changed_rows`` does; other tables, windows that merge, states of PyFlink, looked up keys
+and flattened states by the values of their rows, as ``changed_values`` does. A row with the same key (window, split)
+before and after is an update; rows without any, such as timers and elements of operator state, are inserted and
+deleted. Where a row is, its key group and its subtask, is no value of it: a row that moved did not change.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ from pyspark_savepoint.statebackends.model.request import (
     TableRequest,
     choose_columns,
 )
+from pyspark_savepoint.statebackends.tables.elements import LIST_INDEX, MAP_KEY
 from pyspark_savepoint.statebackends.tables.entry_diff import AFTER, BEFORE, EntryDiff, Half, places_in
-from pyspark_savepoint.statebackends.tables.keyed_table import KEY, WINDOW, KeyedTable
+from pyspark_savepoint.statebackends.tables.keyed_table import KEY, KEY_GROUP, SUBTASK, WINDOW, KeyedTable
+from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 INSERT, DELETE, PREIMAGE, POSTIMAGE = "insert", "delete", "update_preimage", "update_postimage"
@@ -52,14 +55,16 @@ OF_COMMIT = pa.schema(
         pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", tz="UTC")),
     ]
 )
-#: Columns that tell the rows of a table apart: the first of these that a table has.
+#: Columns that tell the rows of a table apart, those of flattened states first: the first of these that a table has.
+FLAT_IDENTITIES = tuple((*row, element) for element in (MAP_KEY, LIST_INDEX) for row in ((KEY, WINDOW), (KEY,)))
 IDENTITIES = (
     (KEY, WINDOW),
     ("operator_uid_hash", "stream", "partition"),
     ("operator_uid_hash", "split_id"),
     (KEY,),
 )
-TIMESTAMP = "timestamp"
+#: Columns that say where a row is.
+PLACE = (KEY_GROUP, SUBTASK)
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,8 @@ class ChangeFeed:
         ``keyed``: their rows have key groups.
         """
         newest = next(table for table in reversed(tables) if table is not None)
+        if request.key_groups is not None:
+            _expect_key_groups(tables, versions, newest)
         compared: list[tuple[Table, FeedVersion]] = []
         for i, (version, after) in enumerate(zip(versions, tables, strict=True)):
             if version is not None and after is not None:
@@ -152,21 +159,41 @@ def _expect_columns(table: Table, newest: Table, version: FeedVersion) -> None:
             )
 
 
+def _expect_key_groups(tables: Sequence[Table | None], versions: Sequence[FeedVersion | None], newest: Table) -> None:
+    """Raise UnsupportedStateError unless all versions have the same number of key groups."""
+    for table, version in zip(tables, versions, strict=True):
+        if table is not None and version is not None and table.max_parallelism != newest.max_parallelism:
+            raise UnsupportedStateError(
+                f"the max parallelism of the operator changed after version {version.number}: keys are in other key "
+                "groups since",
+                path=version.request.path,
+                found=f"{table.max_parallelism} key groups, later {newest.max_parallelism}",
+                remedy="leave out option 'keyGroups', or end the range there: 'endingVersion'",
+            )
+
+
 def _comparison(
     tables: tuple[Table | None, Table | None], request: TableRequest, keyed: bool, equal: bool
 ) -> ChangedRows | ChangedValues:
     newer = tables[1]
     assert newer is not None
     # Merging windows are shown as their rows are, not as their contents are kept.
-    if isinstance(newer, KeyedTable) and newer.sessions is None:
+    if isinstance(newer, KeyedTable) and newer.sessions is None and newer.lookup is None:
         before = tables[0] if isinstance(tables[0], KeyedTable) else None
         return ChangedRows((before, newer), newer.spec.states, request, EntryFeed.between(before, newer, equal))
-    columns = same_columns(tables, newer.schema.names)
-    identity = next((names for names in IDENTITIES if set(names) <= set(columns.names)), ())
+    place = PLACE if request.include_key_group else ()
+    columns = same_columns(tables, [name for name in newer.schema.names if name not in place])
+    beside = same_columns(tables, [name for name in newer.schema.names if name in place])
+    known = (*FLAT_IDENTITIES, *IDENTITIES) if request.flatten else IDENTITIES
+    identity = next((names for names in known if set(names) <= set(columns.names)), ())
     # Timers have keys, but a key has several.
-    identity = () if keyed and TIMESTAMP in columns.names else identity
-    schema = columns.insert(0, OF_COMMIT.field(CHANGE_TYPE))
-    return ChangedValues(tables, columns, partial(_changes, identity), schema, request, keyed=keyed)
+    identity = () if _are_timers(newer) else identity
+    schema = pa.schema([OF_COMMIT.field(CHANGE_TYPE), *columns, *beside])
+    return ChangedValues(tables, columns, partial(_changes, identity), schema, request, keyed=keyed, beside=beside)
+
+
+def _are_timers(table: Table) -> bool:
+    return isinstance(table, TimersTable) or (hasattr(table, "inner") and _are_timers(table.inner))
 
 
 def _changes(identity: tuple[str, ...], found: Differing) -> Iterator[pa.Table]:
@@ -212,7 +239,7 @@ class EntryFeed(EntryDiff):
         if not self.equal:
             at = np.flatnonzero(both & flags)
             values = [
-                row_bytes([half.take(field.name, place[at], field.type) for field in fields])
+                row_bytes([half.take(field.name, place[at], field.type) for field in fields if field.name not in PLACE])
                 for half, place in zip(halves, places, strict=True)
             ]
             flags[at[np.asarray(pc.equal(*values), np.bool_)]] = False

@@ -20,7 +20,7 @@ from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, conc
 from pyspark_savepoint.statebackends.merging.key_numbers import KeyNumbers
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
 from pyspark_savepoint.statebackends.merging.paired_chunks import Division, nothing, paired_chunks, total
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, with_columns
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, consecutive, with_columns
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets
 from pyspark_savepoint.statebackends.tables.entry_diff import EntryDiff
 from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
@@ -66,8 +66,13 @@ class ChangedRows:
                 self.schema.names,
                 self.request,
             )
-            for share in self.division.shares(parallelism or 1)
+            for share in self._shares(parallelism or 1)
         ]
+
+    def _shares(self, count: int) -> Iterator[range]:
+        """Yield the remainders of each task: those of the key groups that the request names, if it names any."""
+        for share in self.division.shares(count):
+            yield from (range(first, last + 1) for first, last in consecutive(self.request.wanted(share)))
 
     def _restricted(self, side: int, share: range) -> KeyedInput | None:
         described = self.inputs[side]

@@ -43,13 +43,14 @@ Differing = tuple[pa.Table, pa.Table]
 Form = Callable[[Differing], Iterator[pa.Table]]
 COUNT, VALUE_BEFORE, VALUE_AFTER = "count", "value_before", "value_after"
 Parts = tuple[TablePartition, ...]
+NO_COLUMNS = pa.schema([])
 
 
 class ChangedValues:
     """Rows that differ. ``tables`` are those of both snapshots; None where a snapshot does not have one.
 
     ``compared`` are the columns by whose values rows are equal, in both tables; ``form`` shows those that differ with
-    columns ``schema``. ``keyed``: rows have key groups.
+    columns ``schema``. ``keyed``: rows have key groups. ``beside``: columns that rows have besides those compared.
     """
 
     def __init__(
@@ -61,10 +62,12 @@ class ChangedValues:
         request: TableRequest,
         *,
         keyed: bool,
+        beside: pa.Schema = NO_COLUMNS,
     ) -> None:
         known = [table for table in tables if table is not None]
         self.tables = tables
         self.compared, self.form, self.schema, self.request = compared, form, schema, request
+        self.beside = beside
         self.warnings = tuple(dict.fromkeys(warning for table in known for warning in table.warnings))
         self.state_bytes = sum(table.state_bytes for table in known)
         self.division: Division | None = None
@@ -105,7 +108,10 @@ class ChangedValues:
         found = []
         for share in self.division.shares(parallelism or 1):
             some = together(share, sizes, self.request.memory // 4)
-            found.append(self._partition(tuple((self._parts(0, each), self._parts(1, each)) for each in some)))
+            # Without those of key groups that no option asks for, or that have no state.
+            read = tuple(both for each in some if any(both := (self._parts(0, each), self._parts(1, each))))
+            if read:
+                found.append(self._partition(read))
         return found
 
     def _parts(self, side: int, share: range) -> Parts:
@@ -115,7 +121,8 @@ class ChangedValues:
         return tuple(of_key_groups(table, sorted(self.division.key_groups(side, share))).partitions(1))
 
     def _partition(self, rounds: Any) -> TablePartition:
-        return ChangedValuesPartition(rounds, self.compared, self.form, self.schema.names, self.request.batch_rows)
+        shown = self.schema.names
+        return ChangedValuesPartition(rounds, self.compared, self.beside, self.form, shown, self.request.batch_rows)
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,7 @@ class ChangedValuesPartition:
 
     rounds: tuple[tuple[Parts, Parts], ...]
     compared: pa.Schema
+    beside: pa.Schema
     form: Form
     columns: list[str]
     batch_rows: int
@@ -136,16 +144,17 @@ class ChangedValuesPartition:
 
     def _differing(self, parts: tuple[Parts, Parts]) -> Differing:
         sides, chunks = [], []
+        schema, compared = pa.schema([*self.compared, *self.beside]), len(self.compared)
         for each in parts:
             # The other columns, such as that of a subtask, are none of a row's values.
             batches = [
-                pa.RecordBatch.from_arrays([batch.column(name) for name in self.compared.names], schema=self.compared)
+                pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
                 for part in each
                 for batch in part.batches()
             ]
             bounds = np.cumsum([0, *(len(batch) for batch in batches)]).tolist()
-            rows = [chunk_of_rows(batch.columns, at) for batch, at in zip(batches, bounds, strict=False)]
-            sides.append(pa.Table.from_batches(batches, self.compared))
+            rows = [chunk_of_rows(batch.columns[:compared], at) for batch, at in zip(batches, bounds, strict=False)]
+            sides.append(pa.Table.from_batches(batches, schema))
             chunks.append(concat(rows))
         # The rows of a table are in one run, whose key groups are the numbers of its rows.
         found = compare(chunks[0], chunks[1], 1, ())

@@ -232,16 +232,28 @@ def with_columns(table: C, columns: Sequence[str]) -> C:
 
 
 def of_key_groups(table: T, key_groups: Sequence[int]) -> T:
-    """Return a copy of a table of rows that have key groups, restricted to some of these, in ascending order."""
+    """Return a copy of a table of rows that have key groups, restricted to those of these that its request includes.
+
+    ``key_groups`` are in ascending order.
+    """
     chosen: Any = copy(table)
     if hasattr(chosen, "inner"):
         chosen.inner = of_key_groups(chosen.inner, key_groups)
     else:
-        cuts = [0, *(i for i in range(1, len(key_groups)) if key_groups[i] != key_groups[i - 1] + 1), len(key_groups)]
-        runs = tuple((key_groups[low], key_groups[high - 1]) for low, high in pairwise(cuts))
-        chosen.request = replace(chosen.request, key_groups=runs)
+        runs = consecutive(chosen.request.wanted(key_groups))
+        chosen.request = replace(chosen.request, key_groups=tuple(runs))
     narrowed: T = chosen
     return narrowed
+
+
+def consecutive(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of each run of consecutive numbers, which are in ascending order.
+
+    >>> consecutive([1, 2, 3, 7])
+    [(1, 3), (7, 7)]
+    """
+    cuts = [0, *(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1), len(numbers)]
+    return [(numbers[low], numbers[high - 1]) for low, high in pairwise(cuts) if high > low]
 
 
 def choose_columns(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:

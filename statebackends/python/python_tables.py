@@ -278,12 +278,12 @@ class PythonFlatTable:
         self.title, state = flat[0]
         extra = [self.title + LAST_ACCESS] if self.title + LAST_ACCESS in table.schema.names else []
         others = [name for name in table.schema.names if name in EVERY_ROW]
-        self.table = table.select([*others, self.title, *extra])
+        self.inner = table.select([*others, self.title, *extra])
         self.warnings, self.max_parallelism, self.state_bytes = table.warnings, table.max_parallelism, table.state_bytes
         self.schema = pa.schema(list(self._fields(state.kind == "MAP")))
 
     def _fields(self, is_map: bool) -> Iterator[pa.Field]:
-        for field in self.table.schema:
+        for field in self.inner.schema:
             if field.name == self.title and is_map:
                 yield pa.field(MAP_KEY, field.type.key_type, metadata=field.metadata)
                 yield pa.field(MAP_VALUE, field.type.item_type)
@@ -301,7 +301,7 @@ class PythonFlatTable:
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return those of the table with one row per key."""
-        return [PythonFlatPartition(part, self.title, self.schema) for part in self.table.partitions(parallelism)]
+        return [PythonFlatPartition(part, self.title, self.schema) for part in self.inner.partitions(parallelism)]
 
 
 #: Columns that are the same in every row of a key.

@@ -57,20 +57,20 @@ class FlatTable:
     """``keyed_state`` or ``window_state`` of one list or map state, with one row per element."""
 
     def __init__(self, opened: OpenOperator, request: TableRequest, namespaced: bool) -> None:
-        self.keyed = KeyedTable(opened, _only_flat(opened, request, namespaced), namespaced, sessions=namespaced)
-        self.max_parallelism = self.keyed.max_parallelism
-        self.warnings = self.keyed.warnings
-        self.state_bytes = self.keyed.state_bytes
-        (state,) = self.keyed.spec.states
-        metas = self.keyed.headers.metas()[state, False]
+        self.inner = KeyedTable(opened, _only_flat(opened, request, namespaced), namespaced, sessions=namespaced)
+        self.max_parallelism = self.inner.max_parallelism
+        self.warnings = self.inner.warnings
+        self.state_bytes = self.inner.state_bytes
+        (state,) = self.inner.spec.states
+        metas = self.inner.headers.metas()[state, False]
         self.column = StateColumn(
-            united_meta(metas) or metas[0], CANONICAL, self.keyed.spec.options, state in request.raw
+            united_meta(metas) or metas[0], CANONICAL, self.inner.spec.options, state in request.raw
         )
         self.schema = pa.schema(list(self._fields(column_names((state,), namespaced)[state])))
 
     def _fields(self, name: str) -> Iterator[pa.Field]:
-        column = self.keyed.schema.field(name)
-        for field in self.keyed.schema:
+        column = self.inner.schema.field(name)
+        for field in self.inner.schema:
             if field.name in (KEY, WINDOW, STATE_WINDOW) and field.name != name:
                 yield field
         if pa.types.is_map(column.type):
@@ -82,15 +82,15 @@ class FlatTable:
         else:
             raise UndecodableStateError(
                 f"the elements of state {self.column.meta.name!r} can only be delimited by the job's own serializer",
-                operator=self.keyed.headers.operator.label,
+                operator=self.inner.headers.operator.label,
                 state=self.column.meta.name,
                 remedy="read it without 'flatten', as BINARY, or plug in a serializer "
                 "(entry point group 'pyspark_savepoint.serializers')",
             )
         if shows_ttl(self.column):
-            times = self.keyed.schema.field(name + LAST_ACCESS).type
+            times = self.inner.schema.field(name + LAST_ACCESS).type
             yield pa.field(ELEMENT_LAST_ACCESS, times.item_type if pa.types.is_map(times) else times.value_type)
-        for field in self.keyed.schema:
+        for field in self.inner.schema:
             if field.name in (KEY_GROUP, SUBTASK):
                 yield field
 
@@ -100,7 +100,7 @@ class FlatTable:
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return one partition per execution vertex that has state to read."""
-        keyed = self.keyed
+        keyed = self.inner
         operator = keyed.headers.operator
         only = keyed.lookup.key_groups if keyed.lookup is not None else None
         count = min(parallelism or 1, operator.max_parallelism)

@@ -50,6 +50,13 @@ TABLES: dict[str, dict[str, str]] = {
     "reader": {"uid": "steps", "table": "operator_state", "state": "SourceReaderState"},
     "splits": {"table": "splits"},
     "offsets": {"table": "offsets"},
+    "some keys": {"uid": "accounts", "table": "keyed_state", "keys": "[1, 2, 3, 5, 8, 13, 1000]"},
+    "windows of some keys": {"uid": "windows", "table": "window_state", "keys": "[0, 1, 2, 3, 7]"},
+    "timers of some keys": {"uid": "accounts", "table": "timers", "keys": "[1, 2, 3, 5, 8, 13]"},
+    "some key groups": {"uid": "accounts", "table": "keyed_state", "keyGroups": "0-9,40,100-127"},
+    "timers of some key groups": {"uid": "accounts", "table": "timers", "keyGroups": "3-60"},
+    "elements of a list": {"uid": "accounts", "table": "keyed_state", "state": "tags", "flatten": "true"},
+    "elements of a map": {"uid": "accounts", "table": "keyed_state", "state": "per", "flatten": "true"},
 }
 CHANGES = {"readChangeFeed": "true", "startingVersion": "0"}
 COLUMNS = ["_change_type", "_commit_version", "_commit_timestamp"]
@@ -192,6 +199,43 @@ def test_net_changes_of_a_range(corpus: Path, kind: str) -> None:
     expect_replay(both, {2: before, 7: after})
 
 
+@pytest.mark.parametrize("kind", ["accounts", "windows", "timers", "log", "elements of a map"])
+def test_where_a_row_is_is_no_value_of_it(corpus: Path, kind: str) -> None:
+    path = corpus / "history" / "1.20.5-rocksdb-incr-rescaled" / "checkpoints"
+    given = TABLES[kind]
+    alone = feed(path, startingVersion=0, **given).to_arrow()
+    changes = feed(path, startingVersion=0, includeKeyGroup="true", **given).to_arrow()
+    assert counted(changes.select(alone.schema.names)) == counted(alone)
+    for version, at in versions(path).items():
+        there = table(at, includeKeyGroup="true", **given).to_arrow()
+        mine = changes.filter(pa.compute.equal(changes["_commit_version"], version))
+        new = pa.compute.is_in(mine["_change_type"], value_set=pa.array(["insert", "update_postimage"]))
+        assert not counted(mine.filter(new).select(there.schema.names)) - counted(there)
+    assert "subtask" in changes.schema.names
+
+
+def test_an_element_of_a_map_or_list_is_updated(corpus: Path) -> None:
+    path = corpus / "history" / "1.20.5-rocksdb-incr-rescaled" / "checkpoints"
+    for kind, element in (("elements of a map", "map_key"), ("elements of a list", "list_index")):
+        rows = feed(path, startingVersion=2, **TABLES[kind]).to_arrow().to_pylist()
+        updates = [row for row in rows if row["_change_type"].startswith("update")]
+        assert updates or kind == "elements of a list"
+        for before, after in zip(updates[::2], updates[1::2], strict=True):
+            assert (before["key"], before[element]) == (after["key"], after[element])
+
+
+def test_key_groups_of_another_max_parallelism(checkpoints: Path) -> None:
+    newest = next(checkpoints.rglob("chk-8"))
+    pyspark_savepoint.open(newest).with_max_parallelism(96).write(checkpoints / "edited")
+    shutil.rmtree(newest)
+    with pytest.raises(UnsupportedStateError, match=r"max parallelism(?s:.*)after version [1-7](?s:.*)later 96"):
+        feed(checkpoints, uid="accounts", startingVersion=0, keyGroups="1-5")
+    with pytest.raises(OptionError, match="out of the range"):
+        feed(checkpoints, uid="accounts", startingVersion=0, keyGroups="1-500")
+    given = {"startingVersion": 8, "keys": "[1, 2, 3, 5]"}
+    assert len(feed(checkpoints, uid="accounts", **given).to_arrow())
+
+
 def test_ends_of_a_range(checkpoints: Path) -> None:
     def found(**given: Any) -> list[int]:
         return sorted(set(feed(checkpoints, uid="names", **given).to_arrow()["_commit_version"].to_pylist()))
@@ -231,7 +275,11 @@ def test_ranges_that_are_not_there(checkpoints: Path, given: dict[str, Any], pro
         ({"readChangeFeed": "true"}, "needs 'startingVersion' or 'startingTimestamp'"),
         ({**CHANGES, "startingTimestamp": "2026-11-24T12:03:00Z"}, "each choose a version"),
         ({**CHANGES, "versionAsOf": "3"}, "chooses one snapshot"),
-        ({**CHANGES, "keys": "[1]", "flatten": "true"}, "'flatten' and 'keys' cannot apply to changes"),
+        ({**CHANGES, "includeStateWindow": "true"}, "'includeStateWindow' cannot apply to changes"),
+        (
+            {**CHANGES, "keys": "[1]", "flatten": "true", "deduplicationMode": "none"},
+            "'none' cannot apply with option 'flatten' and 'keys'",
+        ),
         ({**CHANGES, "deduplicationMode": "all"}, "expected dropCarryovers or none or netChanges"),
         ({**CHANGES, "table": "sizes"}, "cannot apply to table 'sizes'"),
         ({**CHANGES, "versions": "1"}, "expected no text"),
@@ -250,7 +298,7 @@ def test_writes_have_no_changes(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
-    with pytest.raises(SnapshotNotFoundError, match="no snapshot below this folder that can be read"):
+    with pytest.raises(SnapshotNotFoundError, match="there is no snapshot below this folder"):
         feed(tmp_path, uid="names", startingVersion=0)
 
 

@@ -144,7 +144,7 @@ REFERENCE = Chapter(
             "Python: Savepoint",
             (
                 _names("The class", PACKAGE, "Savepoint", "no"),
-                _names("Open, create, write", SAVEPOINT, "load create write is_portable vacuum relocate"),
+                _names("Open, create, write", SAVEPOINT, "load create write pin is_portable vacuum relocate"),
                 _names(
                     "Tables",
                     SAVEPOINT,
@@ -288,9 +288,9 @@ REFERENCE = Chapter(
                     "Kinds",
                     "pyspark_savepoint.errors",
                     "AccessDeniedError ConcurrentWriteError CorruptStateError DuplicateKeyError FileReplacedError "
-                    "OperatorNotFoundError OptionError OutputError SnapshotNotFoundError SpillError StateExistsError "
-                    "StateFileNotFoundError StateNotFoundError StorageError StoreBusyError TypeNotationError "
-                    "UncertainOutcomeError UndecodableStateError UnsafePathError UnsupportedStateError "
+                    "OperatorNotFoundError OptionError OutputError SnapshotGoneError SnapshotNotFoundError SpillError "
+                    "StateExistsError StateFileNotFoundError StateNotFoundError StorageError StoreBusyError "
+                    "TypeNotationError UncertainOutcomeError UndecodableStateError UnsafePathError UnsupportedStateError "
                     "UnsupportedVersionError ValueRangeError WorkerPythonError",
                     "no",
                 ),
