@@ -592,7 +592,7 @@ def opened_at(options: Mapping[str, str], opened: Callable[[dict[str, str]], A])
     for attempt in range(ATTEMPTS):
         chosen = at_version(options)
         try:
-            return opened(chosen)
+            return opened(dict(chosen))
         except (SnapshotNotFoundError, StateFileNotFoundError) as error:
             storage, there = chosen.get(OPTION), chosen != dict(options)
             above = StoragePath.of(folder, storage) if there else None

@@ -290,8 +290,8 @@ REFERENCE = Chapter(
                     "AccessDeniedError ConcurrentWriteError CorruptStateError DuplicateKeyError FileReplacedError "
                     "OperatorNotFoundError OptionError OutputError SnapshotGoneError SnapshotNotFoundError SpillError "
                     "StateExistsError StateFileNotFoundError StateNotFoundError StorageError StoreBusyError "
-                    "TypeNotationError UncertainOutcomeError UndecodableStateError UnsafePathError UnsupportedStateError "
-                    "UnsupportedVersionError ValueRangeError WorkerPythonError",
+                    "TypeNotationError UncertainOutcomeError UndecodableStateError UnsafePathError "
+                    "UnsupportedStateError UnsupportedVersionError ValueRangeError WorkerPythonError",
                     "no",
                 ),
             ),
