@@ -224,6 +224,7 @@ class Verbs:
             ("with_coordinator_state", lambda s: s.with_coordinator_state(SOURCE, NO_NUMBERS)),
             ("add_splits", lambda s: s.add_splits(SOURCE, [NUMBERS], connector="number_sequence")),
             ("with_offsets", lambda s: s.with_offsets(SOURCE, {"1": 5})),
+            ("with_source", lambda s: s.with_source("clicks-source", {("clicks", 0): 5})),
             ("remove_splits", lambda s: s.remove_splits(SOURCE, ["1"], connector="number_sequence")),
         ]
         changed = sp

@@ -16,17 +16,24 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     type_name,
 )
-from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, expect_rows
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states
-from pyspark_savepoint.statebackends.connectors.edits.sources import key_columns, positioned, split_rows
+from pyspark_savepoint.statebackends.connectors.edits.sources import key_columns, new_source, positioned, split_rows
 from pyspark_savepoint.statebackends.connectors.edits.splits import Edited, Row
+from pyspark_savepoint.statebackends.connectors.migrated_sources import enumerator_version
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 #: The user's call, above the frames of this module and of Savepoint.
 CALLER = 6
+#: Version of the metadata of a source that is in no snapshot yet; it has no effect on that of the savepoint.
+NEW_METADATA = 4
 WITHOUT_COORDINATOR = (
     "without the state of its coordinator a source starts from the beginning: it assigns all splits again, also those "
     "that its readers still have"
@@ -86,6 +93,18 @@ def with_source(plan: OperatorPlan, connector: str | None, change: Callable[[Sou
     return with_operator(plan, edited.source.written())
 
 
+def as_new_source(
+    plan: OperatorPlan, connector: str, connector_version: str, rows: Sequence[Mapping[str, Any]]
+) -> OperatorPlan:
+    """Return a new operator as a source that continues at these splits; its state is in no file."""
+    identifier = plan.identifier
+    operator = OperatorState(identifier.operator_id, 1, plan.max_parallelism, plan.name, identifier.uid)
+    nowhere = Snapshot(SnapshotLocation(LocalFileSystem(), ""), "", CheckpointMetadata(NEW_METADATA, 0))
+    version = enumerator_version(connector_version) if connector == "kafka" else 1
+    source = new_source(OpenOperator(nowhere, operator), connector, version, rows)
+    return replace(plan, base=Base(nowhere, source, "", {}), states=None)
+
+
 def with_operator(plan: OperatorPlan, operator: OperatorState) -> OperatorPlan:
     """Return the plan with another state of its base."""
     return replace(plan, base=replace(base_of(plan), operator=operator))
@@ -130,6 +149,22 @@ def rows_of_table(engine: Engine, given: object, plan: OperatorPlan) -> list[Any
     rows = expect_rows(engine, given, plan, "splits").collected()
     own = plan.identifier.operator_id.hex
     return [row for row in rows if row.get("operator_uid_hash", own) in (own, None)]
+
+
+def offset_rows(offsets: Mapping[Any, Any], plan: OperatorPlan) -> list[dict[str, Any]]:
+    """Return a row of table ``splits`` for each partition of Kafka, given with its next offset or a marker."""
+    rows = []
+    for key, target in offsets.items():
+        if not isinstance(key, tuple) or len(key) != 2 or isinstance(target, bool) or not isinstance(target, int | str):
+            raise OptionError(
+                "offsets are given by topic and partition",
+                operator=plan.label,
+                expected="such as {('orders', 3): 1200}",
+                found=f"{key!r:.80}: {target!r:.80}",
+            )
+        column = "marker" if isinstance(target, str) else "offset"
+        rows.append({"topic": key[0], "partition": key[1], column: target})
+    return rows
 
 
 def offsets_of_rows(source: SourceState, rows: Sequence[Mapping[str, Any]]) -> dict[Any, Row]:

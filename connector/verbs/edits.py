@@ -31,7 +31,9 @@ from pyspark_savepoint.plan.sink_changes import (
     with_migrated_source,
 )
 from pyspark_savepoint.plan.source_changes import (
+    as_new_source,
     base_of,
+    offset_rows,
     offsets_of_rows,
     only_source,
     positions_of,
@@ -592,6 +594,46 @@ class Edits(Face[R, T]):
             plan.identifier,
             lambda plan: with_source(plan, connector, lambda source: with_offsets(source, found, to, by)),
         )
+
+    @own_arguments
+    def with_source(
+        self,
+        uid: OperatorRef,
+        splits: Mapping[Any, Any] | Sequence[Mapping[str, Any]] | R,
+        *,
+        connector: str = "kafka",
+        connector_version: str = "3.1",
+        name: str | None = None,
+    ) -> Self:
+        """Add a source that continues at given positions, such as those of a job of another engine.
+
+        Its readers have the splits, and its enumerator has assigned them, so that the job starts no partition anew. New
+        partitions are read from their beginning.
+
+        Args:
+            uid: The new operator, a source of the job that will start from the savepoint.
+            splits: Of Kafka the next offset by ``(topic, partition)``, or an offset's marker (``earliest``, ``latest``,
+                ``committed``); or rows with the columns of table ``splits``, as in :meth:`add_splits`.
+            connector: ``kafka`` or ``number_sequence``.
+            connector_version: The release of the Kafka connector in the job, such as ``3.4.0``. The state is of the
+                version that it writes; later releases read it too.
+            name: The operator's name, which metadata of Flink 2 records.
+
+        Returns:
+            The savepoint with the source, not written yet.
+
+        Raises:
+            StateExistsError: If the savepoint has such an operator.
+            OptionError: If a split is repeated, a position cannot be one, or there are no new sources of the connector.
+
+        Example::
+
+            Savepoint.create(spark).with_source("orders-source", {("orders", 0): 1200, ("orders", 1): 980})
+
+        """
+        new = self.plan.new_operator(identifier_of(uid), name)
+        rows = offset_rows(splits, new) if isinstance(splits, Mapping) else rows_of_table(self._engine, splits, new)
+        return self._planned(self.plan.with_new(as_new_source(new, connector, connector_version, rows)))
 
     @own_arguments
     def add_splits(

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE, SPLIT_ID, SPLITS
+from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame
+from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE, SOURCE_COORDINATOR, SPLIT_ID, SPLITS
 from pyspark_savepoint.formats.connectors.registry import kinds_of
 from pyspark_savepoint.formats.connectors.sources.kafka import KAFKA_SPLITS, KafkaEnumerator
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError, did_you_mean
@@ -79,6 +80,8 @@ TABLE_COLUMNS = frozenset(
 )
 #: Columns of other kinds that edits of a kind accept, or refuse with their own reason.
 UNDERSTOOD = {"kafka_consumer": KAFKA_SPLITS.columns.names}
+#: Enumerators of new sources, which know no split yet.
+NEW_ENUMERATORS: Mapping[str, Any] = {"kafka": KafkaEnumerator(()), "number_sequence": ()}
 REWOUND = "records are read again: their changes of keyed state, and what sinks have committed, are not undone"
 
 
@@ -124,6 +127,22 @@ def add_splits(source: SourceState, rows: Sequence[Row]) -> Edited:
         _refuse_twice(source, edits, edits.pending(source.enumerator))
         _refuse_unknown(source, rows)
         return Edited(edits.added(source, rows))
+
+
+def new_source(stateless: OpenOperator, connector: str, version: int, rows: Sequence[Row]) -> OperatorState:
+    """Return an operator without state as a source that continues at these splits; ``version`` is its enumerator's."""
+    if connector not in NEW_ENUMERATORS:
+        raise OptionError(
+            "the state of a new source can be made of some connectors only",
+            operator=stateless.operator.label,
+            expected=", ".join(NEW_ENUMERATORS),
+            found=connector,
+            remedy="have the job take a savepoint right after its first start, and change that: with_offsets",
+        )
+    (kind,), (enumerator,) = kinds_of(SPLITS, connector), kinds_of(SOURCE_COORDINATOR, connector)
+    nothing = NEW_ENUMERATORS[connector]
+    frame = CoordinatorFrame(enumerator.write(version, nothing))
+    return add_splits(SourceState(stateless, kind, (), enumerator, frame, nothing), rows).source.written()
 
 
 def remove_splits(source: SourceState, keys: Iterable[Any], forget: bool | None) -> Edited:
@@ -182,7 +201,7 @@ def key_columns(source: SourceState) -> tuple[str, ...]:
 
 
 class _Refusals:
-    """Context that turns the ValueError of an edit into an OptionError with the operator."""
+    """Context that turns the ValueError or KeyError of an edit into an OptionError with the operator."""
 
     def __init__(self, source: SourceState) -> None:
         self.operator = source.label
@@ -195,6 +214,8 @@ class _Refusals:
             raise error.with_facts(operator=self.operator) from None
         if isinstance(error, ValueError):
             raise OptionError(str(error), operator=self.operator) from None
+        if isinstance(error, KeyError):  # of a row without a column of its split
+            raise OptionError(f"column {error.args[0]!r} of a split is missing", operator=self.operator) from None
 
 
 def _edits(source: SourceState) -> SplitEdits:

@@ -220,6 +220,28 @@ def test_sources_are_rewound(corpus: Path, tmp_path: Path) -> None:
     assert offsets(rewound) == offsets(base) | {("orders", 1): 10}
 
 
+def test_a_new_source_continues_at_given_positions(tmp_path: Path) -> None:
+    numbers = [{"split_id": "1", "next": 5, "to": 99}, {"split_id": "2", "next": 105, "to": 199}]
+    new = (
+        pyspark_savepoint.create()
+        .with_source("orders", {("orders", 0): 1200, ("orders", 10): "earliest"}, connector_version="5.0.0")
+        .with_source("numbers", numbers, connector="number_sequence")
+    )
+    written = new.with_offsets("orders", {("orders", 0): 1300}).write(tmp_path / "new")
+    positions = {(row["stream"], row["partition"]): row["position"] for row in written.offsets().rows()}
+    assert positions == {
+        ("orders", "0"): "1300", ("orders", "10"): "earliest",
+        ("number_sequence", "1"): "5", ("number_sequence", "2"): "105",
+    }  # fmt: skip
+    again = written.with_source("clicks", pa.table({"topic": ["c"], "partition": [3], "offset": [7]}))
+    assert len(list(again.write(tmp_path / "again").offsets().rows())) == 5
+    with pytest.raises(StateExistsError):
+        written.with_source("orders", {})
+    for wrong in ({"orders": 5}, {("orders", 0): None}, {("orders", 0): -7}, [{"topic": "a", "offset": 1}]):
+        with pytest.raises(OptionError):
+            pyspark_savepoint.create().with_source("orders", wrong)
+
+
 def test_nothing_needs_pyspark(shop: Path, tmp_path: Path) -> None:
     script = (
         "import sys, pyarrow as pa\nsys.modules['pyspark'] = None\nimport pyspark_savepoint\n"

@@ -19,9 +19,11 @@ from pyspark_savepoint.formats.connectors.sources.kafka import (
 )
 from pyspark_savepoint.formats.connectors.sources.kafka_consumer import KAFKA_CONSUMER, STATE, last_offset
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
+from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.connectors.connector_states import state_elements
+from pyspark_savepoint.statebackends.connectors.edits.sources import new_source
 from pyspark_savepoint.statebackends.connectors.migrated_sources import enumerator_version, kafka_source
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -110,3 +112,24 @@ def test_what_would_be_read_twice_or_lost_is_refused(corpus: Path, consumer: Ope
         kafka_source(OpenOperator(source, source.operators[0]), 2, None, lose_data=False)
     with pytest.raises(OptionError, match="no release of the Kafka connector"):
         enumerator_version("newest")
+
+
+@pytest.mark.parametrize("release", ["3.0.1", "3.4.0", "5.0"])
+def test_a_new_source_has_the_bytes_of_a_migrated_one(consumer: OpenOperator, release: str) -> None:
+    migrated_operator = kafka_source(consumer, enumerator_version(release), None, lose_data=False)
+    stateless = OpenOperator(consumer.savepoint, replace(consumer.operator, subtasks={}))
+    rows = [{"topic": "topic", "partition": partition, "offset": 51} for partition in (0, 1)]
+    new = new_source(stateless, "kafka", enumerator_version(release), rows)
+    assert new.coordinator_state is not None
+    assert migrated_operator.coordinator_state is not None
+    assert new.coordinator_state.data == migrated_operator.coordinator_state.data
+
+    def elements(operator: OperatorState) -> list[bytes]:
+        opened = OpenOperator(consumer.savepoint, operator)
+        return sorted(data for _, data in state_elements(opened, READER_STATE, TableRequest(consumer.savepoint.path)))
+
+    assert elements(new) == elements(migrated_operator)
+    with pytest.raises(OptionError, match="some connectors only"):
+        new_source(stateless, "pulsar", 1, [])
+    with pytest.raises(OptionError, match="column 'partition' of a split is missing"):
+        new_source(stateless, "kafka", 1, [{"topic": "topic"}])
