@@ -118,6 +118,11 @@ class InlineLocation:
         """Return the number of bytes."""
         return len(self.data)
 
+    @property
+    def identity(self) -> object:
+        """Return what no other bytes have."""
+        return self.name, self.data
+
     def open(self) -> ByteSource:
         """Return a source of the bytes."""
         return InlineByteSource(self.name, self.data, self.classes)
@@ -141,6 +146,11 @@ class FileLocation:
     operator: str | None = None
     checksums: FileChecksums | None = None
     classes: Any = None
+
+    @property
+    def identity(self) -> object:
+        """Return what no other bytes have: Flink never writes a file again."""
+        return self.path, self.start, self.size
 
     def open(self) -> ByteSource:
         """Open the file and check its size; errors name the operator."""

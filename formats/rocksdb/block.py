@@ -107,23 +107,33 @@ class Arena:
 def read_blocks(
     source: ByteSource, offset: Longs, size: Longs, protection: Protection, arena: Arena | None = None
 ) -> Blocks:
-    """Read one or more blocks, ascending in the file without overlap; into the arena if they fit."""
-    if np.any(offset[1:] < offset[:-1] + size[:-1] + TRAILER):
+    """Read one or more blocks, ascending in the file without overlap; into the arena if they fit.
+
+    Blocks that adjoin are read in one go, and nothing between others.
+    """
+    stop = offset + size + TRAILER
+    if np.any(offset[1:] < stop[:-1]):
         raise _unreadable(source.path, int(offset[0]), "blocks one after another", "blocks that overlap")
-    base = int(offset[0])
-    total = int(offset[-1] + size[-1]) + TRAILER - base
-    if base + total > source.size:
-        raise _unreadable(source.path, base, f"blocks within the file's {source.size} bytes", f"{total} bytes")
-    data = np.empty(total, np.uint8)
-    source.read_into(base, data)
-    start = offset - base
-    end = start + size
-    _verify(data, start, end, base, protection, source.path)
+    if stop[-1] > source.size:
+        raise _unreadable(
+            source.path, int(offset[-1]), f"blocks within the file's {source.size} bytes", f"{int(size[-1])} bytes"
+        )
+    lengths = stop - offset
+    end = np.cumsum(lengths)
+    start = end - lengths
+    end -= TRAILER
+    data = np.empty(int(end[-1]) + TRAILER, np.uint8)
+    first = np.flatnonzero(np.concatenate([[True], offset[1:] > stop[:-1]]))
+    last = np.concatenate([first[1:], [len(offset)]]) - 1
+    parts = zip(offset[first].tolist(), start[first].tolist(), (end[last] + TRAILER).tolist(), strict=True)
+    for at, low, high in parts:
+        source.read_into(at, data[low:high])
+    _verify(data, start, end, offset, protection, source.path)
     if protection.legacy:
         unknown = np.flatnonzero(~np.isin(data[end], [UNCOMPRESSED, SNAPPY]))
         if len(unknown):
-            _refuse(source.path, base + int(start[unknown[0]]), int(data[end[unknown[0]]]))
-    return _decompress(data, start, end, base, source.path, arena)
+            _refuse(source.path, int(offset[unknown[0]]), int(data[end[unknown[0]]]))
+    return _decompress(data, start, end, offset, source.path, arena)
 
 
 def _unreadable(path: str, offset: int, expected: str, found: object) -> CorruptStateError:
@@ -137,12 +147,12 @@ def _unreadable(path: str, offset: int, expected: str, found: object) -> Corrupt
     )
 
 
-def _verify(data: Bytes, start: Longs, end: Longs, base: int, protection: Protection, path: str) -> None:
+def _verify(data: Bytes, start: Longs, end: Longs, offset: Longs, protection: Protection, path: str) -> None:
     if protection.kind == NONE:
         return
     bytes_of = [data[end + 1 + i].astype(np.uint64) << np.uint64(8 * i) for i in range(4)]
     stored = bytes_of[0] | bytes_of[1] | bytes_of[2] | bytes_of[3]
-    found = CHECKSUMS[protection.kind](data, start, end + 1) + protection.modifiers(start + base)
+    found = CHECKSUMS[protection.kind](data, start, end + 1) + protection.modifiers(offset)
     found &= np.uint64(0xFFFFFFFF)
     wrong = np.flatnonzero(found != stored)
     if len(wrong):
@@ -150,14 +160,14 @@ def _verify(data: Bytes, start: Longs, end: Longs, base: int, protection: Protec
         raise CorruptStateError(
             "a block of a table file is damaged",
             path=path,
-            offset=base + int(start[at]),
+            offset=int(offset[at]),
             expected=f"checksum {int(stored[at]):#010x}",
             found=f"{int(found[at]):#010x}",
             remedy=DAMAGED,
         )
 
 
-def _decompress(data: Bytes, start: Longs, end: Longs, base: int, path: str, arena: Arena | None) -> Blocks:
+def _decompress(data: Bytes, start: Longs, end: Longs, offset: Longs, path: str, arena: Arena | None) -> Blocks:
     kinds = data[end]
     packed = np.flatnonzero(kinds != UNCOMPRESSED)
     if not len(packed):
@@ -167,10 +177,10 @@ def _decompress(data: Bytes, start: Longs, end: Longs, base: int, path: str, are
         return Blocks(arena.buffer, start + at, end + at)
     unknown = np.flatnonzero(~np.isin(kinds, [UNCOMPRESSED, *DECOMPRESSORS]))
     if len(unknown):
-        _refuse(path, base + int(start[unknown[0]]), int(kinds[unknown[0]]))
+        _refuse(path, int(offset[unknown[0]]), int(kinds[unknown[0]]))
     sizes = end - start
     body = start.copy()
-    sizes[packed], body[packed] = _content_sizes(data, start[packed], end[packed], kinds[packed], base, path)
+    sizes[packed], body[packed] = _content_sizes(data, start[packed], end[packed], kinds[packed], offset[packed], path)
     stop = np.cumsum(sizes)
     total = int(stop[-1])
     if arena is not None and arena.room >= total:
@@ -180,18 +190,18 @@ def _decompress(data: Bytes, start: Longs, end: Longs, base: int, path: str, are
     else:
         out = np.empty(total, np.uint8)
     source, target = data.data, out.data
-    rows = zip(kinds.tolist(), body.tolist(), end.tolist(), (stop - sizes).tolist(), stop.tolist(), strict=True)
-    for kind, low, high, first, last in rows:
+    spans = body, end, stop - sizes, stop, offset
+    for kind, low, high, first, last, at in zip(kinds.tolist(), *(span.tolist() for span in spans), strict=True):
         if kind == UNCOMPRESSED:
             target[first:last] = source[low:high]
         elif not DECOMPRESSORS[kind](source[low:high], target[first:last]):
-            raise _unreadable(
-                path, base + low, f"{last - first} bytes of content", "bytes that do not decompress to this size"
-            )
+            raise _unreadable(path, at, f"{last - first} bytes of content", "bytes that do not decompress to this size")
     return Blocks(out, stop - sizes, stop)
 
 
-def _content_sizes(data: Bytes, start: Longs, end: Longs, kinds: Bytes, base: int, path: str) -> tuple[Longs, Longs]:
+def _content_sizes(
+    data: Bytes, start: Longs, end: Longs, kinds: Bytes, offset: Longs, path: str
+) -> tuple[Longs, Longs]:
     """Return the sizes of the contents, and the starts of the compressed bytes."""
     from pyspark_savepoint.formats.kernels.values import varints
 
@@ -207,7 +217,7 @@ def _content_sizes(data: Bytes, start: Longs, end: Longs, kinds: Bytes, base: in
         if failing < 0 and sizes.sum() > min(max(int(packed.sum()) * UNBOUNDED, FREE_TOTAL), MAX_CONTENT):
             failing = int(np.argmax(sizes))
     if failing >= 0:
-        raise _unreadable(path, base + int(start[failing]), "a possible size of its content", int(sizes[failing]))
+        raise _unreadable(path, int(offset[failing]), "a possible size of its content", int(sizes[failing]))
     return sizes, np.where(kinds == SNAPPY, start, body)
 
 

@@ -9,7 +9,7 @@ Flink: ``RocksDBHandle``. RocksDB: ``Checkpoint``, ``VersionStorageInfo``.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.rocksdb.block import Arena
 from pyspark_savepoint.formats.rocksdb.entries import (
     DatabaseEntries,
     DeletedRanges,
-    KeyRange,
+    KeyPrefixes,
     concatenate,
     decode_entries,
     resolve,
@@ -106,8 +106,18 @@ class Database:
             self._index_bytes -= self._tables.popitem(last=False)[1].index.nbytes
         return file
 
-    def family(self, name: str, low: int, high: int, ranges: Sequence[KeyRange] | None = None) -> FamilyReader:
-        """Return a reader of a column family, for key groups from ``low`` to ``high``, or for some ranges of keys."""
+    def family(
+        self,
+        name: str,
+        low: int,
+        high: int,
+        prefixes: KeyPrefixes | None = None,
+        numbers: Collection[int] | None = None,
+    ) -> FamilyReader:
+        """Return a reader of a column family for key groups from ``low`` to ``high``, of which keys with some prefixes.
+
+        ``numbers`` are those of its files that are read, by default all.
+        """
         if name not in self.families:
             raise CorruptStateError(
                 f"the database has no column family {name!r}",
@@ -118,7 +128,7 @@ class Database:
             )
         for info in self.families[name].files.values():
             self._check_listed(info)
-        return FamilyReader(self, self.families[name], low, high, ranges)
+        return FamilyReader(self, self.families[name], (low, high), prefixes, numbers)
 
     def _check_listed(self, info: FileMetaData) -> None:
         """Raise an error if the snapshot and the manifest disagree, also on files that are not opened."""
@@ -155,23 +165,31 @@ class _Run:
             for part in _cut(file, chosen, step):
                 yield self._decode(file, part, low, high, arena)
 
-    def read_ranges(self, ranges: Sequence[KeyRange]) -> list[DatabaseEntries]:
-        """Return all entries in some ranges of keys, which are in order and do not overlap."""
-        return [within(self._decode(file, part, 0, MAX_NUMBER), ranges) for file, part in self.blocks_of(ranges)]
+    def read_prefixes(self, prefixes: KeyPrefixes) -> list[DatabaseEntries]:
+        """Return all entries of keys with some prefixes."""
+        found = []
+        for file, first, stop in self.blocks_of(prefixes):
+            edges = np.zeros(len(file.index.number) + 1, np.int64)
+            np.add.at(edges, first, 1)
+            np.add.at(edges, stop, -1)
+            wanted = np.flatnonzero(np.cumsum(edges[:-1]))
+            if len(wanted):
+                found.append(within(self._decode(file, wanted, 0, MAX_NUMBER), prefixes))
+        return found
 
-    def blocks_of(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[SstFile, slice]]:
-        """Yield the blocks that may contain keys of some ranges; adjacent blocks are combined."""
+    def blocks_of(self, prefixes: KeyPrefixes) -> Iterator[tuple[SstFile, Longs, Longs]]:
+        """Yield for each file and prefix the first block that may contain its keys, and the one after the last."""
         for file in self.tables():
-            wanted = np.zeros(len(file.index.number) + 2, np.bool_)
-            for bounds in ranges:
-                if _meets(file.info, bounds):
-                    part = file.index.blocks_between(*bounds)
-                    wanted[part.start + 1 : part.stop + 1] = True
-            edges = np.flatnonzero(np.diff(wanted)).tolist()
-            for first, last in zip(edges[::2], edges[1::2], strict=True):
-                yield file, slice(first, last)
+            near = prefixes.between(file.info.smallest.user_key, file.info.largest.user_key)
+            first, stop = np.zeros(len(prefixes), np.int64), np.zeros(len(prefixes), np.int64)
+            first[near], stop[near] = file.index.blocks_of_prefixes(prefixes[near])
+            # No block of a prefix is one before those of the prefixes before it.
+            first[near.stop :] = stop[near.stop :] = len(file.index.number)
+            yield file, first, stop
 
-    def _decode(self, file: SstFile, part: slice, low: int, high: int, arena: Arena | None = None) -> DatabaseEntries:
+    def _decode(
+        self, file: SstFile, part: slice | Longs, low: int, high: int, arena: Arena | None = None
+    ) -> DatabaseEntries:
         blocks = file.read(self.database.open(file.info), part, arena)
         return decode_entries(blocks, file, low, high, int(file.index.size[part].sum()), arena)
 
@@ -179,12 +197,6 @@ class _Run:
 def _bounds(low: int, high: int, prefix: int) -> tuple[bytes, bytes]:
     """Return the smallest key with prefix ``low``, and an exclusive upper bound of keys preceded by a zero byte."""
     return low.to_bytes(prefix, "big"), (high + 1).to_bytes(prefix + 1, "big")
-
-
-def _meets(info: FileMetaData, bounds: KeyRange) -> bool:
-    """Return whether a file may contain keys of a range."""
-    low, stop = bounds
-    return info.largest.user_key >= low and (stop is None or info.smallest.user_key < stop)
 
 
 def _cut(file: SstFile, chosen: slice, step: int | None) -> Iterator[slice]:
@@ -245,19 +257,28 @@ class _Pending:
 
 
 class FamilyReader:
-    """Reader of the entries of a column family whose key groups are from ``low`` to ``high``."""
+    """Reader of the entries of a column family in the key groups of ``bounds``; see :meth:`Database.family`."""
 
     def __init__(
-        self, database: Database, family: ColumnFamily, low: int, high: int, ranges: Sequence[KeyRange] | None = None
+        self,
+        database: Database,
+        family: ColumnFamily,
+        bounds: tuple[int, int],
+        prefixes: KeyPrefixes | None = None,
+        numbers: Collection[int] | None = None,
     ) -> None:
+        low, high = bounds
         self.path = database.path
         first, stop = _bounds(low, high, database.prefix)
         runs = []
         for infos in family.runs():
             near = [info for info in infos if info.largest.user_key >= first and b"\0" + info.smallest.user_key < stop]
-            if ranges is not None:
-                near = [info for info in near if any(_meets(info, bounds) for bounds in ranges)]
-            runs.append(_Run(database, near, (low, high, ranges is not None)))
+            if numbers is not None:
+                near = [info for info in near if info.number in numbers]
+            if prefixes is not None:
+                spans = [prefixes.between(info.smallest.user_key, info.largest.user_key) for info in near]
+                near = [info for info, span in zip(near, spans, strict=True) if span.start < span.stop]
+            runs.append(_Run(database, near, (low, high, prefixes is not None)))
         self.low = low
         self.runs = [run for run in runs if run.files]
         self._sizes = np.zeros(high - low + 1)
@@ -274,18 +295,27 @@ class FamilyReader:
         """Return the approximate bytes of entries of every key group."""
         return self._sizes[low - self.low : high + 1 - self.low].astype(np.int64)
 
-    def range_bytes(self, ranges: Sequence[KeyRange]) -> int:
-        """Return the approximate bytes of entries in the blocks that cover some ranges."""
-        found = (
-            file.index.size[part].sum() * file.properties.ratio
-            for run in self.runs
-            for file, part in run.blocks_of(ranges)
-        )
-        return int(sum(found))
+    def prefix_bytes(self, prefixes: KeyPrefixes) -> Longs:
+        """Return the approximate bytes of entries in the blocks of each prefix, each block once."""
+        sizes = np.zeros(len(prefixes))
+        for run in self.runs:
+            for file, first, stop in run.blocks_of(prefixes):
+                before = np.concatenate([[0], np.cumsum(file.index.size)])
+                first = np.maximum(first, np.concatenate([[0], np.maximum.accumulate(stop)[:-1]]))
+                sizes += np.maximum(before[stop] - before[np.minimum(first, stop)], 0) * file.properties.ratio
+        return sizes.astype(np.int64)
 
-    def read_ranges(self, ranges: Sequence[KeyRange]) -> DatabaseEntries | None:
-        """Return the values in some ranges of keys, sorted; None if there are none."""
-        return self._resolve([run.read_ranges(ranges) for run in self.runs])
+    def read_prefixes(self, prefixes: KeyPrefixes) -> DatabaseEntries | None:
+        """Return the values of keys with some prefixes, sorted; None if there are none."""
+        return self._resolve([run.read_prefixes(prefixes) for run in self.runs])
+
+    def runs_of_prefixes(self, prefixes: KeyPrefixes) -> list[DatabaseEntries]:
+        """Return all versions of keys with some prefixes, in sorted runs."""
+        return _joined([run.read_prefixes(prefixes) for run in self.runs])
+
+    def runs_of(self, low: int, high: int) -> list[DatabaseEntries]:
+        """Return all versions of the keys of key groups from ``low`` to ``high``, in sorted runs."""
+        return _joined([run.read(low, high) for run in self.runs])
 
     def read(self, low: int, high: int, arena: Arena | None = None) -> DatabaseEntries | None:
         """Return the values of key groups from ``low`` to ``high``, sorted, in the arena if they fit; None if empty."""
@@ -313,6 +343,11 @@ class FamilyReader:
                     run.advance()
 
     def _resolve(self, runs: list[list[DatabaseEntries]], arena: Arena | None = None) -> DatabaseEntries | None:
-        present = [[part for part in parts if len(part)] for parts in runs]
-        sorted_runs = [concatenate(parts) for parts in present if parts]
+        sorted_runs = _joined(runs)
         return resolve(sorted_runs, self.deleted, self.path, arena) if sorted_runs else None
+
+
+def _joined(runs: Sequence[Sequence[DatabaseEntries]]) -> list[DatabaseEntries]:
+    """Return the runs that have entries, each in one part."""
+    present = [[part for part in parts if len(part)] for parts in runs]
+    return [concatenate(parts) for parts in present if parts]

@@ -12,21 +12,21 @@ RocksDB: ``MergingIterator``, ``DBIter``, ``MergeHelper``, ``RangeDelAggregator`
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.columns import Bytes, Longs
+from pyspark_savepoint.formats.columns import Bytes, Longs, binary_parts
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UnsupportedStateError
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.rocksdb.block import ROOM, Arena, Blocks
 from pyspark_savepoint.formats.rocksdb.sst import RangeTombstone, SstFile, another_file
 
-#: A range of keys: first key (inclusive) and end (exclusive); None means no end.
-KeyRange = tuple[bytes, bytes | None]
 KIND = 0xFF
 #: Limit on the size of whole keys, which may share prefixes in a block: a factor of the block sizes, and a constant.
 MAX_GROWTH, FREE_GROWTH = 64, 1 << 28
@@ -77,6 +77,45 @@ class DatabaseEntries:
             else:
                 high = middle
         return low
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPrefixes:
+    """Key prefixes in order, none of which begins with another: ranges of keys."""
+
+    buffer: Bytes
+    start: Longs
+    end: Longs
+
+    @classmethod
+    def of(cls, texts: pa.Array) -> KeyPrefixes:
+        """Return binary texts in order; one that begins with another is in its range."""
+        from pyspark_savepoint.formats.kernels.entries import sst
+
+        distinct = pc.unique(texts)
+        offsets, data = binary_parts(distinct.take(pc.sort_indices(distinct)))
+        # Writable, as other buffers of the kernels are: those compile once.
+        buffer, start, end = data.copy(), offsets[:-1].copy(), offsets[1:].copy()
+        kept = np.empty(len(start), np.int64)
+        kept = kept[: sst.outermost(buffer, start, end, kept)]
+        return cls(buffer, start[kept], end[kept])
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __getitem__(self, chosen: slice | Longs) -> KeyPrefixes:
+        return KeyPrefixes(self.buffer, self.start[chosen], self.end[chosen])
+
+    def text(self, number: int) -> bytes:
+        """Return one prefix."""
+        return self.buffer[int(self.start[number]) : int(self.end[number])].tobytes()
+
+    def between(self, first: bytes, last: bytes) -> slice:
+        """Return the prefixes that keys from ``first`` to ``last``, inclusive, can have."""
+        low = bisect_left(range(len(self)), first, key=self.text)
+        if low and first.startswith(self.text(low - 1)):
+            low -= 1
+        return slice(low, max(low, bisect_right(range(len(self)), last, key=self.text)))
 
 
 def decode_entries(
@@ -151,19 +190,46 @@ def _decode(blocks: Blocks, file: SstFile, room: tuple[int, int], arena: Arena |
     return DatabaseEntries(buffer, key_start[:n], key_end[:n], value_start[:n], value_end[:n], tag[:n], paths)
 
 
-def within(entries: DatabaseEntries, ranges: Sequence[KeyRange]) -> DatabaseEntries:
-    """Return the entries whose keys are in some ranges, which are in order and do not overlap."""
-    if not len(entries):
-        return entries
-    starts = [low for low, _ in ranges]
-    near = ranges[
-        max(0, bisect_right(starts, entries.key(0)) - 1) : bisect_right(starts, entries.key(len(entries) - 1))
-    ]
-    spans = [
-        np.arange(entries.first_not_before(low), len(entries) if end is None else entries.first_not_before(end))
-        for low, end in near
-    ]
-    return entries.take(np.concatenate(spans) if spans else np.empty(0, np.int64))
+def within(entries: DatabaseEntries, prefixes: KeyPrefixes) -> DatabaseEntries:
+    """Return a copy of the entries, which are in order, whose keys have one of some prefixes."""
+    from pyspark_savepoint.formats.kernels.entries import sst
+    from pyspark_savepoint.formats.kernels.values import fixed
+
+    flags = np.zeros(len(entries), np.bool_)
+    spans = prefixes.buffer, prefixes.start, prefixes.end
+    sst.mark_prefixed(entries.buffer, entries.key_start, entries.key_end, *spans, flags)
+    chosen = entries.take(np.flatnonzero(flags))
+    start = np.concatenate([chosen.key_start, chosen.value_start])
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate([chosen.key_end, chosen.value_end]) - start)])
+    buffer = np.empty(int(offsets[-1]) + ROOM, np.uint8)
+    fixed.copy_spans(chosen.buffer, start, offsets, buffer)
+    count = len(chosen)
+    path = [(0, chosen.paths[0][1])] if chosen.paths else []
+    return DatabaseEntries(
+        buffer, offsets[:count], offsets[1 : count + 1], offsets[count:-1], offsets[count + 1 :], chosen.tag, path
+    )
+
+
+def changed_keys(
+    gone: Sequence[DatabaseEntries], added: Sequence[DatabaseEntries], path: str
+) -> DatabaseEntries | None:
+    """Return an entry of each key that can differ between two databases, of which one alone has these sorted runs.
+
+    Entries of their common files are in both. Values of the result have no meaning; None if there is no such key.
+    """
+    from pyspark_savepoint.formats.kernels.entries import sst
+
+    runs = [run for run in (*gone, *added) if len(run)]
+    if not runs:
+        return None
+    entries, order = _merged(runs)
+    out = np.empty(len(order), np.int64)
+    split = sum(len(run) for run in gone)
+    spans = entries.key_start, entries.key_end, entries.value_start, entries.value_end
+    count, _ = sst.changed_keys(entries.buffer, *spans, entries.tag, order, split, out)
+    if count < 0:
+        raise _unreadable(path, "entries in the order of their keys")
+    return entries.take(out[: int(count)])
 
 
 def _unreadable(path: str, expected: str) -> CorruptStateError:
@@ -233,10 +299,7 @@ def resolve(
     """Return the newest value of every key of some sorted runs; the tags of the result have no meaning."""
     from pyspark_savepoint.formats.kernels.entries import sst
 
-    bounds = [0, *np.cumsum([len(run) for run in runs]).tolist()]
-    entries = concatenate(runs)
-    orders = [np.arange(low, high) for low, high in pairwise(bounds)]
-    order = _merge(entries, orders)
+    entries, order = _merged(runs)
     below = np.array(deleted.below, np.int64)
     text = np.frombuffer(bytearray(b"".join(deleted.bounds)), np.uint8)
     buffer, at = _with_room(entries.buffer, len(text), arena)
@@ -270,10 +333,13 @@ def _with_room(buffer: Bytes, size: int, arena: Arena | None) -> tuple[Bytes, in
     return np.concatenate([buffer, np.empty(size, np.uint8)]), len(buffer)
 
 
-def _merge(entries: DatabaseEntries, orders: list[Longs]) -> Longs:
-    """Merge sorted lists of entries into one."""
+def _merged(runs: Sequence[DatabaseEntries]) -> tuple[DatabaseEntries, Longs]:
+    """Return the entries of sorted runs, and their order by key, the newest first."""
     from pyspark_savepoint.formats.kernels.entries import sst
 
+    bounds = [0, *np.cumsum([len(run) for run in runs]).tolist()]
+    entries = concatenate(runs)
+    orders = [np.arange(low, high) for low, high in pairwise(bounds)]
     while len(orders) > 1:
         merged = []
         for left, right in zip(orders[::2], orders[1::2], strict=False):
@@ -281,7 +347,7 @@ def _merge(entries: DatabaseEntries, orders: list[Longs]) -> Longs:
             sst.merge_two(entries.buffer, entries.key_start, entries.key_end, entries.tag, left, right, out)
             merged.append(out)
         orders = merged + orders[len(merged) * 2 :]
-    return orders[0]
+    return entries, orders[0]
 
 
 def _unresolved(why: int, tag: int, path: str) -> CorruptStateError | UnsupportedStateError:

@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Ints, Longs, Origin
 from pyspark_savepoint.formats.errors import SavepointError
@@ -29,7 +30,7 @@ from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.rocksdb.block import Arena
 from pyspark_savepoint.formats.rocksdb.database import Database, FamilyReader
-from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries, KeyRange
+from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries, KeyPrefixes
 
 #: A window must hold at least a few entries; smaller windows are inefficient.
 MIN_WINDOW = 1 << 16
@@ -102,40 +103,30 @@ class RocksDBKeyedStream:
     def _look_up(
         self, keys: Sequence[tuple[int, bytes]], selected: set[int], namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock]:
-        wanted = self._ranges(keys)
-        if not wanted:
+        from pyspark_savepoint.formats.kernels.entries import sst
+
+        mine = [(group, key) for group, key in keys if group in self.key_groups]
+        if not mine:
             return
-        ranges = [each for _, each in wanted]
-        bounds = wanted[0][0], wanted[-1][0]
+        width = self.database.prefix
+        prefixes = KeyPrefixes.of(pa.array([group.to_bytes(width, "big") + key for group, key in mine], pa.binary()))
+        bounds = min(mine)[0], max(mine)[0]
         families = {
-            state: self.database.family(self.header.states[state].name, *bounds, ranges) for state in sorted(selected)
+            state: self.database.family(self.header.states[state].name, *bounds, prefixes) for state in sorted(selected)
         }
-        sizes = [sum(family.range_bytes([each]) for family in families.values()) for each in ranges]
-        large = {group for (group, _), size in zip(wanted, sizes, strict=True) if size > block_bytes}
-        small = [(each, size) for (group, each), size in zip(wanted, sizes, strict=True) if group not in large]
-        for some in _together(small, block_bytes):
-            found = {state: family.read_ranges(some) for state, family in families.items()}
+        sizes = np.sum([family.prefix_bytes(prefixes) for family in families.values()], axis=0)
+        group = np.empty(len(prefixes), np.int64)
+        sst.prefix_numbers(prefixes.buffer, prefixes.start, prefixes.end, width, group)
+        large = np.unique(group[sizes > block_bytes])
+        small = np.flatnonzero(~np.isin(group, large))
+        for low, high in together(sizes[small], block_bytes):
+            some = prefixes[small[low:high]]
+            found = {state: family.read_prefixes(some) for state, family in families.items()}
             present = {state: entries for state, entries in found.items() if entries is not None and len(entries)}
             if present:
-                yield self._block(list(present.items()), namespaced, complete=True)
-        if large:
-            yield from self._windows(large, selected, namespaced, block_bytes, join=True)
-
-    def _ranges(self, keys: Sequence[tuple[int, bytes]]) -> list[tuple[int, KeyRange]]:
-        """Return key groups and ranges of some key prefixes, in order; a prefix of another one includes its range."""
-        found: list[tuple[int, KeyRange]] = []
-        for group, key in sorted({place for place in keys if place[0] in self.key_groups}):
-            low, stop = self._range(group, key)
-            last = found[-1][1][1] if found else b""
-            if last is not None and low >= last:
-                found.append((group, (low, stop)))
-        return found
-
-    def _range(self, key_group: int, key: bytes) -> KeyRange:
-        """Return the range of all keys that begin with ``key`` in a key group."""
-        low = key_group.to_bytes(self.database.prefix, "big") + key
-        head = low.rstrip(b"\xff")
-        return low, head[:-1] + bytes([head[-1] + 1]) if head else None
+                yield self.block_of(list(present.items()), namespaced, complete=True)
+        if len(large):
+            yield from self._windows(set(large.tolist()), selected, namespaced, block_bytes, join=True)
 
     def _read(
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int, join: bool
@@ -156,7 +147,7 @@ class RocksDBKeyedStream:
             for state in sorted(selected)
         }
         sizes = np.sum([family.sizes(wanted[0], wanted[-1]) for family in families.values()], axis=0)
-        for low, high, size in _batches(wanted, sizes, block_bytes):
+        for low, high, size in batches(wanted, sizes, block_bytes):
             if size <= block_bytes:
                 yield from self._complete(families, (low, high, size), namespaced)
                 continue
@@ -188,16 +179,17 @@ class RocksDBKeyedStream:
         found = {state: family.read(low, high, arena) for state, family in families.items()}
         present = {state: entries for state, entries in found.items() if entries is not None and len(entries)}
         if present:
-            yield self._block(list(present.items()), namespaced, complete=True)
+            yield self.block_of(list(present.items()), namespaced, complete=True)
 
     def _steps(
         self, family: FamilyReader, state: int, key_group: int, namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock]:
         for entries in family.steps(key_group, key_group, block_bytes):
             if len(entries):
-                yield self._block([(state, entries)], namespaced, complete=False)
+                yield self.block_of([(state, entries)], namespaced, complete=False)
 
-    def _block(self, parts: Sequence[tuple[int, DatabaseEntries]], namespaced: bool, complete: bool) -> KeyedBlock:
+    def block_of(self, parts: Sequence[tuple[int, DatabaseEntries]], namespaced: bool, complete: bool) -> KeyedBlock:
+        """Return the entries of some states, given by their ids, as a block."""
         from pyspark_savepoint.formats.kernels.entries import sst
 
         prefix = self.database.prefix
@@ -230,21 +222,18 @@ class RocksDBKeyedStream:
         return block
 
 
-def _together(sized: Sequence[tuple[KeyRange, int]], block_bytes: int) -> Iterator[list[KeyRange]]:
-    """Combine consecutive ranges to lists of up to ``block_bytes`` bytes."""
-    waiting: list[KeyRange] = []
-    total = 0
-    for each, size in sized:
-        if waiting and total + size > block_bytes:
-            yield waiting
-            waiting, total = [], 0
-        waiting.append(each)
-        total += size
-    if waiting:
-        yield waiting
+def together(sizes: Longs, limit: int) -> Iterator[tuple[int, int]]:
+    """Combine consecutive items up to a size: yield the first of each, and the one after the last."""
+    ends = np.cumsum(sizes)
+    first = 0
+    while first < len(ends):
+        before = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + limit, "right")))
+        yield first, last
+        first = last
 
 
-def _batches(wanted: Sequence[int], sizes: Longs, block_bytes: int) -> Iterator[tuple[int, int, int]]:
+def batches(wanted: Sequence[int], sizes: Longs, block_bytes: int) -> Iterator[tuple[int, int, int]]:
     """Combine consecutive key groups to (first, last, bytes) of up to ``block_bytes`` bytes, or a single larger one."""
     first, last, size = wanted[0], wanted[0], int(sizes[0])
     for group in wanted[1:]:

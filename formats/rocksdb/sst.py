@@ -14,14 +14,13 @@ RocksDB: ``Footer``, ``BlockBasedTable``, ``IndexReader``.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.formats.errors import (
     UNREADABLE,
     CorruptStateError,
@@ -47,6 +46,9 @@ from pyspark_savepoint.formats.rocksdb.manifest import (
     TAG,
     FileMetaData,
 )
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.rocksdb.entries import KeyPrefixes
 
 FOOTER = 53
 MAGIC = 0x88E241B785F4CFF7
@@ -119,18 +121,19 @@ class Footer:
 class Index:
     """Blocks in the order of their keys; ``number`` is the prefix of the separator as a number.
 
-    ``separators`` are the whole separators, kept only if keys will be looked up.
+    ``separators`` are the whole separators, as spans of ``keys``; kept only if keys will be looked up.
     """
 
     number: Longs
     offset: Longs
     size: Longs
-    separators: list[bytes] = field(default_factory=list)
+    keys: Bytes
+    separators: tuple[Longs, Longs]
 
     @property
     def nbytes(self) -> int:
         """Return the approximate size in memory, in bytes."""
-        return 3 * self.number.nbytes + sum(map(len, self.separators)) + 56 * len(self.separators)
+        return 3 * self.number.nbytes + self.keys.nbytes + 2 * self.separators[0].nbytes
 
     def blocks_of(self, low: int, high: int) -> slice:
         """Return the blocks that may contain keys with a prefix from ``low`` to ``high``."""
@@ -138,11 +141,14 @@ class Index:
         last = int(np.searchsorted(self.number, high + 1))
         return slice(first, min(last + 1, len(self.number)))
 
-    def blocks_between(self, low: bytes, stop: bytes | None) -> slice:
-        """Return the blocks that may contain keys from ``low`` on and before ``stop`` (None: no end)."""
-        first = bisect_left(self.separators, low)
-        last = len(self.number) if stop is None else bisect_left(self.separators, stop)
-        return slice(first, min(last + 1, len(self.number)))
+    def blocks_of_prefixes(self, prefixes: KeyPrefixes) -> tuple[Longs, Longs]:
+        """Return for each prefix the first block that may contain its keys, and the one after the last."""
+        from pyspark_savepoint.formats.kernels.entries import sst
+
+        first, stop = np.empty(len(prefixes), np.int64), np.empty(len(prefixes), np.int64)
+        spans = prefixes.buffer, prefixes.start, prefixes.end
+        sst.blocks_of_prefixes(self.keys, *self.separators, *spans, first, stop)
+        return first, stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +184,7 @@ class SstFile:
         self.tombstones = self._tombstones(tail)
         self._check_last_key()
 
-    def read(self, source: ByteSource, chosen: slice, arena: Arena | None = None) -> Blocks:
+    def read(self, source: ByteSource, chosen: slice | Longs, arena: Arena | None = None) -> Blocks:
         """Return the contents of some blocks of the index, at least one."""
         return read_blocks(source, self.index.offset[chosen], self.index.size[chosen], self.protection, arena)
 
@@ -228,7 +234,7 @@ class SstFile:
             return top
         chosen = top.blocks_of(low, high)
         if chosen.start >= chosen.stop:
-            return Index(top.number[:0], top.offset[:0], top.size[:0])
+            return Index(top.number[:0], top.offset[:0], top.size[:0], *_spans([]))
         parts = read_blocks(tail, top.offset[chosen], top.size[chosen], self.protection)
         return self._decode_index(parts, int(top.offset[chosen.start]))
 
@@ -236,14 +242,15 @@ class SstFile:
         spans = zip(blocks.start.tolist(), blocks.end.tolist(), strict=True)
         parts = [self._decode_index_block(blocks, start, end, offset) for start, end in spans]
         number, at, size, separators = zip(*parts, strict=True)
-        index = Index(np.concatenate(number), np.concatenate(at), np.concatenate(size), list(chain(*separators)))
+        kept = _spans(separators if self._keeps_separators else ())
+        index = Index(np.concatenate(number), np.concatenate(at), np.concatenate(size), *kept)
         if np.any(index.number[1:] < index.number[:-1]):
             Coding(b"", self.path, offset).fail("an index in the order of keys", "one that is not")
         return index
 
     def _decode_index_block(
         self, blocks: Blocks, start: int, end: int, offset: int
-    ) -> tuple[Longs, Longs, Longs, list[bytes]]:
+    ) -> tuple[Longs, Longs, Longs, tuple[Bytes, Longs, Longs]]:
         from pyspark_savepoint.formats.kernels.entries import sst
 
         properties = self.properties
@@ -264,11 +271,7 @@ class SstFile:
         key_end = key_end[:count] if properties.index_key_is_user_key else key_end[:count] - TAG
         number = np.empty(count, np.int64)
         sst.prefix_numbers(keys, key_start[:count], key_end, self.prefix, number)
-        separators = []
-        if self._keeps_separators:
-            text = keys.tobytes()
-            separators = [text[a:b] for a, b in zip(key_start[:count].tolist(), key_end.tolist(), strict=True)]
-        return number, at[:count], size[:count], separators
+        return number, at[:count], size[:count], (keys, key_start[:count], key_end)
 
     def _check_last_key(self) -> None:
         """Raise a CorruptStateError if the index ends before the largest key in the manifest (another file)."""
@@ -319,6 +322,14 @@ def another_file(file: SstFile) -> CorruptStateError:
         found="others",
         remedy=UNREADABLE,
     )
+
+
+def _spans(parts: Sequence[tuple[Bytes, Longs, Longs]]) -> tuple[Bytes, tuple[Longs, Longs]]:
+    """Return spans of several buffers as those of one."""
+    keys, start, end = zip((np.empty(0, np.uint8), *[np.empty(0, np.int64)] * 2), *parts, strict=True)
+    base = np.cumsum([0, *(len(each) for each in keys)]).tolist()
+    spans = [np.concatenate([each + at for each, at in zip(side, base, strict=False)]) for side in (start, end)]
+    return np.concatenate(keys), (spans[0], spans[1])
 
 
 def _places(handles: list[BlockHandle]) -> tuple[Longs, Longs]:

@@ -16,10 +16,15 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Flags, Longs
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.statebackends.merging.comparison import Compared, compare
-from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat
-from pyspark_savepoint.statebackends.merging.key_numbers import KeyNumbers
-from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
-from pyspark_savepoint.statebackends.merging.paired_chunks import Division, nothing, paired_chunks, total
+from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, KeyNumbers, concat
+from pyspark_savepoint.statebackends.merging.keyed_input import (
+    KeyedInput,
+    Merged,
+    OpenInput,
+    SharedInput,
+    StateNumbers,
+)
+from pyspark_savepoint.statebackends.merging.paired_chunks import Division, Pair, nothing, paired_chunks, total
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, consecutive, with_columns
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets
 from pyspark_savepoint.statebackends.tables.entry_diff import EntryDiff
@@ -43,6 +48,7 @@ class ChangedRows:
         self.schema = self.compared.schema
         self.request = request
         self.inputs: Inputs = (_input(tables[0]), _input(tables[1]))
+        self.shared = SharedInput.among(self.inputs)
         found = (each.max_parallelism if each is not None else None for each in self.inputs)
         self.division = Division((next(found), next(found)))
         self.warnings: tuple[str, ...] = ()
@@ -59,6 +65,7 @@ class ChangedRows:
         return [
             ChangedRowsPartition(
                 (self._restricted(0, share), self._restricted(1, share)),
+                tuple(each for each in self.shared if meets(each.after.key_group_range, share)),
                 self.division,
                 share,
                 sizes,
@@ -104,6 +111,7 @@ class ChangedRowsPartition:
     """Rows of some key groups."""
 
     inputs: Inputs
+    shared: tuple[SharedInput, ...]
     division: Division
     share: range
     sizes: Longs
@@ -117,13 +125,30 @@ class ChangedRowsPartition:
         with ExitStack() as stack:
             opened = [None if each is None else stack.enter_context(OpenInput(each, numbers)) for each in self.inputs]
             before, after = (nothing if each is None else each.chunks for each in opened)
-            pairs = paired_chunks(
-                (before, after), self.division, self.share, self.sizes, self.request.memory, serial=True
-            )
-            for pair in pairs:
+
+            def merged(share: range) -> Iterator[Pair]:
+                return paired_chunks(
+                    (before, after), self.division, share, self.sizes, self.request.memory, serial=True
+                )
+
+            for pair in self._pairs(numbers, merged):
                 found = compare(*pair, self.division.modulus, numbers.maps)
                 for batch in changed_rows(found, self.compared, self.request.batch_rows):
                     yield batch.select(self.columns)
+
+    def _pairs(self, numbers: StateNumbers, merged: Merged) -> Iterator[Pair]:
+        """Yield the entries of all keys, or only of those that can differ where files are common to both."""
+        at = self.share.start
+        requests = [each.request for each in self.inputs if each is not None]
+        for each in self.shared:
+            owned = each.after.key_group_range
+            key_groups = range(max(at, owned.start), min(self.share.stop, owned.end + 1))
+            if at < key_groups.start:
+                yield from merged(range(at, key_groups.start))
+            yield from each.pairs(key_groups, numbers, requests, merged)
+            at = key_groups.stop
+        if at < self.share.stop:
+            yield from merged(range(at, self.share.stop))
 
 
 def changed_rows(found: Compared, decoder: EntryDiff, batch_rows: int) -> Iterator[pa.RecordBatch]:

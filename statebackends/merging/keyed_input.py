@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -14,16 +14,19 @@ from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStrea
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
-from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
+from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat
 from pyspark_savepoint.statebackends.model.entry_bytes import EntryReader, is_timer
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_plan import table_of
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource, KeyedStream
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource
+from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
 from pyspark_savepoint.statebackends.tables.entries_table import timer_entries
 
 #: A state's name, and whether it is a queue of timers.
 StateName = tuple[str, bool]
+#: Function that merges all entries of some key groups of both inputs.
+Merged = Callable[[range], Iterator[tuple[EntryChunk, EntryChunk]]]
 TIMERS, MAP = "timers", "MAP"
 
 
@@ -155,3 +158,72 @@ class OpenInput:
 
 def _meets(key_group_range: KeyGroupRange, key_groups: Iterable[int]) -> bool:
     return any(group in key_group_range for group in key_groups)
+
+
+#: Files are compared alone only if common ones have at least this part of the bytes of the others: 1 / LEAST_COMMON.
+LEAST_COMMON = 4
+
+
+@dataclass(frozen=True)
+class SharedInput:
+    """The databases of one subtask in two snapshots that have files in common: ``common`` and ``changed`` bytes.
+
+    Files are the same by their place; those that only one snapshot has are changed.
+    """
+
+    before: RocksDBSource
+    after: RocksDBSource
+    common: int
+    changed: int
+
+    @classmethod
+    def among(cls, inputs: tuple[KeyedInput | None, KeyedInput | None]) -> list[SharedInput]:
+        """Return those of two inputs for which it is worthwhile, in the order of their key groups.
+
+        Merging both sides reads common files twice; so this reads at most as much. Where there are few of them, it does
+        more work than that saves.
+        """
+        before, after = inputs
+        if before is None or after is None or before.max_parallelism != after.max_parallelism:
+            return []
+        known = {each.key_group_range: each for each in before.sources if isinstance(each, RocksDBSource)}
+        found = []
+        for source in after.sources:
+            other = known.get(source.key_group_range)
+            if other is not None and isinstance(source, RocksDBSource):
+                sizes = [each.table_files for each in (other, source)]
+                common = sum(size for place, size in sizes[1].items() if place in sizes[0])
+                changed = sum(size for side in sizes for size in side.values()) - 2 * common
+                if common and common * LEAST_COMMON >= changed:
+                    found.append(cls(other, source, common, changed))
+        return sorted(found, key=lambda each: each.after.key_group_range.start)
+
+    def pairs(
+        self, key_groups: range, numbers: StateNumbers, requests: Sequence[TableRequest], merged: Merged
+    ) -> Iterator[tuple[EntryChunk, EntryChunk]]:
+        """Yield all entries of the keys that can differ; those of key groups with too many are ``merged`` instead."""
+        from pyspark_savepoint.formats.rocksdb.shared_files import SharedFiles
+
+        older, newer = requests
+        with self.before.open(older.decode) as before, self.after.open(newer.decode) as after:
+            numbered = [
+                np.array([numbers.of(meta) for meta in each.header.states], np.int32) for each in (before, after)
+            ]
+            names = [name for name, timer in numbers.numbers if not timer]
+            shared = SharedFiles((before, after), names, key_groups)
+            if shared.deletes_ranges:
+                yield from merged(key_groups)
+                return
+            limit = newer.memory // 8
+            for window, size in shared.windows(limit):
+                if size > limit:
+                    yield from merged(window)
+                    continue
+                for pair in shared.pairs(window, limit):
+                    one, other = (
+                        concat(
+                            [] if block is None else [EntryChunk.of_block(block, ids, (block.key_start, block.key_end))]
+                        )
+                        for block, ids in zip(pair, numbered, strict=True)
+                    )
+                    yield one, other

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 
 RESOLVERS = 16
+TABLE_FILE = ".sst"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,11 @@ class RocksDBSource:
                 return read_header(KeyedBackendHeader, source, source.size)
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
+
+    @property
+    def table_files(self) -> dict[object, int]:
+        """Return the sizes of the table files, by what tells each from all others."""
+        return {place.identity: max(place.size, 0) for name, place in self.files if name.endswith(TABLE_FILE)}
 
     @property
     def place(self) -> str:

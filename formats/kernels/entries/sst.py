@@ -466,3 +466,172 @@ def join_values(
                 buf[at] = buf[p]
                 at += 1
         row_end[row] = at
+
+
+@inline
+def relation_to_prefix(buf: Any, p: Any, end: Any, keys: Any, k: Any, k_end: Any) -> Any:
+    """Return 0 if a span begins with a prefix; else a number less or greater than 0, as the span is."""
+    relation = np.int64(0)
+    while relation == 0 and k < k_end:
+        if p == end:
+            relation = np.int64(-1)
+        else:
+            relation = np.int64(buf[p]) - np.int64(keys[k])
+            p += 1
+            k += 1
+    return relation
+
+
+@kernel
+def outermost(buf: Any, start: Any, end: Any, out: Any) -> int:
+    """Number the spans that do not begin with one before them; return how many there are. Spans are in order."""
+    n = 0
+    for i in range(start.shape[0]):
+        if n > 0:
+            before = out[n - 1]
+            if relation_to_prefix(buf, start[i], end[i], buf, start[before], end[before]) == 0:
+                continue
+        out[n] = i
+        n += 1
+    return n
+
+
+@kernel
+def blocks_of_prefixes(
+    buf: Any, start: Any, end: Any, keys: Any, key_start: Any, key_end: Any, first: Any, stop: Any
+) -> None:
+    """Find the blocks that may contain keys with some prefixes: ``first[k]`` and the one after the last, ``stop[k]``.
+
+    Spans of ``buf`` are the separators of the blocks; both they and the prefixes are in order.
+    """
+    block = 0
+    count = start.shape[0]
+    for k in range(key_start.shape[0]):
+        while block < count and (relation_to_prefix(buf, start[block], end[block], keys, key_start[k], key_end[k]) < 0):
+            block += 1
+        last = block
+        while last < count and (relation_to_prefix(buf, start[last], end[last], keys, key_start[k], key_end[k]) == 0):
+            last += 1
+        first[k] = block
+        stop[k] = min(last + 1, count)
+
+
+@kernel
+def mark_prefixed(buf: Any, start: Any, end: Any, keys: Any, key_start: Any, key_end: Any, flags: Any) -> None:
+    """Mark the spans that begin with one of some prefixes; both are in order."""
+    k = 0
+    for i in range(start.shape[0]):
+        relation = np.int64(1)
+        while k < key_start.shape[0]:
+            relation = relation_to_prefix(buf, start[i], end[i], keys, key_start[k], key_end[k])
+            if relation <= 0:
+                break
+            k += 1
+        flags[i] = k < key_start.shape[0] and relation == 0
+
+
+@inline
+def older(order: Any, at: Any, stop: Any, split: Any, added: Any) -> Any:
+    """Return the last position before ``at``, and not before ``stop``, of an entry of one side; less if none."""
+    at -= 1
+    while at >= stop and (order[at] >= split) != added:
+        at -= 1
+    return at
+
+
+@inline
+def same_joined(
+    buf: Any, value_start: Any, value_end: Any, order: Any, split: Any, a: Any, a_top: Any, b: Any, b_top: Any
+) -> Any:
+    """Return whether the parts of two values, joined with commas, are equal.
+
+    Parts are at the positions from ``a`` (the oldest) down to ``a_top`` of the entries that are gone, and from ``b``
+    down to ``b_top`` of those that were added.
+    """
+    p, p_end = value_start[order[a]], value_end[order[a]]
+    q, q_end = value_start[order[b]], value_end[order[b]]
+    same = True
+    while same:
+        x = np.int64(-1)
+        if p < p_end:
+            x = np.int64(buf[p])
+            p += 1
+        elif a > a_top:
+            x = np.int64(COMMA)
+            a = older(order, a, a_top, split, False)
+            p, p_end = value_start[order[a]], value_end[order[a]]
+        y = np.int64(-1)
+        if q < q_end:
+            y = np.int64(buf[q])
+            q += 1
+        elif b > b_top:
+            y = np.int64(COMMA)
+            b = older(order, b, b_top, split, True)
+            q, q_end = value_start[order[b]], value_end[order[b]]
+        same = x == y
+        if x < 0:
+            break
+    return same
+
+
+@kernel
+def changed_keys(
+    buf: Any, start: Any, end: Any, value_start: Any, value_end: Any, tag: Any, order: Any, split: int, out: Any
+) -> Any:
+    """Find the keys whose value can differ between two databases with common files; return (keys, entry out of order).
+
+    Entries from ``split`` on are those that only the newer database has, the ones before it those that only the older
+    one has; ``order`` lists them by key, newest first. ``out`` gets an entry of each key. Such a key is equal in both
+    only if its entries of both sides resolve to the same, and if what was added is no later write: a write may bring
+    back an old value over another one in a common file. An entry is none if it has a sequence number of the other side;
+    or if it has none, since that is so only where nothing below can have the key: no common file, or newer ones.
+    """
+    n = 0
+    low = 0
+    while low < order.shape[0]:
+        key = order[low]
+        high = low
+        newest_a, top_a, bottom_a, closed_a = np.int64(-1), np.int64(-1), np.int64(-1), False
+        newest_b, top_b, bottom_b, closed_b = np.int64(-1), np.int64(-1), np.int64(-1), False
+        known = True
+        while high < order.shape[0]:
+            entry = order[high]
+            if high > low:
+                before = order[high - 1]
+                relation = compare_spans(buf, start[before], end[before], start[entry], end[entry])
+                if relation > 0 or (relation == 0 and tag[before] < tag[entry]):
+                    return np.int64(UNSORTED), entry
+                if relation != 0:
+                    break
+            kind = tag[entry] & np.int64(0xFF)
+            if kind not in (PUT, MERGE, DELETE, SINGLE_DELETE):
+                known = False
+            visible = kind in (PUT, MERGE)
+            if entry < split:
+                if newest_a < 0:
+                    newest_a = tag[entry]
+                if not closed_a:
+                    if visible:
+                        top_a = np.int64(high) if top_a < 0 else top_a
+                        bottom_a = np.int64(high)
+                    closed_a = kind != MERGE
+            else:
+                if newest_b < 0:
+                    newest_b = tag[entry]
+                if not closed_b:
+                    if visible:
+                        top_b = np.int64(high) if top_b < 0 else top_b
+                        bottom_b = np.int64(high)
+                    closed_b = kind != MERGE
+            high += 1
+        same = known and newest_a >= 0 and newest_b >= 0 and closed_a == closed_b and (top_a < 0) == (top_b < 0)
+        if same:
+            sequence = newest_b >> np.int64(8)
+            same = sequence == newest_a >> np.int64(8) if sequence > 0 else newest_b & np.int64(0xFF) == PUT
+        if same and top_a >= 0:
+            same = same_joined(buf, value_start, value_end, order, split, bottom_a, top_a, bottom_b, top_b)
+        if not same:
+            out[n] = key
+            n += 1
+        low = high
+    return np.int64(n), np.int64(-1)

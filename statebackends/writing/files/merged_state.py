@@ -22,8 +22,7 @@ from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStrea
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat
-from pyspark_savepoint.statebackends.merging.key_numbers import KeyNumbers
+from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, KeyNumbers, concat
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
 from pyspark_savepoint.statebackends.merging.paired_chunks import Division, together, total
 from pyspark_savepoint.statebackends.merging.runs import Runs

@@ -1,0 +1,202 @@
+"""Incremental checkpoints that share files: changes found in their other files are those of all files."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyspark_savepoint.formats.rocksdb import entries as rocksdb_entries
+from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries, DeletedRanges, changed_keys, resolve
+from pyspark_savepoint.formats.rocksdb.shared_files import SharedFiles
+from pyspark_savepoint.local.local_table import SnapshotTable
+from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.statebackends.merging import keyed_input
+from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
+from tests.benchmarks.rocksdb_data import IncrementalJob
+
+INCREMENTAL = ("1.20.5-rocksdb-incr", "1.20.5-rocksdb-incr-rescaled", "2.3.0-forst-incr", "2.3.0-rocksdb-incr")
+TABLES = {
+    "accounts": {"uid": "accounts", "table": "keyed_state"},
+    "last access": {"uid": "accounts", "table": "keyed_state", "includeTtl": "true"},
+    "one state": {"uid": "accounts", "table": "keyed_state", "state": "tags"},
+    "names": {"uid": "names", "table": "keyed_state"},
+    "windows": {"uid": "windows", "table": "window_state"},
+}
+
+
+def changes(path: Path, **options: Any) -> pa.Table:
+    texts = {"path": str(path), "allowOutside": "true", "readChangeFeed": "true", **options}
+    return SnapshotTable.of(SavepointReadOptions.parse({name: str(value) for name, value in texts.items()})).to_arrow()
+
+
+def counted(rows: pa.Table) -> Counter[bytes]:
+    return Counter(value for batch in rows.to_batches() for value in row_bytes(batch.columns).to_pylist())
+
+
+class Watched:
+    """How often files were compared, by how many common ones suffice for it: -1 for never."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, least: int) -> None:
+        self.windows = 0
+        monkeypatch.setattr(keyed_input, "LEAST_COMMON", least)
+        windows = SharedFiles.pairs
+
+        def counting(shared: SharedFiles, *given: Any) -> Any:
+            self.windows += 1
+            return windows(shared, *given)
+
+        monkeypatch.setattr(SharedFiles, "pairs", counting)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("name", INCREMENTAL)
+def test_changes_of_real_checkpoints(corpus: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = corpus / "history" / name / "checkpoints"
+    given = {**TABLES[kind], "startingVersion": 2, "parallelism": 2}
+    watched = Watched(monkeypatch, -1)
+    merged = changes(path, **given)
+    assert not watched.windows
+    watched = Watched(monkeypatch, 1 << 40)
+    found = changes(path, **given)
+    assert watched.windows
+    assert counted(found) == counted(merged)
+    assert found.schema == merged.schema
+
+
+STEP = st.one_of(
+    st.tuples(
+        st.sampled_from(["put", "put", "put", "delete"]), st.integers(0, 59), st.integers(1, 12), st.integers(0, 2)
+    ),
+    st.tuples(st.sampled_from(["flush", "compact", "part", "checkpoint"]), *[st.integers(0, 59)] * 3),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(STEP, min_size=5, max_size=40))
+def test_changes_of_any_history(steps: list[tuple[str, int, int, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        job = IncrementalJob(Path(folder) / "job", "long", 60, block_size=64)
+        job.put(np.arange(0, 60, 2), np.arange(30))
+        job.checkpoint(1)
+        number = 1
+        for what, row, count, value in steps:
+            rows = np.arange(row, min(row + count, 60))
+            if what == "put":  # few values, so that a key often has an earlier one again
+                job.put(rows, np.full(len(rows), value))
+            elif what == "delete":
+                job.delete(rows, ("total", "count")[value % 2])
+            elif what == "flush":
+                job.each(lambda family: family.flush())
+            elif what == "compact":
+                job.each(lambda family: family.compact_range(None, None))
+            elif what == "part":
+                low, high = sorted((bytes([2 * row]), bytes([2 * count])))
+                job.each(lambda family, low=low, high=high: family.compact_range(low, high))
+            else:
+                number += 1
+                job.checkpoint(number)
+        job.checkpoint(number + 1)
+        job.close()
+        options = {"uid": "bench", "startingVersion": 2}
+        patch.setattr(keyed_input, "LEAST_COMMON", -1)
+        merged = changes(job.path, **options)
+        patch.setattr(keyed_input, "LEAST_COMMON", 1 << 40)
+        assert counted(changes(job.path, **options)) == counted(merged)
+
+
+# -- entries of one key, as RocksDB moves them ------------------------------------------------------------------------
+
+PUT, MERGE, DELETE = 1, 2, 0
+#: An entry of a key: sequence number, type, value.
+Version = tuple[int, int, bytes]
+
+
+def value_of(versions: list[Version]) -> bytes | None:
+    """What RocksDB returns for a key."""
+    parts: list[bytes] = []
+    for _, kind, value in sorted(versions, reverse=True):
+        if kind == DELETE:
+            break
+        parts.append(value)
+        if kind == PUT:
+            break
+    return b",".join(reversed(parts)) if parts else None
+
+
+def compacted(versions: list[Version], bottom: bool) -> list[Version]:
+    """What a compaction makes of a key's entries: one, or operands that wait for an older value."""
+    versions = sorted(versions, reverse=True)
+    parts: list[Version] = []
+    for version in versions:
+        parts.append(version)
+        if version[1] != MERGE:
+            break
+    newest = versions[0][0]
+    ended = parts[-1][1] != MERGE or bottom
+    value = value_of(parts)
+    if not ended:
+        return [(newest, MERGE, value or b"")]
+    if value is None:
+        return [] if bottom else [(newest, DELETE, b"")]
+    return [(0 if bottom else newest, PUT, value)]
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.data())
+def test_a_key_that_is_left_out_has_the_same_value(data: st.DataObject) -> None:
+    # Levels of one key, the newest first: each a file with an identity of its own.
+    levels: list[tuple[int, list[Version]]] = []
+    sequence = files = 0
+    snapshot: list[tuple[int, list[Version]]] | None = None
+    for step in data.draw(st.lists(st.sampled_from("wwwwcccs"), min_size=4, max_size=16)):
+        if step == "w":
+            sequence, files = sequence + 1, files + 1
+            kind = data.draw(st.sampled_from([PUT, PUT, MERGE, DELETE]))
+            value = b"" if kind == DELETE else data.draw(st.sampled_from([b"a", b"b", b"a,a"]))
+            levels.insert(0, (files, [(sequence, kind, value)]))
+        elif step == "c" and levels:
+            low = data.draw(st.integers(0, len(levels) - 1))
+            high = data.draw(st.integers(low, len(levels) - 1))
+            bottom = high == len(levels) - 1 and data.draw(st.booleans())
+            merged = compacted([each for _, versions in levels[low : high + 1] for each in versions], bottom)
+            files += 1
+            levels[low : high + 1] = [(files, merged)] if merged else []
+        elif step == "s":
+            snapshot = list(levels)
+    if snapshot is None:
+        return
+    common = {number for number, _ in snapshot} & {number for number, _ in levels}
+    gone = [version for number, versions in snapshot if number not in common for version in versions]
+    added = [version for number, versions in levels if number not in common for version in versions]
+    before, after = (value_of([each for _, versions in side for each in versions]) for side in (snapshot, levels))
+    found = changed_keys(run_of(gone), run_of(added), "")
+    if found is None or not len(found):
+        assert before == after
+
+
+def run_of(versions: list[Version]) -> list[DatabaseEntries]:
+    """The entries of key ``k`` as a sorted run."""
+    if not versions:
+        return []
+    versions = sorted(versions, reverse=True)
+    data = np.frombuffer(b"".join(b"k" + value for _, _, value in versions) + bytes(16), np.uint8).copy()
+    sizes = np.array([1 + len(value) for _, _, value in versions])
+    end = np.cumsum(sizes)
+    start = end - sizes
+    tag = np.array([sequence << 8 | kind for sequence, kind, _ in versions])
+    return [DatabaseEntries(data, start, start + 1, start + 1, end, tag)]
+
+
+def test_entries_are_resolved_as_the_model_does() -> None:
+    versions = [(4, MERGE, b"b"), (3, MERGE, b"a"), (2, PUT, b"c"), (1, PUT, b"d")]
+    found = resolve(run_of(versions), DeletedRanges([], []), "")
+    assert found.buffer[found.value_start[0] : found.value_end[0]].tobytes() == value_of(versions) == b"c,a,b"
+    assert rocksdb_entries.KIND == 0xFF
