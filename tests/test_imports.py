@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -26,30 +27,25 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports(tree: ast.AST, known: dict[str, Path], deferred: bool) -> Iterator[str]:
-    """The modules that a module imports; ``deferred``: also inside of functions and for type checkers."""
-    for node in ast.iter_child_nodes(tree):
+def imports(tree: ast.AST, known: dict[str, Path]) -> Iterator[str]:
+    """The modules that a module imports, also inside of functions and for type checkers."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module in known:
             for alias in node.names:
                 module = f"{node.module}.{alias.name}"
                 yield module if module in known else node.module
-        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        is_for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        if deferred or not (is_function or is_for_types):
-            yield from imports(node, known, deferred)
 
 
-def graph(deferred: bool) -> Graph:
+@cache
+def graph() -> Graph:
     known = modules()
-    return {
-        module: set(imports(ast.parse(path.read_text()), known, deferred)) - {module} for module, path in known.items()
-    }
+    return {module: set(imports(ast.parse(path.read_text()), known)) - {module} for module, path in known.items()}
 
 
-def package_of(module: str) -> str:
-    return module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
+def package_of(module: str, path: Path) -> str:
+    return module if path.name == "__init__.py" else module.rpartition(".")[0]
 
 
 def cycles(edges: Graph) -> set[frozenset[str]]:
@@ -72,16 +68,16 @@ def test_cycles_are_found() -> None:
 
 def test_packages_have_no_cycle() -> None:
     """Deferred imports count, because readers follow them too."""
-    homes = {module: package_of(module) for module in modules()}
+    homes = {module: package_of(module, path) for module, path in modules().items()}
     edges: Graph = {home: set() for home in homes.values()}
-    for module, imported in graph(deferred=True).items():
+    for module, imported in graph().items():
         edges[homes[module]] |= {homes[other] for other in imported} - {homes[module]}
     assert cycles(edges) == set()
 
 
 def test_modules_have_no_cycle() -> None:
     """Not inside of functions or as types either."""
-    assert cycles(graph(deferred=True)) == set()
+    assert cycles(graph()) == set()
 
 
 def test_every_package_is_packed() -> None:
