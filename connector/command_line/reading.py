@@ -122,6 +122,8 @@ def changes(arguments: Namespace, output: Output) -> int:
     if arguments.follow and not (output.as_json and arguments.end == LATEST and not arguments.net):
         raise UsageError("--follow prints changes as they come", remedy="add --json, and leave out --to and --net")
     table = _changes(arguments, output, arguments.start)
+    if table.description:
+        output.remark(table.description)
     rows = _following(arguments, output, table) if arguments.follow else _rows(table)
     shown = output.table(table.schema.names, rows, True, limit, "--limit 0 shows all", lines=1)
     if not shown:

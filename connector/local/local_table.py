@@ -14,7 +14,7 @@ from pyspark_savepoint.execution.table_reads import explaining_absence, partitio
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning, UnsupportedStateError
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.statebackends.model.request import PartitionOfRows, TablePartition, choose_columns
+from pyspark_savepoint.statebackends.model.request import Described, PartitionOfRows, TablePartition, choose_columns
 from pyspark_savepoint.statebackends.tables.text_notes import noting_texts
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ class LocalTable:
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the table, such as states that are BINARY because they cannot be decoded."""
         return ()
+
+    @property
+    def description(self) -> str:
+        """How many bytes of files a read of the rows takes, where that is known and not all of them; else empty."""
+        return ""
 
     def select(self, *columns: str) -> LocalTable:
         """Return the table with only some columns, in that order; the others of a snapshot are not decoded.
@@ -162,6 +167,8 @@ class SnapshotTable(LocalTable):
     schema: ArrowSchema
     #: Warnings about the table, such as states that are BINARY because they cannot be decoded.
     warnings: tuple[str, ...] = ()
+    #: How many bytes of files a read of the rows takes, where that is known and not all of them; else empty.
+    description: str = ""
 
     def __repr__(self) -> str:
         """Return one line: the table, its operator and state, its columns and its path."""
@@ -190,7 +197,7 @@ class SnapshotTable(LocalTable):
             options, table = table_of(options)
         except SavepointError as error:
             raise error.with_traceback(None) from None
-        return cls(options, table.schema, table.warnings)
+        return cls(options, table.schema, table.warnings, table.description if isinstance(table, Described) else "")
 
     def select(self, *columns: str) -> Self:
         """Return the table with only some columns, in that order; the others are not decoded.

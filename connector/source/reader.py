@@ -20,6 +20,7 @@ from pyspark_savepoint.execution.table_reads import cpus, explaining_absence, pa
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.schema import arrow_schema, choose_columns, relabel
+from pyspark_savepoint.statebackends.model.request import Described
 from pyspark_savepoint.statebackends.tables.text_notes import noting_texts
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class SavepointDataSourceReader(DataSourceReader):
             warn(iter((f"{self.options.path} was deleted since: {read.path}, the newest now, is read",)))
             self.options = read
         warn(warning for warning in table.warnings if warning not in self.shown_warnings)
+        if isinstance(table, Described) and table.description:
+            print(f"INFO savepoint: {table.description}", file=sys.stderr, flush=True)
         return [StatePartition(partition) for partition in found]
 
     def _columns(self, table: pa.Schema) -> list[str]:

@@ -33,6 +33,7 @@ from pyspark_savepoint.statebackends.merging.changed_values import (
     same_columns,
     words,
 )
+from pyspark_savepoint.statebackends.merging.keyed_input import described
 from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
 from pyspark_savepoint.statebackends.model.request import (
     FeedVersion,
@@ -107,6 +108,13 @@ class ChangeFeed:
     def state_bytes(self) -> int:
         """Return the bytes of the state that is compared."""
         return sum(table.state_bytes for table, _ in self.comparisons)
+
+    @property
+    def description(self) -> str:
+        """Return how many bytes of files are read by all comparisons, if not all."""
+        return described(
+            [shared for table, _ in self.comparisons if isinstance(table, ChangedRows) for shared in table.shared]
+        )
 
     def select(self, columns: Sequence[str]) -> ChangeFeed:
         """Return this table restricted to some columns."""

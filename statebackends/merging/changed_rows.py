@@ -23,6 +23,7 @@ from pyspark_savepoint.statebackends.merging.keyed_input import (
     OpenInput,
     SharedInput,
     StateNumbers,
+    described,
 )
 from pyspark_savepoint.statebackends.merging.paired_chunks import Division, Pair, nothing, paired_chunks, total
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, consecutive, with_columns
@@ -54,6 +55,11 @@ class ChangedRows:
         self.warnings: tuple[str, ...] = ()
         self.max_parallelism: int | None = self.division.modulus
         self.state_bytes = sum(each.state_bytes for each in self.inputs if each is not None)
+
+    @property
+    def description(self) -> str:
+        """Return how many bytes of files are read, if not all."""
+        return described(self.shared)
 
     def select(self, columns: Sequence[str]) -> ChangedRows:
         """Return this table restricted to some columns."""

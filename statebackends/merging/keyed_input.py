@@ -227,3 +227,14 @@ class SharedInput:
                         for block, ids in zip(pair, numbered, strict=True)
                     )
                     yield one, other
+
+
+def described(shared: Sequence[SharedInput]) -> str:
+    """Return for the user how many bytes are read to compare databases that have files in common."""
+    if not shared:
+        return ""
+    changed, common = (sum(each.changed for each in shared), sum(each.common for each in shared))
+    return (
+        f"{changed / 1e6:.1f} MB of table files that one of two snapshots alone has are read, and of "
+        f"{common / 1e6:.1f} MB that both have only the blocks with keys found there"
+    )

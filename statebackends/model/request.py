@@ -199,6 +199,15 @@ class Table(Protocol):
         """Return the partitions; ``parallelism`` is the number of execution vertices that restore the state."""
 
 
+@runtime_checkable
+class Described(Protocol):
+    """Table whose rows are found without reading all of its files."""
+
+    @property
+    def description(self) -> str:
+        """Return how many bytes of files are read for what, for the user; an empty text if it is all of them."""
+
+
 class _Columnar(Protocol):
     schema: pa.Schema
 

@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects.keys import kryo_keys
 from pyspark_savepoint.statebackends.model.json_values import from_json
 
 MAX_KEYS = 100_000
-#: Most (key group, key) pairs that a task seeks one by one; above this number it scans.
+#: Most (key group, key) pairs that a task seeks where the key groups of the keys are unknown; else it scans.
 MAX_PLACES = 4096
 
 
@@ -45,12 +45,11 @@ class KeyLookup:
         return None if self.groups is None else set(self.groups)
 
     def places(self, key_groups: Sequence[int]) -> list[tuple[int, bytes]] | None:
-        """Return the (key group, key) pairs to seek within some key groups; None if there are too many."""
+        """Return the (key group, key) pairs to seek within some key groups; None if these are too many guesses."""
         keys = self.encoded.to_pylist()
         if self.groups is not None:
             wanted = set(key_groups)
-            found = [place for place in zip(self.groups, keys, strict=True) if place[0] in wanted]
-            return found if len(found) <= MAX_PLACES else None
+            return [place for place in zip(self.groups, keys, strict=True) if place[0] in wanted]
         return list(product(key_groups, keys)) if len(keys) * len(key_groups) <= MAX_PLACES else None
 
     @classmethod

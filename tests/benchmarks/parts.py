@@ -183,6 +183,57 @@ def _a_row(figure: Figure, rows: int) -> Figure:
     return replace(figure, name=f"{figure.name}: {figure.processor[1] * 1e9 / rows:.0f} ns a row in Python")
 
 
+# -- changes ---------------------------------------------------------------------------------------------------------
+
+
+def changes(run: Run) -> Iterator[Figure]:
+    """Find what changed for 1 % of the keys between incremental checkpoints of RocksDB, without Spark.
+
+    Its table files were written by RocksDB itself, as Flink configures it, and compacted before.
+    """
+    import numpy as np
+
+    from pyspark_savepoint import open_changes
+    from pyspark_savepoint.statebackends.merging import keyed_input
+    from tests.benchmarks.rocksdb_data import IncrementalJob
+
+    job = IncrementalJob(run.path("job"), "long", run.keys)
+    random = np.random.default_rng(1)
+    job.put(random.permutation(run.keys), np.arange(run.keys))
+    job.each(lambda family: family.compact_range(None, None))
+    job.checkpoint(1)
+    few = run.keys // 100
+    order = np.lexsort(job.keys.T[::-1])
+    versions = {2: "that lie together", 3: "at random"}
+    for version, rows in ((2, order[run.keys // 3 :][:few]), (3, random.choice(run.keys, few, replace=False))):
+        job.put(rows, np.arange(few) + version * run.keys)
+        job.checkpoint(version)
+    job.close()
+    usual = keyed_input.LEAST_COMMON
+    for version, which in versions.items():
+        for name, least in (("merging both sides", -1), ("files that differ", usual)):
+            keyed_input.LEAST_COMMON = least
+            size = 0
+
+            def read(version: int = version) -> None:
+                nonlocal size
+                before, count = _bytes_read(), 0
+                table = open_changes(job.path, data.UID, start=version, end=version, allow_outside=True)
+                for batch in table.batches():
+                    count += batch.num_rows
+                size = _bytes_read() - before
+                assert count == 2 * few
+
+            figure = measured(f"changes of keys {which}, {name}", read, runs=run.runs)
+            yield replace(figure, name=f"{figure.name}: {size / 1e6:.1f} MB read")
+    keyed_input.LEAST_COMMON = usual
+
+
+def _bytes_read() -> int:
+    """Return the bytes that this process has read from files."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
 # -- writing ---------------------------------------------------------------------------------------------------------
 
 
@@ -448,6 +499,7 @@ PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "listing": listing,
     "large": large,
     "scale": scale,
+    "changes": changes,
     "write": write,
     "first": first,
     "first-use": first_use,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyspark_savepoint.formats.rocksdb import entries as rocksdb_entries
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries, DeletedRanges, changed_keys, resolve
 from pyspark_savepoint.formats.rocksdb.shared_files import SharedFiles
 from pyspark_savepoint.local.local_table import SnapshotTable
@@ -199,4 +199,13 @@ def test_entries_are_resolved_as_the_model_does() -> None:
     versions = [(4, MERGE, b"b"), (3, MERGE, b"a"), (2, PUT, b"c"), (1, PUT, b"d")]
     found = resolve(run_of(versions), DeletedRanges([], []), "")
     assert found.buffer[found.value_start[0] : found.value_end[0]].tobytes() == value_of(versions) == b"c,a,b"
-    assert rocksdb_entries.KIND == 0xFF
+
+
+def test_the_plan_says_what_it_reads(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = corpus / "history" / "2.3.0-rocksdb-incr" / "checkpoints"
+    given = {"path": str(path), "allowOutside": "true", "readChangeFeed": "true", "uid": "names"}
+    table = SnapshotTable.of(SavepointReadOptions.parse({**given, "startingVersion": "3"}))
+    assert "MB that both have only the blocks with keys found there" in table.description
+    assert table.select("key").description == table.description
+    assert main(["changes", str(path), "names", "--from", "3", "--allow-outside"]) == 1
+    assert table.description in capsys.readouterr().err
