@@ -22,14 +22,13 @@ from pyspark_savepoint.formats.rocksdb.block import Arena
 from pyspark_savepoint.formats.rocksdb.entries import (
     DatabaseEntries,
     DeletedRanges,
-    KeyPrefixes,
     concatenate,
     decode_entries,
     resolve,
     within,
 )
 from pyspark_savepoint.formats.rocksdb.manifest import ColumnFamily, FileMetaData, read_current, read_manifest
-from pyspark_savepoint.formats.rocksdb.sst import SstFile, wrong_size
+from pyspark_savepoint.formats.rocksdb.sst import KeyPrefixes, SstFile, wrong_size
 
 CURRENT = "CURRENT"
 #: Greater than every key group.

@@ -30,7 +30,8 @@ from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.rocksdb.block import Arena
 from pyspark_savepoint.formats.rocksdb.database import Database, FamilyReader
-from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries, KeyPrefixes
+from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries
+from pyspark_savepoint.formats.rocksdb.sst import KeyPrefixes
 
 #: A window must hold at least a few entries; smaller windows are inefficient.
 MIN_WINDOW = 1 << 16

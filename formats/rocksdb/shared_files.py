@@ -23,13 +23,13 @@ from pyspark_savepoint.formats.rocksdb.database import Database, FamilyReader
 from pyspark_savepoint.formats.rocksdb.entries import (
     DatabaseEntries,
     DeletedRanges,
-    KeyPrefixes,
     changed_keys,
     resolve,
     within,
 )
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream, batches, together
 from pyspark_savepoint.formats.rocksdb.manifest import FileMetaData
+from pyspark_savepoint.formats.rocksdb.sst import KeyPrefixes
 
 Streams = tuple[RocksDBKeyedStream, RocksDBKeyedStream]
 Parts = list[tuple[int, DatabaseEntries]]

@@ -14,13 +14,15 @@ RocksDB: ``Footer``, ``BlockBasedTable``, ``IndexReader``.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.columns import Bytes, Longs
+from pyspark_savepoint.formats.columns import Bytes, Longs, binary_parts
 from pyspark_savepoint.formats.errors import (
     UNREADABLE,
     CorruptStateError,
@@ -46,9 +48,6 @@ from pyspark_savepoint.formats.rocksdb.manifest import (
     TAG,
     FileMetaData,
 )
-
-if TYPE_CHECKING:
-    from pyspark_savepoint.formats.rocksdb.entries import KeyPrefixes
 
 FOOTER = 53
 MAGIC = 0x88E241B785F4CFF7
@@ -158,6 +157,45 @@ class RangeTombstone:
     start: bytes
     end: bytes
     sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPrefixes:
+    """Key prefixes in order, none of which begins with another: ranges of keys."""
+
+    buffer: Bytes
+    start: Longs
+    end: Longs
+
+    @classmethod
+    def of(cls, texts: pa.Array) -> KeyPrefixes:
+        """Return binary texts in order; one that begins with another is in its range."""
+        from pyspark_savepoint.formats.kernels.entries import sst
+
+        distinct = pc.unique(texts)
+        offsets, data = binary_parts(distinct.take(pc.sort_indices(distinct)))
+        # Writable, as other buffers of the kernels are: those compile once.
+        buffer, start, end = data.copy(), offsets[:-1].copy(), offsets[1:].copy()
+        kept = np.empty(len(start), np.int64)
+        kept = kept[: sst.outermost(buffer, start, end, kept)]
+        return cls(buffer, start[kept], end[kept])
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __getitem__(self, chosen: slice | Longs) -> KeyPrefixes:
+        return KeyPrefixes(self.buffer, self.start[chosen], self.end[chosen])
+
+    def text(self, number: int) -> bytes:
+        """Return one prefix."""
+        return self.buffer[int(self.start[number]) : int(self.end[number])].tobytes()
+
+    def between(self, first: bytes, last: bytes) -> slice:
+        """Return the prefixes that keys from ``first`` to ``last``, inclusive, can have."""
+        low = bisect_left(range(len(self)), first, key=self.text)
+        if low and first.startswith(self.text(low - 1)):
+            low -= 1
+        return slice(low, max(low, bisect_right(range(len(self)), last, key=self.text)))
 
 
 class SstFile:
