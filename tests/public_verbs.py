@@ -33,7 +33,7 @@ from pyspark_savepoint import (
     WindowReaderFunction,
     key_by,
 )
-from pyspark_savepoint.errors import StateNotFoundError
+from pyspark_savepoint.errors import OptionError, StateNotFoundError
 
 SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"
 ACCOUNTS, WINDOWS, RATES, ORDERS = "accounts", "orders-per-minute", "currency-converter", "warehouse-export"
@@ -103,6 +103,15 @@ def refused(verb: Callable[[str], Savepoint]) -> None:
     raise AssertionError("not refused")
 
 
+def written_or_needed(sp: Savepoint, path: Path) -> None:
+    """Write a report, which needs packages that README does not install: the error names them."""
+    try:
+        assert Path(sp.report(path)).is_file()
+    except OptionError as error:
+        if "pyspark-savepoint[report]" not in str(error):
+            raise
+
+
 class Verbs:
     """The calls and their results."""
 
@@ -153,6 +162,7 @@ class Verbs:
         self.run("read_window", lambda: sp.read_window(WINDOWS, Contents(), "n int"))
         self.run("verify", lambda: sp.verify())
         self.run("doctor", lambda: sp.doctor("size=1KB"))
+        self.run("report", lambda: written_or_needed(sp, self.folder / "report.html"))
         self.run("check_hash_code", lambda: sp.check_hash_code(ACCOUNTS, lambda key: (key ^ key >> 32) & 0xFFFFFFFF))
         self.run("offsets", lambda: sp.offsets().schema)  # the shop's source has no splits left
         self.run("read_list_state", lambda: sp.read_list_state(ORDERS, "pending_orders"))

@@ -600,6 +600,34 @@ COMMANDS = (
         prints_table=True,
     ),
     Command(
+        "report",
+        "diagnosing.report",
+        LOOK,
+        "write one HTML file to look at: sizes, skew, keys, ages, timers, sources, findings, types, growth",
+        (
+            argument(
+                "path",
+                help="a snapshot, or a folder with several: the newest is shown, and growth and changes up to it",
+            ),
+            argument(
+                "-o", "--output", metavar="FILE", default="report.html", help="the file to write (default: report.html)"
+            ),
+            argument(
+                "--last", type=int, default=50, metavar="N", help="of a folder the newest N snapshots (default: 50)"
+            ),
+            argument("--since", metavar="OLDER", help="an older snapshot: also show what differs from it"),
+            argument("--job", help="the job, as for check-restore: also show whether it would restore the snapshot"),
+            argument("--flink", metavar="VERSION", help="also show what a migration to this release of Flink does"),
+            argument("--budget", metavar="LIMITS", help="limits of the findings, as for doctor"),
+            argument("--show-keys", action="store_true", help="show the values of the heaviest keys"),
+        ),
+        (
+            "report /checkpoints/7d2e -o report.html",
+            "report /savepoints/today --since /savepoints/yesterday --job job.json --flink 2.3",
+        ),
+        'The file needs no network. Needs the extra "report": pip install "pyspark-savepoint[report]".',
+    ),
+    Command(
         "metrics",
         "diagnosing.metrics",
         CHECK,

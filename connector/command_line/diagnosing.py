@@ -1,4 +1,4 @@
-"""Commands about the health of a job: doctor (findings, and an exit code by their severity) and metrics."""
+"""Commands about the health of a job: doctor (findings, and an exit code by their severity), report, metrics."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
-from pyspark_savepoint.command_line.exporting import replacing
 from pyspark_savepoint.command_line.files import located
 from pyspark_savepoint.command_line.output import Form, Output
 from pyspark_savepoint.command_line.restoring import job_at
 from pyspark_savepoint.doctor.doctor import examine
 from pyspark_savepoint.doctor.findings import COLUMNS, Budgets, Severity
 from pyspark_savepoint.doctor.surveys import Surveys
+from pyspark_savepoint.execution.texts import readable_size, replacing
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.formats.snapshot.as_of import in_order
@@ -42,6 +42,28 @@ def doctor(arguments: Namespace, output: Output) -> int:
     output.say(", ".join(counts))
     worst = Severity(arguments.fail_on)
     return FOUND if any(finding.severity.rank <= worst.rank for finding in findings) else DONE
+
+
+def report(arguments: Namespace, output: Output) -> int:
+    """Write the report about the newest snapshot of a folder, or about one snapshot."""
+    options = read_options(arguments)
+    readable, _ = in_order(located(arguments, arguments.path))
+    savepoint = open_savepoint(readable[-1].path, **options)
+    job = job_at(arguments.job, arguments) if arguments.job is not None else None
+    written = savepoint.report(
+        arguments.output,
+        folder=arguments.path if len(readable) > 1 else None,
+        last=arguments.last,
+        since=None if arguments.since is None else open_savepoint(arguments.since, **options),
+        job=job,
+        flink=arguments.flink,
+        budgets=arguments.budget,
+        show_keys=arguments.show_keys,
+    )
+    size = Path(written).stat().st_size
+    output.say(f"{written}: {readable_size(size)}, about {readable[-1].path}")
+    output.record({"path": written, "bytes": size, "snapshot": readable[-1].path})
+    return DONE
 
 
 def metrics(arguments: Namespace, output: Output) -> int:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ import pyarrow as pa
 from pyspark_savepoint.command_line.arguments import UsageError
 from pyspark_savepoint.command_line.output import Output, csv_line, finite
 from pyspark_savepoint.command_line.reading import rows_table
-from pyspark_savepoint.execution.texts import readable_size
-from pyspark_savepoint.formats.errors import OutputError, SavepointError, StateExistsError
+from pyspark_savepoint.execution.texts import readable_size, replacing
+from pyspark_savepoint.formats.errors import OutputError, StateExistsError
 from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
@@ -51,23 +50,6 @@ def export(arguments: Namespace, output: Output) -> int:
     output.say(f"{target}: {rows} rows, {readable_size(size)}")
     output.record({"file": str(target), "rows": rows, "bytes": size})
     return DONE
-
-
-@contextmanager
-def replacing(target: Path) -> Iterator[Path]:
-    """Yield a temporary path beside the target; rename it to the target at the end, remove it on failure."""
-    pending = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        yield pending
-        pending.replace(target)
-    except OSError as error:
-        if isinstance(error, SavepointError):
-            raise
-        found = os.strerror(error.errno) if error.errno else str(error)
-        raise OutputError("the file cannot be written", path=str(target), found=found) from None
-    finally:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            pending.unlink()
 
 
 @contextmanager

@@ -10,10 +10,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 from pyspark_savepoint.command_line.arguments import UsageError
-from pyspark_savepoint.command_line.exporting import replacing
 from pyspark_savepoint.command_line.files import located
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.execution.restore import check_snapshot, undescribed
+from pyspark_savepoint.execution.texts import replacing
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.local_input import read_regular
 from pyspark_savepoint.formats.redaction import printable

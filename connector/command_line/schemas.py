@@ -7,9 +7,8 @@ from argparse import Namespace
 from pathlib import Path
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
-from pyspark_savepoint.command_line.exporting import replacing
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.execution.texts import numbered
+from pyspark_savepoint.execution.texts import numbered, replacing
 from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.local.schema_forms import avro_schemas, json_schema
 from pyspark_savepoint.local.schemas import differences, read_schema, schema_of, schema_text

@@ -1,6 +1,13 @@
-"""Numbers as people read them."""
+"""Numbers as people read them, and files that people read."""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pyspark_savepoint.formats.errors import OutputError, SavepointError
 
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -24,3 +31,20 @@ def numbered(number: int, one: str, several: str | None = None) -> str:
     ('1 operator', '2 operators', '0 entries')
     """
     return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """Yield a temporary path beside the target; rename it to the target at the end, remove it on failure."""
+    pending = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        yield pending
+        pending.replace(target)
+    except OSError as error:
+        if isinstance(error, SavepointError):
+            raise
+        found = os.strerror(error.errno) if error.errno else str(error)
+        raise OutputError("the file cannot be written", path=str(target), found=found) from None
+    finally:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            pending.unlink()

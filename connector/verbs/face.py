@@ -19,7 +19,7 @@ from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.doctor.surveys import Examined
+    from pyspark_savepoint.report.page import Reported
 
 #: Rows that users give, and tables that they get.
 R = TypeVar("R")
@@ -63,7 +63,7 @@ class Face(Generic[R, T]):
         """Return the savepoint at an absolute path."""
 
     @abstractmethod
-    def _in_process(self) -> Examined:
+    def _in_process(self) -> Reported:
         """Return the same savepoint as this process reads it."""
 
     def _read_path(self) -> str:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_savepoint.execution.texts import replacing
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, type_name
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.options.paths import path_text
 from pyspark_savepoint.statebackends.model.request import DEFAULT_TOP
 from pyspark_savepoint.verbs.comparisons import changed_rows, overview
 from pyspark_savepoint.verbs.face import Face, R, T, own_arguments
@@ -194,6 +197,59 @@ class Summaries(Tables[R, T]):
 
         older = None if since is None else self._other(since)._in_process()
         return self._shown(findings_table(examine(self._in_process(), Budgets.parse(budgets), older, job)))
+
+    def report(
+        self,
+        path: str | PathLike[str],
+        *,
+        folder: str | PathLike[str] | None = None,
+        last: int = 50,
+        since: Face[R, T] | str | PathLike[str] | None = None,
+        job: Job | None = None,
+        flink: str | None = None,
+        budgets: str | None = None,
+        show_keys: bool = False,
+    ) -> str:
+        """Write a report about the snapshot: one HTML file, which a browser opens offline.
+
+        It needs the packages of the extra ``report``. This process reads the state, with Spark too.
+
+        Args:
+            path: The local file to write; one that exists is replaced.
+            folder: The folder that has the snapshots of the job, whose growth and changes up to this one are shown.
+            last: How many of these snapshots, 2 or more; the newest.
+            since: An older snapshot of the job, or its path: what differs is shown.
+            job: The new job, as in :meth:`check_restore`: whether it would restore the snapshot is shown.
+            flink: A release of Flink, such as ``2.3``: what a migration to it does is shown.
+            budgets: Limits of the findings, as in :meth:`doctor`.
+            show_keys: Whether values of keys are shown.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            OptionError: If the packages are not installed, an argument is invalid, or the savepoint is not written yet.
+            OutputError: If the file cannot be written.
+
+        Example::
+
+            sp.report("report.html", folder="/checkpoints/7d2e", flink="2.3")
+
+        """
+        from pyspark_savepoint.doctor.findings import Budgets
+        from pyspark_savepoint.report.page import Asked, history_of, page_of
+
+        mine = self._in_process()
+        older = None if since is None else self._other(since)._in_process()
+        history = (
+            () if folder is None else history_of(mine._snapshot(), self._engine.located(folder), self.options, last)
+        )
+        asked = Asked(history, older, job, flink, Budgets.parse(budgets), show_keys)
+        target = Path(path_text(path)).expanduser()
+        page = page_of(mine, asked)
+        with replacing(target) as pending:
+            pending.write_text(page, encoding="utf-8")
+        return str(target)
 
     def check_hash_code(self, uid: OperatorRef, hash_code: Callable[[Any], int]) -> None:
         """Test a function that computes the Java hash of keys on the keyed state of an operator.

@@ -52,7 +52,7 @@ def plan_ttl_ages(
 ) -> Sequence[tuple[Surveyed, SurveyPart]]:
     """Return the key groups of an operator in ``count`` parts, for each kind of namespace of its states."""
     surveyed = Surveyed.of(operator)
-    now = _snapshot_time(savepoint)
+    now = snapshot_time_of(savepoint)
     found: list[tuple[Surveyed, SurveyPart]] = []
     opened = OpenOperator(savepoint, operator)
     for table, states in _states_with_ttl(opened.keyed, request):
@@ -87,7 +87,7 @@ def _states_with_ttl(headers: OperatorHeaders, request: TableRequest) -> Iterato
         yield "window_state" if namespace else "keyed_state", states
 
 
-def _snapshot_time(savepoint: Snapshot) -> int:
+def snapshot_time_of(savepoint: Snapshot) -> int:
     """Return the time of the snapshot in microseconds since 1970."""
     info = savepoint.location.filesystem.info(savepoint.metadata_path)
     seconds = info.modified if info is not None and info.modified is not None else time.time()

@@ -60,6 +60,7 @@ def test_verbs_of_edits_are_defined_once() -> None:
         "diff",
         "table",
         "verify",
+        "report",
     ):
         assert getattr(Savepoint, name) is getattr(LocalSavepoint, name)
 

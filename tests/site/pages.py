@@ -172,7 +172,7 @@ REFERENCE = Chapter(
                 _names(
                     "Look inside and compare",
                     SAVEPOINT,
-                    "sizes heaviest_keys ttl_ages verify doctor diff changes check_hash_code",
+                    "sizes heaviest_keys ttl_ages verify doctor report diff changes check_hash_code",
                 ),
                 _names(
                     "Restores, operator ids, upgrades",

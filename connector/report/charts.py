@@ -1,0 +1,179 @@
+"""Charts of the report as SVG: Vega's, drawn here and not by the browser.
+
+Of the libraries that draw a treemap, bars and lines, Vega (through vl-convert) is the one whose drawing needs no script
+in the page: SVG that a browser shows offline, prints, and scales, in which each mark has a label (ARIA), and whose
+colours may be CSS variables, so that one drawing is right in light and in dark. Plotly's script has 4.5 MB, more than a
+page may have; that of ECharts has 1 MB and must run before anything is seen; Vega-Lite in the page has 0.8 MB and
+evaluates code, which the page's security policy forbids; uPlot draws no treemap, and on a canvas, which screen readers
+cannot read; Matplotlib's SVG has fixed colours and no labels.
+
+Texts are given as data, never as a part of an expression, and pass :func:`said` first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.redaction import shown
+
+Row = Mapping[str, Any]
+#: Colours of series, which the page defines for light and dark.
+COLOURS = tuple(f"var(--c{number})" for number in range(8))
+INK, DIM, LINE = "var(--ink)", "var(--dim)", "var(--line)"
+FONT = "system-ui, sans-serif"
+#: Charts are drawn for a page of 400 pixels and grow with it.
+WIDTH, HEIGHT = 440, 180
+MAX_SAID = 160
+CONFIG = {
+    "background": None,
+    "font": FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": DIM, "titleColor": DIM, "gridColor": LINE, "domainColor": LINE, "tickColor": LINE,
+        "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 150,
+    },
+    "legend": {
+        "labelColor": INK, "titleColor": DIM, "labelFontSize": 12, "orient": "bottom", "columns": 2, "title": None,
+        "labelLimit": 190, "columnPadding": 16,
+    },
+}  # fmt: skip
+
+
+def said(text: str, limit: int = MAX_SAID) -> str:
+    """Return a text of a snapshot as a chart shows it."""
+    return shown(text, limit, line=True)
+
+
+def needed() -> Any:
+    """Return the library that draws; raise OptionError if it is not installed."""
+    try:
+        import vl_convert
+    except ImportError:
+        raise OptionError(
+            "a report needs packages that are not installed",
+            expected="vl-convert-python and jinja2",
+            remedy='pip install "pyspark-savepoint[report]"',
+        ) from None
+    return vl_convert
+
+
+def bars(rows: Sequence[Row], x: str, y: str, *, series: Sequence[str] = (), mean: float | None = None) -> str:
+    """Return a bar chart of rows with ``x`` (in order), ``y``, ``said`` and, if there are series, ``series``."""
+    encoding: dict[str, Any] = {
+        "x": {
+            "field": "x", "type": "ordinal", "sort": None, "title": x,
+            "axis": {"labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 8, "ticks": False},
+        },
+        "y": {"field": "y", "type": "quantitative", "title": y, "axis": {"format": "~s", "tickCount": 4}},
+        "description": {"field": "said"},
+        "color": {"value": COLOURS[0]},
+    }  # fmt: skip
+    if series:
+        encoding["color"] = _of_series(series)
+    layers: list[dict[str, Any]] = [{"mark": {"type": "bar", "aria": True}, "encoding": encoding}]
+    if mean is not None:
+        rule = {"type": "rule", "strokeDash": [4, 3], "stroke": INK, "aria": False}
+        layers.append(
+            {"data": {"values": [{"y": mean}]}, "mark": rule, "encoding": {"y": {"field": "y", "type": "quantitative"}}}
+        )
+    return _lite(rows, {"layer": layers})
+
+
+def lines(rows: Sequence[Row], x: str, y: str, series: Sequence[str]) -> str:
+    """Return a line chart of rows with ``x`` (in order), ``y``, ``series`` and ``said``."""
+    encoding = {
+        "x": {
+            "field": "x", "type": "ordinal", "sort": None, "title": x,
+            "axis": {"labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 8, "ticks": False},
+        },
+        "y": {"field": "y", "type": "quantitative", "title": y, "axis": {"format": "~s", "tickCount": 4}},
+        "color": _of_series(series),
+        "description": {"field": "said"},
+    }  # fmt: skip
+    marks: list[dict[str, Any]] = [
+        {"mark": {"type": "line", "aria": False, "strokeWidth": 2}},
+        {"mark": {"type": "point", "filled": True, "size": 36, "opacity": 1}},
+    ]
+    return _lite(rows, {"encoding": encoding, "layer": marks})
+
+
+def _of_series(series: Sequence[str]) -> dict[str, Any]:
+    colours = [COLOURS[place % len(COLOURS)] for place in range(len(series))]
+    return {"field": "series", "type": "nominal", "scale": {"domain": list(series), "range": colours}}
+
+
+def _lite(rows: Sequence[Row], spec: Mapping[str, Any]) -> str:
+    whole = {
+        "width": WIDTH - 60, "height": HEIGHT, "padding": 4, "data": {"values": list(rows)}, "config": CONFIG, **spec,
+        "autosize": {"type": "pad", "contains": "padding"},
+    }  # fmt: skip
+    return _in_page(needed().vegalite_to_svg(whole, allowed_base_urls=[]))
+
+
+def treemap(tiles: Sequence[Row], width: int, height: int) -> str:
+    """Return a treemap: tiles have ``id``, ``parent`` (None of the whole), ``size``, ``name``, ``said``, ``colour``."""
+    inside = {"signal": "0.88 * (datum.x1 - datum.x0) - 6"}
+    room = "datum.x1 - datum.x0 > 44 && datum.y1 - datum.y0 > 18"
+    place = {"x": {"field": "x0"}, "x2": {"field": "x1"}, "y": {"field": "y0"}, "y2": {"field": "y1"}}
+    text = {"limit": inside, "fill": {"value": INK}, "font": {"value": FONT}, "fontSize": {"value": 12}}
+    spec = {
+        "$schema": "https://vega.github.io/schema/vega/v5.json",
+        "width": width, "height": height, "padding": 0, "background": None,
+        "data": [
+            {
+                "name": "tree", "values": list(tiles),
+                "transform": [
+                    {"type": "stratify", "key": "id", "parentKey": "parent"},
+                    {
+                        "type": "treemap", "field": "size", "sort": {"field": "value", "order": "descending"},
+                        "size": [width, height], "paddingTop": 20, "paddingInner": 2, "paddingOuter": 2, "round": True,
+                    },
+                ],
+            },
+            {"name": "operators", "source": "tree", "transform": [{"type": "filter", "expr": "datum.depth === 1"}]},
+            {"name": "states", "source": "tree", "transform": [{"type": "filter", "expr": "datum.depth === 2"}]},
+        ],
+        "marks": [
+            {
+                "type": "rect", "from": {"data": "operators"},
+                "encode": {"enter": {
+                    **place, "fill": {"field": "colour"}, "fillOpacity": {"value": 0.18}, "stroke": {"field": "colour"},
+                    "description": {"field": "said"},
+                }},
+            },
+            {
+                "type": "rect", "from": {"data": "states"},
+                "encode": {"enter": {
+                    **place, "fill": {"field": "colour"}, "fillOpacity": {"value": 0.35},
+                    "description": {"field": "said"},
+                }},
+            },
+            {
+                "type": "text", "aria": False, "interactive": False, "from": {"data": "operators"},
+                "encode": {"enter": {
+                    **text, "text": {"signal": f"{room} ? datum.name : ''"}, "fontWeight": {"value": "bold"},
+                    "x": {"field": "x0", "offset": 4}, "y": {"field": "y0", "offset": 14},
+                }},
+            },
+            {
+                "type": "text", "aria": False, "interactive": False, "from": {"data": "states"},
+                "encode": {"enter": {
+                    **text, "text": {"signal": f"{room} ? datum.name : ''"},
+                    "x": {"field": "x0", "offset": 4}, "y": {"field": "y0", "offset": 15},
+                }},
+            },
+        ],
+    }  # fmt: skip
+    # The whole has no title, but the room for one.
+    svg = _in_page(needed().vega_to_svg(spec, allowed_base_urls=[]))
+    return svg.replace(f'viewBox="0 0 {width} {height}"', f'viewBox="0 18 {width} {height - 18}"')
+
+
+def _in_page(svg: str) -> str:
+    """Return an SVG that scales with the page: it has a view box, and no size of its own."""
+    head, mark, rest = svg.partition(">")
+    head = re.sub(r'\s(?:width|height|class|version|xmlns(?::\w+)?)="[^"]*"', "", head)
+    return f'{head} focusable="false" aria-hidden="true"{mark}{rest}'

@@ -1,0 +1,763 @@
+"""The report: one HTML file about a snapshot, and the snapshots of its folder, that a browser opens offline.
+
+Each section is made of what is read once (:class:`Surveys`). A section whose state cannot be read says so, and the
+others are there. The page has a security policy that allows its own script and style alone. Every value passes
+:func:`~pyspark_savepoint.formats.redaction.shown`, and is escaped by the template.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from importlib import resources
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+from pyspark_savepoint.doctor.doctor import examined
+from pyspark_savepoint.doctor.findings import Budgets, Severity
+from pyspark_savepoint.doctor.surveys import Examined, StateSize, Surveys, label_of
+from pyspark_savepoint.execution.migrating import migration_of
+from pyspark_savepoint.execution.restore import check_snapshot
+from pyspark_savepoint.execution.texts import numbered, readable_size
+from pyspark_savepoint.formats.errors import OptionError, SavepointError
+from pyspark_savepoint.formats.flink_releases import RELEASES
+from pyspark_savepoint.formats.metadata.keyed_handles import (
+    ChangelogStateBackendHandle,
+    IncrementalRemoteKeyedStateHandle,
+    KeyGroupsSavepointStateHandle,
+)
+from pyspark_savepoint.formats.redaction import printable, shown
+from pyspark_savepoint.formats.snapshot.as_of import in_order
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
+from pyspark_savepoint.options.paths import reached
+from pyspark_savepoint.options.release import __version__
+from pyspark_savepoint.report import charts
+from pyspark_savepoint.report.metrics import bytes_of_subtasks, new_bytes
+from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
+from pyspark_savepoint.statebackends.surveys.ttl_ages import snapshot_time_of
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Rows of a table, tiles of the treemap, and operators and states that have a chart of their own, or a line.
+MOST_ROWS, MOST_TILES, MOST_OPERATORS, MOST_LINES = 1000, 250, 4, 7
+MOST_HEAVY, MOST_BARS = 100, 64
+MAX_VALUE = 600
+#: Parallelism as a multiple of that of the snapshot.
+SCALES = (0.5, 1, 2, 4)
+UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
+OTHERS = "(others)"
+#: What a comparison counts of a state.
+COUNTS = ("before", "after", "added", "changed", "removed")
+Row = Mapping[str, Any]
+
+
+class Reported(Examined, Protocol):
+    """What a report reads of a snapshot: the tables of ``LocalSavepoint``, and others of the same folder."""
+
+    @property
+    def diff(self) -> Callable[..., Any]:
+        """Returns the differences to a newer snapshot."""
+
+    @property
+    def _at(self) -> Callable[..., Reported]:
+        """Returns the snapshot at a path."""
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Options of a read."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a report is about besides the snapshot."""
+
+    #: Snapshots of the folder, oldest first.
+    history: Sequence[SnapshotInfo] = ()
+    since: Reported | None = None
+    job: Job | None = None
+    flink: str | None = None
+    budgets: Budgets = field(default_factory=Budgets)
+    show_keys: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its title, and whether its values are numbers."""
+
+    title: str
+    is_number: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number, as people read it, with the value by which it is sorted."""
+
+    text: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its caption; ``choices`` is the place of a column whose values can be chosen."""
+
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+    left_out: int = 0
+    is_folded: bool = False
+    choices: int | None = None
+
+    @property
+    def chosen(self) -> list[str]:
+        """The values that can be chosen."""
+        return [] if self.choices is None else list(dict.fromkeys(str(row[self.choices]) for row in self.rows))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart: what it shows in a sentence, and its drawing, wide and for a narrow page."""
+
+    caption: str
+    svg: str
+    narrow: str = ""
+
+
+@dataclass
+class Section:
+    """A section of the page."""
+
+    id: str
+    title: str
+    about: str = ""
+    charts: list[Chart] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    facts: list[tuple[str, str]] = field(default_factory=list)
+
+
+def history_of(snapshot: Snapshot, folder: str, options: Mapping[str, str], last: int) -> Sequence[SnapshotInfo]:
+    """Return the newest snapshots of a folder up to one of them, oldest first."""
+    if last < 2:
+        raise OptionError("argument 'last' must be at least 2: growth is between snapshots", found=last)
+    readable, _ = in_order(reached(folder, options))
+    end = next((place for place, info in enumerate(readable) if info.path == snapshot.path), None)
+    if end is None:
+        raise OptionError(
+            "the folder does not have the snapshot",
+            path=folder,
+            expected=snapshot.path,
+            remedy="name a folder above it",
+        )
+    return readable[max(0, end + 1 - last) : end + 1]
+
+
+def page_of(savepoint: Reported, asked: Asked) -> str:
+    """Return the page about a snapshot.
+
+    Raises:
+        OptionError: If the packages of the extra ``report`` are not installed, or an argument is invalid.
+
+    """
+    charts.needed()
+    surveys = Surveys(savepoint, asked.show_keys)
+    planned: list[tuple[str, str, Callable[[Section], None]]] = [
+        ("what", "What it is", lambda to: _what(to, surveys, asked)),
+        ("findings", "Findings", lambda to: _findings(to, surveys, asked)),
+        ("sizes", "Operators and states", lambda to: _sizes(to, surveys)),
+        ("skew", "Key groups and subtasks", lambda to: _skew(to, surveys)),
+        ("heaviest", "Heaviest keys", lambda to: _heaviest(to, surveys)),
+        ("ttl", "Ages of state with a time to live", lambda to: _ages(to, surveys)),
+        ("timers", "Timers", lambda to: _timers(to, surveys)),
+        ("sources", "Sources", lambda to: _sources(to, savepoint, asked)),
+        ("types", "Types", lambda to: _types(to, surveys)),
+    ]
+    if len(asked.history) > 1:
+        planned.append(("growth", "Growth over checkpoints", lambda to: _growth(to, savepoint, asked)))
+        planned.append(("changes", "Changes per checkpoint", lambda to: _changes(to, savepoint, asked)))
+    older, job, flink = asked.since, asked.job, asked.flink
+    if older is not None:
+        planned.append(("since", "What differs from the older snapshot", lambda to: _since(to, savepoint, older)))
+    if job is not None:
+        planned.append(("restore", "Would the job restore it?", lambda to: _restore(to, surveys.snapshot, job)))
+    if flink is not None:
+        planned.append(("migration", f"Migration to Flink {flink}", lambda to: _migration(to, surveys.snapshot, flink)))
+    sections = []
+    for name, title, fill in planned:
+        section = Section(name, title)
+        try:
+            fill(section)
+        except SavepointError as error:
+            section.notes.append(f"This cannot be shown: {error}")
+        sections.append(section)
+    return _rendered(surveys, sections)
+
+
+def _rendered(surveys: Surveys, sections: Sequence[Section]) -> str:
+    from jinja2 import BaseLoader, Environment, StrictUndefined
+    from markupsafe import Markup
+
+    def leaving(value: Any) -> Any:
+        return value if isinstance(value, Markup) else shown(str(value), MAX_VALUE)
+
+    room = resources.files(__package__)
+    style, script, page = (room.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js", "html"))
+    environment = Environment(
+        loader=BaseLoader(),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=leaving,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    path = printable(surveys.path or "", line=True)
+    return environment.from_string(page).render(
+        path=path, name=path.rstrip("/").rpartition("/")[2], sections=sections, version=__version__,
+        made=_moment(datetime.now(UTC).timestamp()), Cell=Cell, is_cell=lambda value: isinstance(value, Cell),
+        style=Markup(style), script=Markup(script), svg=Markup,  # noqa: S704 (our own files, and drawings of Vega)
+        style_hash=_hash(style), script_hash=_hash(script),
+    )  # fmt: skip
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+# -- values as people read them -----------------------------------------------------------------------------------
+
+
+def _moment(seconds: float) -> str:
+    try:
+        return f"{EPOCH + timedelta(seconds=round(seconds)):%Y-%m-%d %H:%M:%S} UTC"
+    except OverflowError:
+        return f"{seconds:.0f} s"
+
+
+def _span(seconds: float) -> str:
+    """Return a time span in its largest unit."""
+    size = abs(seconds)
+    for unit, name in UNITS:
+        if size >= unit:
+            return f"{'-' if seconds < 0 else ''}{size / unit:,.{0 if size >= 10 * unit else 1}f} {name}"
+    return f"{seconds:.3g} s"
+
+
+def _bytes(size: float) -> Cell:
+    return Cell(readable_size(size), size)
+
+
+def _count(number: int) -> Cell:
+    return Cell(f"{number:,}", number)
+
+
+def _ratio(number: float) -> Cell:
+    return Cell(f"{number:.2f}", number)
+
+
+def _table(
+    caption: str, columns: str, rows: Sequence[Sequence[Any]], *, folded: bool = False, choices: int | None = None
+) -> Table:
+    """Return a table of at most MOST_ROWS rows; titles of columns of numbers end with ``#``."""
+    titles = [Column(name.strip().removesuffix("#"), name.strip().endswith("#")) for name in columns.split("|")]
+    rows = [["" if value is None else value for value in row] for row in rows]
+    return Table(caption, titles, rows[:MOST_ROWS], max(0, len(rows) - MOST_ROWS), folded, choices)
+
+
+# -- sections ---------------------------------------------------------------------------------------------------------
+
+
+def _what(to: Section, surveys: Surveys, asked: Asked) -> None:
+    snapshot = surveys.snapshot
+    total = sum(operator.state_size for operator in snapshot.operators)
+    to.facts = [
+        ("path", snapshot.path),
+        ("kind", snapshot.kind.value),
+        ("checkpoint", f"{snapshot.metadata.checkpoint_id:,}"),
+        ("complete", _moment(snapshot_time_of(snapshot) / 1e6)),
+        ("job", _job_id(snapshot.path) or "not recorded"),
+        ("Flink", _releases(snapshot.metadata.version)),
+        ("state backend", ", ".join(_backends(snapshot)) or "no keyed state"),
+        ("size", f"{readable_size(total)} in files"),
+        ("operators", f"{len(snapshot.operators):,}, {sum(o.state_size > 0 for o in snapshot.operators):,} with state"),
+        ("states", f"{len(surveys.sizes):,}, {sum(size.entries for size in surveys.sizes):,} entries"),
+    ]
+    if len(asked.history) > 1:
+        first, last = asked.history[0], asked.history[-1]
+        ids = f"checkpoints {first.checkpoint_id} to {last.checkpoint_id}"
+        to.facts.append(("folder", f"{numbered(len(asked.history), 'snapshot')}, {ids}"))
+    rows = [
+        (one.uid or str(one.operator_id), one.name, one.parallelism, one.max_parallelism, _bytes(one.state_size))
+        for one in sorted(snapshot.operators, key=lambda one: -one.state_size)
+    ]
+    to.tables.append(
+        _table("Operators", "operator | name | parallelism# | max parallelism# | bytes in files#", rows, folded=True)
+    )
+
+
+def _job_id(path: str) -> str | None:
+    found = re.search(r"/([0-9a-f]{32})/chk-\d+", path)
+    return found[1] if found else None
+
+
+def _releases(version: int) -> str:
+    names = [release.name for release in RELEASES if release.metadata == version]
+    if not names:
+        return f"older than {RELEASES[0].name} (metadata version {version})"
+    return f"{names[0]}{f' to {names[-1]}' if len(names) > 1 else ''} (metadata version {version})"
+
+
+def _backends(snapshot: Snapshot) -> list[str]:
+    found: dict[str, None] = {}
+    for operator in snapshot.operators:
+        for subtask in operator.subtasks.values():
+            handle = subtask.managed_keyed_state
+            parts = handle.materialized if isinstance(handle, ChangelogStateBackendHandle) else (handle,)
+            if isinstance(handle, ChangelogStateBackendHandle):
+                found["changelog"] = None
+            for part in parts:
+                if isinstance(part, KeyGroupsSavepointStateHandle):
+                    found["any (canonical format)"] = None
+                elif isinstance(part, IncrementalRemoteKeyedStateHandle):
+                    found["RocksDB or ForSt (incremental)"] = None
+                elif part is not None:
+                    found["hashmap, or RocksDB (full)"] = None
+    return list(found)
+
+
+def _findings(to: Section, surveys: Surveys, asked: Asked) -> None:
+    older = None if asked.since is None else Surveys(asked.since, asked.show_keys)
+    findings = examined(surveys, asked.budgets, older, asked.job)
+    counts = [(severity, sum(one.severity is severity for one in findings)) for severity in Severity]
+    to.about = ", ".join(numbered(number, severity.value) for severity, number in counts) + ", as doctor finds them."
+    rows = [(one.severity.value, one.check, one.operator, one.state, one.evidence, one.remedy) for one in findings]
+    if rows:
+        columns = "severity | check | operator | state | what was found | what to do"
+        to.tables.append(_table("Findings, the worst first", columns, rows, choices=0))
+
+
+def _sizes(to: Section, surveys: Surveys) -> None:
+    sizes = surveys.sizes
+    total = sum(size.bytes for size in sizes)
+    to.about = (
+        f"{readable_size(total)} of keys and values, serialized, in {numbered(len(sizes), 'state')}. Files have other "
+        "sizes: they are compressed, and have indexes and what was deleted."
+    )
+    for row in surveys.unread:
+        if row["table"] is None:
+            to.notes.append(f"{label_of(row)} cannot be read: {row['note']}")
+    if total:
+        tiles = _tiles(sizes)
+        caption = "Bytes by operator (frame) and state (tile)"
+        to.charts.append(Chart(caption, charts.treemap(tiles, 1100, 420), charts.treemap(tiles, 370, 420)))
+    rows = [
+        (
+            size.operator, size.table, size.state, size.kind.lower(), _count(size.entries), _bytes(size.bytes),
+            Cell(f"{100 * size.bytes / max(total, 1):.1f} %", size.bytes), _bytes(size.largest),
+        )
+        for size in sizes
+    ]  # fmt: skip
+    to.tables.append(
+        _table(
+            "States, the largest first",
+            "operator | table | state | kind | entries# | bytes# | share# | largest entry#",
+            rows,
+        )
+    )
+
+
+def _tiles(sizes: Sequence[StateSize]) -> list[Row]:
+    """Return the tiles of the treemap: operators and their states; of many, small ones are joined."""
+    operators: dict[str, list[tuple[str, int]]] = {}
+    for rank, each in enumerate(sizes):
+        named = (each.operator, each.state or each.table) if rank < MOST_TILES else (OTHERS, OTHERS)
+        operators.setdefault(named[0], []).append((named[1], each.bytes))
+    tiles: list[Row] = [{"id": "all", "parent": None}]
+    for place, (operator, states) in enumerate(sorted(operators.items(), key=lambda one: -sum(s for _, s in one[1]))):
+        colour = charts.COLOURS[place % len(charts.COLOURS)]
+        whole = sum(size for _, size in states)
+        name = charts.said(operator)
+        tiles.append(
+            {
+                "id": f"o{place}",
+                "parent": "all",
+                "name": name,
+                "said": f"{name}: {readable_size(whole)}",
+                "colour": colour,
+            }
+        )
+        if operator == OTHERS:
+            states = [(OTHERS, whole)]
+        for number, (state, size) in enumerate(states):
+            own = charts.said(state)
+            tiles.append({
+                "id": f"o{place}s{number}", "parent": f"o{place}", "name": own, "size": size, "colour": colour,
+                "said": f"{name}, {own}: {readable_size(size)}",
+            })  # fmt: skip
+    return tiles
+
+
+def _skew(to: Section, surveys: Surveys) -> None:
+    by_size = sorted(surveys.key_groups.items(), key=lambda one: -sum(one[1].values()))
+    known = {one.uid or str(one.operator_id): one for one in surveys.snapshot.operators}
+    if not by_size:
+        to.about = "No operator has keyed state."
+        return
+    to.about = (
+        "1.00 is even: the heaviest has as many bytes as the average. A key group moves as a whole, so that a heavy "
+        "one stays heavy at every parallelism."
+    )
+    rows = []
+    for place, (name, groups) in enumerate(by_size):
+        operator = known[name]
+        limit, mean = operator.max_parallelism, sum(groups.values()) / len(groups)
+        skews = {}
+        for scale in SCALES:
+            parallelism = max(1, min(limit, int(operator.parallelism * scale)))
+            sizes = bytes_of_subtasks(groups, parallelism, limit)
+            skews[parallelism] = max(sizes) * parallelism / max(sum(sizes), 1)
+        worst = max(groups, key=lambda group: groups[group])
+        rows.append((
+            name, _bytes(sum(groups.values())), f"{len(groups):,} of {limit:,}", worst, _bytes(groups[worst]),
+            _ratio(groups[worst] / max(mean, 1)), operator.parallelism, _ratio(skews[operator.parallelism]),
+            ", ".join(f"{skew:.2f} at {parallelism}" for parallelism, skew in skews.items()),
+        ))  # fmt: skip
+        if place < MOST_OPERATORS:
+            said = charts.said(name)
+            bars = _binned(groups, limit)
+            filled = [bar["y"] for bar in bars if bar["y"]] or [0]
+            what = "key group" if limit <= MOST_BARS else f"{-(-limit // MOST_BARS)} key groups each, from"
+            to.charts.append(
+                Chart(
+                    f"{said}: bytes by key group; the dashed line is the average of those that have state",
+                    charts.bars(bars, what, "bytes", mean=sum(filled) / len(filled)),
+                )
+            )
+            scaled = [
+                {"x": str(parallelism), "y": skew, "said": f"parallelism {parallelism}: {skew:.2f} times the average"}
+                for parallelism, skew in skews.items()
+            ]
+            to.charts.append(
+                Chart(
+                    f"{said}: bytes of the heaviest subtask, per average, if the parallelism were another",
+                    charts.bars(scaled, "parallelism", "times the average", mean=1),
+                )
+            )
+    columns = (
+        "operator | bytes# | key groups with state | heaviest# | its bytes# | per average# | parallelism# | "
+        "heaviest subtask per average# | at other parallelisms"
+    )
+    to.tables.append(_table("Skew of operators with keyed state", columns, rows))
+
+
+def _binned(groups: Mapping[int, int], limit: int) -> list[Row]:
+    """Return the bars of the key groups; of many, neighbours are one bar."""
+    width = -(-limit // MOST_BARS)
+    sums = [0] * -(-limit // width)
+    for group, size in groups.items():
+        sums[group // width] += size
+    return [
+        {
+            "x": str(place * width),
+            "y": size,
+            "said": f"key group{_range(place * width, width, limit)}: {readable_size(size)}",
+        }
+        for place, size in enumerate(sums)
+    ]
+
+
+def _range(first: int, width: int, limit: int) -> str:
+    last = min(first + width, limit) - 1
+    return f" {first}" if first == last else f"s {first} to {last}"
+
+
+def _heaviest(to: Section, surveys: Surveys) -> None:
+    whole = {size.place: size.bytes for size in surveys.sizes}
+    found = sorted((row for row in surveys.heaviest if row["bytes"] is not None), key=lambda row: -row["bytes"])
+    if not found:
+        to.about = "No operator has keyed state."
+        return
+    if not surveys.show_keys:
+        to.about = "Keys may be personal data: they are shown only if the report is made with --show-keys."
+    rows = []
+    for row in found[:MOST_HEAVY]:
+        share = row["bytes"] / max(whole.get((label_of(row), row["table"], row["state"] or ""), 1), 1)
+        rows.append((
+            label_of(row), row["state"], " ".join(filter(None, (row["key"], row["window"]))), row["key_group"],
+            row["subtask"], _count(row["entries"]), _bytes(row["bytes"]), Cell(f"{100 * share:.2f} %", share),
+        ))  # fmt: skip
+    columns = "operator | state | key | key group# | subtask# | entries# | bytes# | of its state#"
+    to.tables.append(_table("Keys of most bytes, of each state at most five", columns, rows))
+
+
+def _ages(to: Section, surveys: Surveys) -> None:
+    totals: dict[tuple[str, str, float, str], int] = {}
+    for row in surveys.ages:
+        if row["units"] is not None:
+            low = -1 if row["from_seconds"] is None else row["from_seconds"]
+            place = label_of(row), row["state"], low, _age(row["from_seconds"], row["to_seconds"])
+            totals[place] = totals.get(place, 0) + row["units"]
+    if not totals:
+        to.about = "No state with a time to live can be read."
+        return
+    to.about = "How long before the snapshot values, elements of lists and entries of maps were last used."
+    states = list(dict.fromkeys((operator, state) for operator, state, _, _ in totals))
+    drawn = {place: charts.said(f"{place[0]} {place[1]}") for place in states[:MOST_LINES]}
+    bars = [
+        {"x": age, "y": units, "series": drawn[operator, state], "said": f"{drawn[operator, state]}, {age}: {units:,}"}
+        for (operator, state, _, age), units in sorted(totals.items(), key=lambda one: one[0][2])
+        if (operator, state) in drawn
+    ]
+    to.charts.append(Chart("Units by age", charts.bars(bars, "age", "units", series=list(drawn.values()))))
+    rows = [
+        (operator, state, Cell(age, low), _count(units))
+        for (operator, state, low, age), units in sorted(totals.items())
+    ]
+    to.tables.append(_table("Units by age", "operator | state | age | units#", rows))
+
+
+def _age(low: int | None, high: int | None) -> str:
+    if low is None:
+        return "later"
+    return f"{_span(low)}+" if high is None or low else f"<{_span(high)}"
+
+
+def _timers(to: Section, surveys: Surveys) -> None:
+    now = snapshot_time_of(surveys.snapshot) // 1000
+    rows = []
+    by_count = sorted(surveys.timers.items(), key=lambda one: -len(one[1]))
+    for place, ((operator, domain), times) in enumerate(by_count):
+        if not len(times):
+            continue
+        first, last = int(times.min()), int(times.max())
+        late = int((times < now).sum())
+        rows.append((
+            operator, domain, _count(len(times)), _moment(first / 1000), _moment(last / 1000), _count(late),
+            Cell(_span((now - first) / 1000), now - first), Cell(_span((last - now) / 1000), last - now),
+        ))  # fmt: skip
+        if place < MOST_OPERATORS:
+            said = charts.said(operator)
+            caption = f"{said}: {domain} timers by time, from {_moment(first / 1000)} to {_moment(last / 1000)}"
+            axis, bars = _times(times, now)
+            to.charts.append(Chart(caption, charts.bars(bars, axis, "timers")))
+    if not rows:
+        to.about = "No operator has timers that can be read."
+        return
+    to.about = (
+        f"Times are relative to the snapshot, {_moment(now / 1000)}. Event time has not reached the earliest timer: "
+        "its lag is at least that. Processing timers before the snapshot fire at once after a restore."
+    )
+    columns = "operator | time | timers# | earliest | latest | before the snapshot# | lag# | horizon#"
+    to.tables.append(_table("Timers", columns, rows))
+
+
+def _times(times: np.ndarray[Any, np.dtype[np.int64]], now: int) -> tuple[str, list[Row]]:
+    """Return what the numbers of the axis are, and the bars of the histogram of times."""
+    first, last = int(times.min()), int(times.max())
+    counts, edges = np.histogram(times, bins=24 if last > first else 1, range=(first, max(last, first + 1)))
+    # Timers that are far from the snapshot are told apart from each other instead.
+    is_near = max(abs(first - now), abs(last - now)) < 20 * (last - first)
+    base = now if is_near else first
+    reach = max(abs(first - base), abs(last - base), 1) / 1000
+    unit, name = next((known for known in UNITS if reach >= 2 * known[0]), UNITS[-1])
+    # Two bars never have the same number.
+    digits = max(0, math.ceil(-math.log10((edges[1] - edges[0]) / 1000 / unit)))
+    return f"{name} after {'the snapshot' if is_near else 'the earliest'}", [
+        {
+            "x": f"{(low - base) / 1000 / unit:.{digits}f}", "y": count,
+            "said": f"{_moment(low / 1000)} to {_moment(high / 1000)}: {count:,}",
+        }
+        for count, low, high in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+    ]  # fmt: skip
+
+
+def _positions(savepoint: Reported) -> dict[tuple[str, str, str], Row]:
+    rows = savepoint.table("offsets").rows()
+    return {(label_of(row), row["stream"] or "", row["partition"] or ""): row for row in rows}
+
+
+def _sources(to: Section, savepoint: Reported, asked: Asked) -> None:
+    now = _positions(savepoint)
+    if not now:
+        to.about = "No source of a known kind has splits."
+        return
+    history = asked.history
+    before = _positions(savepoint._at(history[-2].path, savepoint.options)) if len(history) > 1 else {}
+    seconds = (history[-1].modified or 0) - (history[-2].modified or 0) if len(history) > 1 else 0
+    rows: list[Sequence[Any]] = []
+    for place, row in sorted(now.items()):
+        old = before.get(place)
+        moved: Any = None
+        if old is not None and None not in (old["offset"], row["offset"]):
+            moved = row["offset"] - old["offset"]
+        rate = f"{moved / seconds:,.3g}" if moved is not None and seconds > 0 else None
+        was = old and old["position"]
+        rows.append([place[0], row["connector"], *place[1:], row["position"], was, moved, rate])
+    columns = "source | connector | stream | partition | next position | before# | moved# | per second#"
+    if before:
+        to.about = f"Moved since checkpoint {history[-2].checkpoint_id}, {_span(seconds)} before."
+    else:
+        rows, columns = [row[:5] for row in rows], columns.partition(" | before")[0]
+    to.tables.append(_table("Positions at which the sources continue", columns, rows))
+
+
+def _types(to: Section, surveys: Surveys) -> None:
+    to.about = "Types as the savepoint records them, and as Spark reads them."
+    rows = [
+        (
+            label_of(row), row["table"], row["state"], (row["kind"] or "").lower() + (", TTL" if row["ttl"] else ""),
+            row["key_type"], row["value_type"], row["spark_value_type"], row["note"],
+        )
+        for row in surveys.states
+    ]  # fmt: skip
+    columns = "operator | table | state | kind | key type | value type | type in Spark | note"
+    to.tables.append(_table("Types of states", columns, rows))
+
+
+def _growth(to: Section, savepoint: Reported, asked: Asked) -> None:
+    before: Snapshot | None = None
+    found: list[tuple[SnapshotInfo, int, int | None, list[StateSize]]] = []
+    for info in asked.history:
+        other = Surveys(savepoint._at(info.path, savepoint.options))
+        new = None if before is None else new_bytes(other.snapshot, before)
+        found.append((info, sum(one.state_size for one in other.snapshot.operators), new, other.sizes))
+        before = other.snapshot
+    newest = {size.place: size.bytes for size in found[-1][3]}
+    drawn = dict(list({(place[0], place[2] or place[1]): size for place, size in newest.items()}.items())[:MOST_LINES])
+    points: list[Row] = []
+    rows: list[Sequence[Any]] = []
+    for info, full, new, sizes in found:
+        at = str(info.checkpoint_id)
+        of_state: dict[str, int] = {}
+        for size in sizes:
+            named = size.operator, size.state or size.table
+            series = charts.said(" ".join(named)) if named in drawn else OTHERS
+            of_state[series] = of_state.get(series, 0) + size.bytes
+        points += [
+            {"x": at, "y": size, "series": series, "said": f"{series}, checkpoint {at}: {readable_size(size)}"}
+            for series, size in of_state.items()
+        ]
+        entries, total = sum(size.entries for size in sizes), sum(size.bytes for size in sizes)
+        rows.append((
+            info.checkpoint_id, _moment(info.modified or 0), _bytes(full), None if new is None else _bytes(new),
+            _count(entries), _bytes(total),
+        ))  # fmt: skip
+    names = list(dict.fromkeys(point["series"] for point in reversed(points)))
+    to.charts.append(
+        Chart("Bytes of the largest states by checkpoint", charts.lines(points, "checkpoint", "bytes", names))
+    )
+    files = [
+        {
+            "x": str(info.checkpoint_id),
+            "y": size,
+            "series": kind,
+            "said": f"checkpoint {info.checkpoint_id}, {kind}: {readable_size(size)}",
+        }
+        for info, full, new, _ in found
+        for kind, size in (("all files", full), ("new files", new))
+        if size is not None
+    ]
+    caption = "Full and incremental size: all files of a checkpoint, and those that the one before does not have"
+    to.charts.append(Chart(caption, charts.lines(files, "checkpoint", "bytes", ["all files", "new files"])))
+    columns = "checkpoint# | complete | all files# | new files# | entries# | bytes, serialized#"
+    to.tables.append(_table("Checkpoints, the newest last", columns, rows))
+    first = {size.place: size for size in found[0][3]}
+    grown = [
+        (
+            size.operator, size.table, size.state, _count(first[size.place].entries if size.place in first else 0),
+            _count(size.entries), _bytes(first[size.place].bytes if size.place in first else 0), _bytes(size.bytes),
+            _bytes_more(size.bytes - (first[size.place].bytes if size.place in first else 0)),
+        )
+        for size in found[-1][3]
+    ]  # fmt: skip
+    grown.sort(key=lambda row: -row[-1].value)
+    columns = "operator | table | state | entries first# | entries last# | bytes first# | bytes last# | growth#"
+    to.tables.append(_table("Growth of states from the first checkpoint to the last", columns, grown))
+
+
+def _bytes_more(size: int) -> Cell:
+    return Cell(("-" if size < 0 else "+" if size else "") + readable_size(abs(size)), size)
+
+
+def _changes(to: Section, savepoint: Reported, asked: Asked) -> None:
+    kinds = (("added", "inserted"), ("changed", "updated"), ("removed", "deleted"))
+    points, rows = [], []
+    for old, new in pairwise(asked.history):
+        older, newer = (savepoint._at(info.path, savepoint.options) for info in (old, new))
+        total = dict.fromkeys((kind for kind, _ in kinds), 0)
+        for row in older.diff(newer).rows():
+            if any(row[kind] for kind, _ in kinds):
+                rows.append((
+                    new.checkpoint_id, label_of(row), row["table"], row["state"],
+                    *(_count(row[kind] or 0) for kind, _ in kinds), row["note"],
+                ))  # fmt: skip
+            for kind in total:
+                total[kind] += row[kind] or 0
+        points += [
+            {
+                "x": str(new.checkpoint_id),
+                "y": total[kind],
+                "series": name,
+                "said": f"checkpoint {new.checkpoint_id}: {total[kind]:,} {name}",
+            }
+            for kind, name in kinds
+        ]
+    to.about = "Entries (values, entries of maps, timers, elements) that differ from the checkpoint before."
+    names = [name for _, name in kinds]
+    to.charts.append(Chart("Changed entries by checkpoint", charts.bars(points, "checkpoint", "entries", series=names)))
+    columns = "checkpoint# | operator | table | state | inserted# | updated# | deleted# | note"
+    to.tables.append(_table("Changed entries by checkpoint and state", columns, rows[::-1]))
+
+
+def _since(to: Section, savepoint: Reported, older: Reported) -> None:
+    found = list(older.diff(savepoint).rows())
+    to.about = f"Compared with {older.path}."
+    rows = [
+        (
+            label_of(row), row["operator_change"], row["table"], row["state"],
+            *(None if row[name] is None else _count(row[name]) for name in COUNTS),
+            row["note"],
+        )
+        for row in found
+    ]  # fmt: skip
+    columns = (
+        "operator | change | table | state | entries before# | entries after# | added# | changed# | removed# | note"
+    )
+    to.tables.append(_table("Differences by state", columns, rows))
+
+
+def _restore(to: Section, snapshot: Snapshot, job: Job) -> None:
+    check = check_snapshot(snapshot, job)
+    verdicts: list[dict[str, Any]] = check.to_arrow().to_pylist()
+    to.about = f"Verdict: {check.verdict.value}."
+    to.notes += [f"assumed about the job: {note}" for note in check.notes]
+    rows = [
+        (
+            row["verdict"], row["operator_uid"] or row["operator_uid_hash"], row["job_operator"], row["matched_by"],
+            "; ".join(row["reasons"] or ()), row["remedy"],
+            "; ".join(f"{state['state']}: {state['verdict']}" for state in row["states"] or ()),
+        )
+        for row in verdicts
+    ]  # fmt: skip
+    columns = "verdict | operator | operator of the job | matched by | reasons | what to do | states"
+    to.tables.append(_table("Verdicts by operator", columns, rows, choices=0))
+
+
+def _migration(to: Section, snapshot: Snapshot, flink: str) -> None:
+    rows = [
+        (
+            row["verdict"], label_of(row), row["state"], row["part"], row["hashmap"], row["rocksdb"], row["type"],
+            row["new_type"], row["reason"], row["remedy"],
+        )
+        for row in migration_of(snapshot, flink).check().to_arrow().to_pylist()
+    ]  # fmt: skip
+    counts = {verdict: sum(row[0] == verdict for row in rows) for verdict in dict.fromkeys(row[0] for row in rows)}
+    to.about = ", ".join(f"{number} {verdict}" for verdict, number in counts.items()) or "Nothing to migrate."
+    columns = "verdict | operator | state | part | on hashmap | on RocksDB | type | new type | reason | what to do"
+    to.tables.append(
+        _table("What a migration does with each part, and what Flink does without one", columns, rows, choices=0)
+    )
