@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any, NoReturn
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, nearest
@@ -970,13 +971,26 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
     if unknown:
         listed = next((one.all_arguments for one in COMMANDS if one.name == found.command), TOP)
         options = [name for known in listed for name in known.names if name.startswith("--")]
-        close = nearest(unknown[0].partition("=")[0], options) if unknown[0].startswith("-") else []
+        close = _similar(unknown[0].partition("=")[0], options)
         hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
         raise UsageError(
             f"unrecognized arguments: {' '.join(unknown)}",
             remedy=f"{hint}{PROGRAM} {found.command or ''}".rstrip() + " --help",
         )
     return found
+
+
+def _similar(given: str, options: list[str]) -> list[str]:
+    """Return options that may be meant. Dashes are like dashes: ``--fast`` is not like ``--as-of``.
+
+    >>> _similar("--limt", ["--limit", "--list"]), _similar("--fast", ["--as-of", "--csv"])
+    (['--limit'], [])
+    """
+    word = given.lstrip("-")
+    if word == given or len(word) < 3:
+        return []
+    close = nearest(word, [name.lstrip("-") for name in options])
+    return [f"--{name}" for name in close if SequenceMatcher(None, word, name).ratio() >= 0.7]
 
 
 def markdown() -> str:

@@ -14,11 +14,11 @@ SAME, DIFFERENT = 0, 1
 
 def diff(arguments: Namespace, output: Output) -> int:
     """Show the numbers of differences, or the rows of one operator that differ."""
+    if arguments.limit < 0:
+        raise UsageError("--limit must be 0 or more", found=arguments.limit)
     options = read_options(arguments)
     old, new = open_savepoint(arguments.path, **options), open_savepoint(arguments.new, **options)
     if arguments.uid is not None:
-        if arguments.limit < 0:
-            raise UsageError("--limit must be 0 or more", found=arguments.limit)
         found = old.diff(new, arguments.uid, table=arguments.table, state=arguments.state)
         kinds = kinds_of(found.schema)
         rows = (row_to_json(row, kinds) for row in found.rows())

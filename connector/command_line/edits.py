@@ -86,7 +86,7 @@ def finished(
     changes: Iterable[Change],
     target: str | None = None,
 ) -> int:
-    """Show what changes, and write the savepoint; with ``--dry-run`` only check that it can be written."""
+    """Write the savepoint, and show what changed; with ``--dry-run`` only check that it can be written."""
     if target is not None:
         arguments.target = target
     path = free_target(arguments)
@@ -100,9 +100,10 @@ def finished(
         output.say(f"nothing was written: {absolute(arguments.target)} would have {numbered(count, 'operator')}")
         output.record({"path": absolute(arguments.target), "operators": count, "dry_run": True})
         return DONE
-    output.table(COLUMNS, changes)
+    changes = list(changes)
     stores = read_options(arguments).get("storageOptions")
     savepoint.write(arguments.target, flink_version=version, portable=arguments.portable, storage_options=stores)
+    output.table(COLUMNS, changes)
     return written(arguments, output)
 
 
@@ -184,6 +185,7 @@ def rename(arguments: Namespace, output: Output) -> int:
     """Rename operators and states; all names are those of before."""
     base = opened(arguments, arguments.path)
     pairs = [_pair(text, base) for text in arguments.names]
+    _refuse_ambiguous(pairs)
     savepoint, changes = base, []
     states = [(one, new) for one, new in pairs if one.state is not None]
     operators = [(one, new) for one, new in pairs if one.state is None]
@@ -196,6 +198,26 @@ def rename(arguments: Namespace, output: Output) -> int:
         savepoint = savepoint.change_operator_identifier(one.operator.identifier, new)
         changes.append({"change": "renamed", "operator": one.operator.label, "to": new})
     return finished(arguments, output, savepoint, changes)
+
+
+def _refuse_ambiguous(pairs: Sequence[tuple[Named, str]]) -> None:
+    """Raise UsageError for two new names of one thing, and for a new name of a state that begins with its operator."""
+    seen: set[tuple[str, str | None]] = set()
+    for one, new in pairs:
+        label, thing = one.operator.label, (one.operator.identifier.operator_id.hex, one.state)
+        if thing in seen:
+            raise UsageError(
+                f"{label if one.state is None else f'{label}.{one.state}'!r} is given two new names",
+                found=new,
+                remedy="name it once; copy-operator makes copies",
+            )
+        seen.add(thing)
+        if one.state is not None and new.startswith(f"{label}."):
+            raise UsageError(
+                "the new name of a state takes no operator",
+                found=new,
+                remedy=f"{label}.{one.state}={new.removeprefix(f'{label}.')}",
+            )
 
 
 def copy_operator(arguments: Namespace, output: Output) -> int:
@@ -435,11 +457,25 @@ def _put(arguments: Namespace, output: Output, base: LocalSavepoint) -> int:
     operator = base.plan.find(arguments.uid)
     if operator is not None and arguments.name is not None:
         raise UsageError("--name is that of a new operator", found=f"{operator.label!r} exists")
+    if operator is None:
+        _refuse_name_of_a_state(base, arguments.uid)
     given = _Given.of(arguments, base, operator)
     savepoint = given.written(base, is_new=operator is None)
     if arguments.dry_run:
         given.rows.check()
     return finished(arguments, output, savepoint, given.changes(savepoint))
+
+
+def _refuse_name_of_a_state(base: LocalSavepoint, uid: str) -> None:
+    """Raise UsageError for ``UID.STATE`` of an existing state, as uid of a new operator."""
+    for dot in (place for place, sign in enumerate(uid) if sign == "."):
+        operator = base.plan.find(uid[:dot]) if uid[:dot].strip() else None
+        state = uid[dot + 1 :]
+        if operator is not None and any(state == one.name for one in with_states(operator).states or ()):
+            raise UsageError(
+                f"{uid!r} is the name of a state: operator and state are two arguments",
+                remedy=f"put OLD NEW {uid[:dot]} FILE {state}",
+            )
 
 
 @dataclass(frozen=True)

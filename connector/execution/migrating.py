@@ -14,6 +14,7 @@ from pyspark_savepoint.formats.snapshot.changes import assemble, metadata_versio
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.paths import path_text
+from pyspark_savepoint.options.write_options import expect_release_text
 from pyspark_savepoint.plan.engine import Pieces
 from pyspark_savepoint.statebackends.migration.findings import StateFindings
 from pyspark_savepoint.statebackends.migration.migration_check import verdicts_of
@@ -110,10 +111,7 @@ def migration_of(
     as_is: Iterable[str] | None = None,
 ) -> Migration:
     """Return a migration to a release, such as 2.3, with what is known of the new job."""
-    if not isinstance(flink, str):
-        raise OptionError(
-            "a Flink release must be given as text", expected="such as '2.3'", found=f"{type(flink).__name__} {flink!r}"
-        )
+    expect_release_text(flink)
     paths = [classes] if isinstance(classes, str | PathLike) else list(classes or ())
     located = tuple(path_text(path) for path in paths)
     words = dict(types or {})

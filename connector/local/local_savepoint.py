@@ -25,6 +25,7 @@ from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.options import opened_at
 from pyspark_savepoint.options.paths import snapshot_path
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
+from pyspark_savepoint.plan.state_inputs import refuse_to_choose
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.verbs import SavepointVerbs
 from pyspark_savepoint.verbs.face import own_arguments
@@ -70,6 +71,7 @@ def open_savepoint(
 
     """
     expect_backend(state_backend)
+    refuse_to_choose(to_options(options))
     opened = opened_at(
         {**to_options(options), "path": absolute(snapshot_path(path))},
         lambda texts: LocalSavepoint(texts.pop("path"), texts),

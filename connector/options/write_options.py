@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
-from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
@@ -307,6 +307,21 @@ def parse_spec(options: Mapping[str, str], **own: str | None) -> WriteSpec:
     own = {name: value for name, value in own.items() if value is not None}
     values = collect(SavepointWriteOptions, options, lambda given: _spec_conflicts({**given, **own}), complete=False)
     return WriteSpec(**_spec({**values, **own}))
+
+
+def expect_release_text(flink: object) -> str:
+    """Return a release of Flink that a user gave; raise OptionError unless it is text: 1.20 is the number 1.2.
+
+    >>> expect_release_text("1.20")
+    '1.20'
+    """
+    if not isinstance(flink, str):
+        raise OptionError(
+            "a Flink release must be given as text",
+            expected="such as '1.20' or '2.3'",
+            found=f"{type_name(flink)} {flink!r}",
+        )
+    return flink
 
 
 def parse_flink_version(value: str) -> tuple[int, int]:

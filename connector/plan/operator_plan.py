@@ -216,8 +216,6 @@ class OperatorPlan:
         """Rename a state or a timer service; raise StateExistsError if the name is taken."""
         found = self._find(old)
         expect_name(new, self.label)
-        if not new.strip():
-            raise OptionError("the name of a state must not be empty", operator=self.label, found=repr(new))
         renamed = [_renamed(state, old, new) if state in found else state for state in self.states or ()]
         names = [(state.name, state.kind) for state in renamed]
         if len(set(names)) < len(names):
@@ -241,7 +239,8 @@ class OperatorPlan:
         return replace(self, states=tuple(states), edited=self.edited | kinds)
 
     def _find(self, name: str) -> list[PlannedState]:
-        expect_name(name, self.label)
+        if not any(state.name == name for state in self.states or ()):
+            expect_name(name, self.label)
         found = [state for state in self.states or () if name in (state.name, state.service)]
         if not found:
             names = dict.fromkeys(state.service or state.name for state in self.states or ())
@@ -252,7 +251,7 @@ class OperatorPlan:
 
 
 def expect_name(name: object, operator: str) -> None:
-    """Raise OptionError unless the name of a state is text."""
+    """Raise OptionError unless the name of a state is text that is not empty."""
     if not isinstance(name, str):
         raise OptionError(
             "a state must be given by its name",
@@ -261,6 +260,8 @@ def expect_name(name: object, operator: str) -> None:
             found=f"{type_name(name)}: {name!r}",
             remedy="call it once for each state",
         )
+    if not name.strip():
+        raise OptionError("the name of a state must not be empty", operator=operator, found=repr(name))
 
 
 def _renamed(state: PlannedState, old: str, new: str) -> PlannedState:

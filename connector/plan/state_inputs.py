@@ -25,6 +25,7 @@ from pyspark_savepoint.plan.operator_plan import (
     OperatorRows,
     PlannedState,
     StateInput,
+    expect_name,
     expect_rows,
 )
 from pyspark_savepoint.plan.python_inputs import python_name, with_stored_values
@@ -52,6 +53,8 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 
 #: Options that change a state's type, kind or time to live.
 SAID = {"types", "typesFrom", "states", "ttl"}
+#: Options that choose one table of a snapshot.
+OF_ONE_TABLE = ("uid", "uidHash", "operatorName", "table")
 #: Options that the fluent API sets itself, so users cannot.
 OWN_OPTIONS = ("uid", "uidHash", "operatorName", "table", "path", "plan")
 #: Options of a write that apply to state created by functions; their descriptors determine the rest.
@@ -73,6 +76,7 @@ def put_operator_state(
     """Return the operator with a list, union or broadcast state added; raise StateExistsError if it has the state."""
     rows = expect_rows(engine, given, plan)
     plan = with_states(plan)
+    expect_name(name, plan.label)
     texts = to_options(options)
     refuse_own(texts, ("state", "kind"))
     return _put(plan, rows, _spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind), None)
@@ -112,6 +116,8 @@ def put_state(engine: Engine, plan: OperatorPlan, name: str, given: object, opti
     """
     rows = expect_rows(engine, given, plan)
     plan = with_states(plan)
+    if not any(state.name == name for state in plan.states or ()):
+        expect_name(name, plan.label)
     there = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
     texts = to_options(options)
     if there and there[0].kind == OPERATOR:
@@ -266,6 +272,16 @@ def refuse_own(options: Mapping[str, str], own: Collection[str]) -> None:
         if option in own:
             raise OptionError(
                 f"option '{option}' cannot be given here", remedy="leave it out: the method and its arguments set it"
+            )
+
+
+def refuse_to_choose(options: Mapping[str, str]) -> None:
+    """Raise OptionError for an option that chooses one table, where a snapshot is opened."""
+    for option in options:
+        if option in OF_ONE_TABLE:
+            raise OptionError(
+                f"option '{option}' cannot be given here: it chooses one table",
+                remedy="leave it out, and name what to read of the snapshot: keyed_state(uid), table(name, uid)",
             )
 
 

@@ -31,6 +31,7 @@ from pyspark_savepoint.options.options import opened_at
 from pyspark_savepoint.options.paths import located, reached, snapshot_path
 from pyspark_savepoint.options.worker_python import check_worker_python, expect_session
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
+from pyspark_savepoint.plan.state_inputs import refuse_to_choose
 from pyspark_savepoint.source.spark_engine import SparkEngine
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_MAX_PARALLELISM,
@@ -118,6 +119,7 @@ class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
         expect_session(spark, "Savepoint.load(spark, path)")
         check_worker_python(spark)
         expect_backend(state_backend)
+        refuse_to_choose(to_options(options))
         loaded = opened_at(
             {**to_options(options), "path": located(spark, snapshot_path(path))},
             lambda texts: cls._loaded(spark, texts.pop("path"), texts),

@@ -36,6 +36,7 @@ from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import comparison_plan
+from pyspark_savepoint.plan.operator_plan import expect_name
 from pyspark_savepoint.statebackends.merging.change_counts import SCHEMA
 from pyspark_savepoint.statebackends.model.applicability import DECODED
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -105,6 +106,8 @@ class ComparedOperators:
                     remedy=did_you_mean(table, DECODED),
                 )
             return table
+        if not isinstance(state, str | None):
+            expect_name(state, self.sides[0].uid_hash or self.sides[1].uid_hash or "")
         tables = {row["table"] for side in self.sides for row in side.states if state in (None, row["state"])}
         found = next((table for table in DECODED if table in tables), None)
         if found is None:

@@ -1103,7 +1103,7 @@ class Edits(Face[R, T]):
 
         """
         from pyspark_savepoint.execution.savepoint_writer import SavepointWriter
-        from pyspark_savepoint.options.write_options import parse_flink_version
+        from pyspark_savepoint.options.write_options import expect_release_text, parse_flink_version
 
         path = self._engine.located(path)
         if not self.plan.operators:
@@ -1115,7 +1115,7 @@ class Edits(Face[R, T]):
         self.plan.refuse_same_ids()
         if checkpoint_id is not None and not 0 <= checkpoint_id < 1 << 63:
             raise OptionError("a checkpoint id is a number from 0", found=checkpoint_id)
-        version = None if flink_version is None else parse_flink_version(str(flink_version))
+        version = None if flink_version is None else parse_flink_version(expect_release_text(flink_version))
         options = {OPTION: self.options[OPTION]} if OPTION in self.options else {}
         options |= to_options({OPTION: storage_options})
         target = reached(path, options)

@@ -29,15 +29,26 @@ A = TypeVar("A")
 
 
 def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
-    """Let a verb without options answer a misspelt argument as an option is answered: with the nearest name."""
+    """Let a verb without options answer a misspelt argument as an option is answered: with the nearest name.
+
+    A flag takes True and False only: ``lose_data="no"`` would be true.
+    """
     code = verb.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    known = [name for name in names if name not in ("self", "cls")]
+    flags = {name for name, default in (verb.__kwdefaults__ or {}).items() if isinstance(default, bool)}
 
     @wraps(verb)
     def called(*args: P.args, **arguments: P.kwargs) -> A:
-        for name in arguments:
+        for name, value in arguments.items():
             if name not in names:
-                raise OptionError(f"{verb.__name__}() has no argument {name!r}", remedy=did_you_mean(name, names))
+                raise OptionError(f"{verb.__name__}() has no argument {name!r}", remedy=did_you_mean(name, known))
+            if name in flags and not isinstance(value, bool):
+                raise OptionError(
+                    f"argument {name!r} of {verb.__name__}() is true or false",
+                    expected="True or False",
+                    found=f"{type_name(value)}: {value!r}",
+                )
         return verb(*args, **arguments)
 
     return called

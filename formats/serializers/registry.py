@@ -86,7 +86,7 @@ def _plugged_in() -> dict[str, type[TypeSerializer]]:
 
 def _built_in(snapshot_class: str) -> type[TypeSerializer] | None:
     """Return a serializer of this package; modules are imported until one has registered it."""
-    if snapshot_class not in _REGISTRY:
+    if snapshot_class not in _REGISTRY and len(_IMPORTED) < len(FAMILIES):
         for _ in loaded():
             if snapshot_class in _REGISTRY:
                 break
@@ -249,8 +249,14 @@ FAMILIES = (
 )
 
 
+#: Those of ``FAMILIES`` that were imported.
+_IMPORTED: set[str] = set()
+
+
 def loaded() -> Iterator[str]:
     """Import the modules of ``FAMILIES`` one by one, which registers their classes; yield each name after that."""
     for family in FAMILIES:
-        import_module(f"pyspark_savepoint.formats.serializers.{family}")
+        if family not in _IMPORTED:
+            import_module(f"pyspark_savepoint.formats.serializers.{family}")
+            _IMPORTED.add(family)
         yield family

@@ -82,7 +82,8 @@ class _Found:
 def vacuum(path: str, older_than: float, dry_run: bool = False) -> list[Leftover]:
     """Remove leftovers of aborted writes that are older than ``older_than`` seconds.
 
-    Returns the entries that were removed, or with ``dry_run`` those that would be.
+    Returns the entries that were removed, or with ``dry_run`` those that would be. Raise SnapshotNotFoundError for a
+    folder that has files of others only.
     """
     filesystem, directory = locate(path)
     if older_than < 0:
@@ -99,6 +100,13 @@ def vacuum(path: str, older_than: float, dry_run: bool = False) -> list[Leftover
     busy = {part.token for part in found if part.newest is None or part.newest > now - older_than}
     gone = [part for part in found if part.token not in busy]
     gone += _replaced(filesystem, listed, named, now, older_than)
+    if published is None and listed and not found and not gone:
+        raise SnapshotNotFoundError(
+            "the folder is no savepoint, and nothing in it is of an aborted write",
+            path=filesystem.uri(directory),
+            found=", ".join(sorted(entry.name for entry in listed)[:5]),
+            remedy="give the folder of the savepoint, the one with _metadata",
+        )
     removed = {part.entry.path: part for part in gone}
     if not dry_run:
         stayed = _remove(filesystem, directory, list(removed.values()))

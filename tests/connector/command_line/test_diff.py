@@ -103,6 +103,11 @@ def test_rows_of_operator_state(run: Run, others: tuple[Path, Path]) -> None:
     assert run("diff", others[0], others[0], "rules").code == 0
 
 
+def test_a_limit_below_zero_is_refused_for_every_comparison(run: Run, others: tuple[Path, Path]) -> None:
+    for operator in ((), ("timers",)):
+        assert "--limit must be 0 or more" in run("diff", *others, *operator, "--limit", "-1").err
+
+
 def test_rows_of_timers(run: Run, others: tuple[Path, Path]) -> None:
     done = run("diff", *others, "timers", "--json")
     assert done.code == 1

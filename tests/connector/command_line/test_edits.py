@@ -454,3 +454,35 @@ def test_the_golden_savepoint_of_the_readme(run: Run, tmp_path: Path, monkeypatc
         1042: {"total": 68520, "tags": ["gold"], "spent": [("EUR", 60000), ("USD", 8520)]},
         1043: {"total": 120, "tags": None, "spent": None},
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("accounts.total=accounts.sum",), "the new name of a state takes no operator"),
+        (("accounts=a", "accounts=b"), "'accounts' is given two new names"),
+        (("accounts.total=a", "accounts.total=b"), "'accounts.total' is given two new names"),
+    ],
+)
+def test_names_that_were_not_meant(run: Run, shop: Path, tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    done = run("rename", shop, tmp_path / "new", *words)
+    assert done.code == 2
+    assert message in done.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_put_takes_operator_and_state_as_two_arguments(run: Run, golden: Path, tmp_path: Path) -> None:
+    """An operator `accounts.total` was added in silence."""
+    (tmp_path / "rows.csv").write_text("key,total\n1,2\n")
+    done = run("put", golden, tmp_path / "new", "accounts.total", tmp_path / "rows.csv")
+    assert done.code == 2
+    assert "put OLD NEW accounts FILE total" in done.err
+    assert run("put", golden, tmp_path / "new", "accounts.sum", tmp_path / "rows.csv").code == 0
+
+
+def test_a_failed_write_tells_of_no_changes(run: Run, golden: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("key,total\n1,2\n1,3\n")
+    done = run("put", golden, tmp_path / "new", "accounts", tmp_path / "rows.csv")
+    assert done.code == 2
+    assert "same key" in done.err
+    assert done.out == ""

@@ -15,9 +15,26 @@ from pyspark_savepoint.local.local_savepoint import LocalSavepoint, create_savep
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 
 
+ROW = pa.table({"key": [1], "total": [2]})
+
 WRONG: list[tuple[Callable[[LocalSavepoint], object], str]] = [
     (lambda sp: sp.remove_state("accounts", ["total"]), "a state must be given by its name"),  # type: ignore[arg-type]
     (lambda sp: sp.rename_state("accounts", "total", " "), "the name of a state must not be empty"),
+    (lambda sp: sp.with_state("accounts", ["total"], ROW), "a state must be given by its name"),  # type: ignore[arg-type]
+    (lambda sp: sp.with_state("accounts", " ", ROW), "the name of a state must not be empty"),
+    (
+        lambda sp: sp.with_list_state("accounts", b"total", pa.table({"value": [1]})),  # type: ignore[arg-type]
+        "a state must be given by its name",
+    ),
+    (lambda sp: sp.diff(sp, "accounts", state=["total"]), "a state must be given by its name"),  # type: ignore[arg-type]
+    (lambda sp: sp.write("/nope", portable="no"), "'portable' of write.. is true or false"),  # type: ignore[arg-type]
+    (
+        lambda sp: sp.clear_in_flight("accounts", lose_data="no"),  # type: ignore[arg-type]
+        "'lose_data' of clear_in_flight.. is true or false",
+    ),
+    (lambda sp: sp.write("/nope", flink_version=1.20), "a Flink release must be given as text"),  # type: ignore[arg-type]
+    (lambda _: open_savepoint(SHOP, uid="accounts"), "it chooses one table"),  # type: ignore[call-arg]
+    (lambda _: open_savepoint(SHOP, table="timers"), "it chooses one table"),  # type: ignore[call-arg]
     (lambda sp: sp.with_coordinator_state("orders-source", "x"), "must be given as bytes"),  # type: ignore[arg-type]
     (lambda sp: sp.assign_uids(["a"]), "uids must be given by uid hash"),  # type: ignore[arg-type]
     (lambda sp: sp.operator_at("graph", "name"), "must be given as its stream graph"),  # type: ignore[arg-type]
@@ -51,3 +68,10 @@ def test_misspelt_names_are_answered_with_the_nearest() -> None:
         pyspark_savepoint.Savepont  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(AttributeError, match="did you mean 'keyed_state'"):
         open_savepoint(str(SHOP)).keyed_stat  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_misspelt_argument_is_answered_with_those_of_users() -> None:
+    with pytest.raises(OptionError, match="has no argument 'drp'") as caught:
+        open_savepoint(SHOP).check_migration("2.3", drp="x")  # type: ignore[call-arg]
+    assert "self" not in caught.value.facts["remedy"]
+    assert "'kryo_types'" in caught.value.facts["remedy"]

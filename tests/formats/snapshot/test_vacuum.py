@@ -87,6 +87,12 @@ def test_nothing_is_removed_where_it_is_not_known_what_is_needed(folder: Path, t
     assert names(folder) == before
     with pytest.raises(SnapshotNotFoundError):
         vacuum(str(tmp_path / "none"), 0)
+    (tmp_path / "of others").mkdir()
+    assert vacuum(str(tmp_path / "of others"), 0) == []
+    (tmp_path / "of others" / "notes.txt").touch()
+    with pytest.raises(SnapshotNotFoundError, match="is no savepoint") as caught:
+        vacuum(str(tmp_path / "of others"), 0)
+    assert caught.value.facts["found"] == "notes.txt"
 
 
 def test_what_cannot_be_removed_is_a_warning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
