@@ -106,12 +106,12 @@ class ComparedOperators:
                     remedy=did_you_mean(table, DECODED),
                 )
             return table
-        if not isinstance(state, str | None):
+        names = [row["state"] for side in self.sides for row in side.states if row["state"]]
+        if state is not None and state not in names:
             expect_name(state, self.sides[0].uid_hash or self.sides[1].uid_hash or "")
         tables = {row["table"] for side in self.sides for row in side.states if state in (None, row["state"])}
         found = next((table for table in DECODED if table in tables), None)
         if found is None:
-            names = [row["state"] for side in self.sides for row in side.states if row["state"]]
             remedy = did_you_mean(state, names) if state else "it has no state that can be compared"
             raise StateNotFoundError("the operator has no such state", state=state, remedy=remedy)
         return found
