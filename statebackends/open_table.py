@@ -134,7 +134,7 @@ def _feed(request: TableRequest, wanted: FeedRequest) -> Table:
         raise missing
     first = next(table for table in tables if table is not None)
     keyed = not isinstance(first, OperatorTable | ConnectorTable)
-    return ChangeFeed.of(tables, wanted.versions, request, keyed=keyed, equal=wanted.equal)
+    return ChangeFeed.of(tables, wanted, request, keyed=keyed)
 
 
 def _of_version(version: FeedVersion) -> Table | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,16 @@ def test_tables_are_those_of_the_code(name: str) -> None:
 def test_python_examples_run(spark: Any, tmp_path: Path) -> None:
     """Run one after the other, as a reader would: each can use the names of those before it."""
     names: dict[str, Any] = {"spark": spark, "path": str(SHOP)}
+    job = tmp_path / "job"
+    shutil.copytree(SHOP, job / "chk-1")
     for readme in (README, CONNECTOR, STATEBACKENDS):
         folder = tmp_path / (readme.parent.name if readme != README else "first")
         for block in blocks(readme, "python"):
-            code = block.replace("/checkpoints/7d2e.../", str(SHOP)).replace('"/savepoints/', f'"{folder}/')
-            exec(compile(code, str(readme), "exec"), names)
+            code = block.replace("/checkpoints/7d2e.../", str(job)).replace('"/savepoints/', f'"{folder}/')
+            exec(compile(code.replace('"/tables/', f'"{tmp_path}/tables/'), str(readme), "exec"), names)
+    names["query"].processAllAvailable()
+    names["query"].stop()
+    assert spark.read.parquet(f"{tmp_path}/tables/account_changes").count() == names["accounts"].count()
     assert names["accounts"].where("profile.tier = 'GOLD'").count() > 0
     assert names["bootstrapped"].keyed_state("uid").count() == 2
     assert names["fixed"].keyed_state("accounts").where("total < 0").count() == 0

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.errors import SnapshotGoneError, SnapshotNotFoundError, StateFileNotFoundError
+from pyspark_savepoint.formats.errors import (
+    OptionError,
+    SnapshotGoneError,
+    SnapshotNotFoundError,
+    StateFileNotFoundError,
+)
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.plug_in_packages import KRYO_CLASSES, plugged_in
@@ -56,7 +62,7 @@ from pyspark_savepoint.options.option_fields import (
 from pyspark_savepoint.options.plan_option import ReadPlan, parse_read_plan
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import operator_at_plan
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraphHasher
-from pyspark_savepoint.statebackends.model.applicability import FEED, TABLES
+from pyspark_savepoint.statebackends.model.applicability import CONNECTORS_WITH_CHANGES, FEED, NAMES, STREAM, TABLES
 from pyspark_savepoint.statebackends.model.request import (
     DEFAULT_BATCH_ROWS,
     DEFAULT_MEMORY,
@@ -85,6 +91,8 @@ MAX_DECIMAL_PRECISION = 38
 AS_OF = frozenset({"versionasof", "timestampasof"})
 #: The largest checkpoint id, of 18 digits.
 MAX_VERSION = 10**18 - 1
+#: The largest number of checkpoints of one micro-batch.
+MAX_CHECKPOINTS = 1_000_000
 DROP_CARRYOVERS, NO_DEDUPLICATION, NET_CHANGES = "dropCarryovers", "none", "netChanges"
 #: Options whose rows a change feed compares by their values, so that it does not see changes of bytes alone.
 BY_VALUE = ("flatten", "keys")
@@ -170,6 +178,16 @@ def _version(value: str) -> int | str:
     return int(folded)
 
 
+def _starting_version(value: str) -> int | str:
+    """Parse the checkpoint id of the first changes, or ``latest``."""
+    if value.strip().casefold() == LATEST:
+        return LATEST
+    try:
+        return int(whole_number(0, MAX_VERSION)(value))
+    except InvalidOptionValueError:
+        raise InvalidOptionValueError("a checkpoint id, such as 42, 0, or for a stream latest") from None
+
+
 def _time(value: str) -> datetime:
     """Parse a time with a zone.
 
@@ -241,10 +259,11 @@ class SavepointReadOptions:
         False,
         "false",
     )
-    starting_version: int | None = option(
-        whole_number(0, MAX_VERSION),
+    starting_version: int | str | None = option(
+        _starting_version,
         "with `readChangeFeed`, the checkpoint id of the first changes, which are those since the one before it; `0`: "
-        "all rows of the first snapshot are inserts",
+        "all rows of the first snapshot are inserts; a stream begins so without it, and `latest`: with what changes "
+        "after the newest",
     )
     ending_version: int | str | None = option(
         _version, "with `readChangeFeed`, the checkpoint id of the last changes, inclusive", shown="`latest`"
@@ -262,6 +281,19 @@ class SavepointReadOptions:
         "from before the first version to the last",
         DROP_CARRYOVERS,
         "dropCarryovers",
+    )
+    max_checkpoints_per_trigger: int = option(
+        whole_number(1, MAX_CHECKPOINTS),
+        "with `readStream`, of how many checkpoints a micro-batch has the changes",
+        1,
+        "1",
+    )
+    fail_on_data_loss: bool = option(
+        flag,
+        "with `readStream`: `true`: a checkpoint that the job deleted before the query read it is an error; `false`: "
+        "it is stepped over, and the micro-batch has the net changes to the next one that exists",
+        True,
+        "true",
     )
     uid: str | None = option(words, "the operator, by the uid that its job gave it")
     uid_hash: str | None = option(words, "the operator, by its uid hash (32 hex digits)")
@@ -438,6 +470,8 @@ class SavepointReadOptions:
     memory: int = option(size, MEMORY, DEFAULT_MEMORY, f"{DEFAULT_MEMORY >> 20}m")
     plan: ReadPlan | None = option(parse_read_plan, "")  # noqa: RUF009 (a field)
     inherited: tuple[str, ...] = option(names, "", ())
+    #: The changes are those of a stream.
+    streamed: bool = option(_no_option, "", False)
     #: The snapshots of a change feed, the first None if there is none before the others.
     versions: tuple[SnapshotInfo | None, ...] = option(_no_option, "", ())
     #: The folder that the snapshot was chosen from by its version or time, and whether it is the newest.
@@ -459,6 +493,8 @@ class SavepointReadOptions:
 
     def again(self) -> Self:
         """Return the options with the snapshots that are there now: the newest one, or the versions of a feed."""
+        if self.streamed:
+            return self.between([None, snapshot_as_of(self.located, LATEST)])
         if self.read_change_feed:
             return replace(self, versions=versions_between(self.located, self._range()))
         assert self.chosen_of is not None
@@ -474,10 +510,27 @@ class SavepointReadOptions:
             paths = [str(side["path"]) for side in compared["sides"] if side is not None]
         return [StoragePath.of(path, self.storage_options) for path in paths]
 
+    @classmethod
+    def parse_stream(cls, options: Mapping[str, str]) -> Self:
+        """Parse Spark's options of a stream of changes, whose snapshots are looked up while it runs."""
+        read = cls(**collect(cls, options, _conflicts_of_stream))
+        return replace(read, read_change_feed=True, streamed=True)
+
+    @property
+    def first(self) -> VersionRange:
+        """Return the range from the first version on; ``latest`` has none."""
+        start = self.starting_version
+        assert not isinstance(start, str)
+        return VersionRange(start, None, self.starting_timestamp, None)
+
+    def between(self, versions: Sequence[SnapshotInfo | None]) -> Self:
+        """Return the options of the changes from the first of some snapshots to the others."""
+        return replace(self, versions=tuple(versions))
+
     def _range(self) -> VersionRange:
         last = None if self.ending_version == LATEST else self.ending_version
         assert not isinstance(last, str)
-        return VersionRange(self.starting_version, last, self.starting_timestamp, self.ending_timestamp)
+        return replace(self.first, end=last, end_time=self.ending_timestamp)
 
     def _feed(self) -> FeedRequest:
         """Return the request for the changes between the versions."""
@@ -487,13 +540,14 @@ class SavepointReadOptions:
             if snapshot is None:
                 found.append(None)
                 continue
-            time = None if snapshot.modified is None else int(snapshot.modified * 1_000_000)
+            time = None if snapshot.modified is None else round(snapshot.modified * 1_000_000)
             alone = replace(
                 self, path=snapshot.path, versions=(), read_change_feed=False, deduplication_mode=DROP_CARRYOVERS,
                 starting_version=None, ending_version=None, starting_timestamp=None, ending_timestamp=None,
+                streamed=False, max_checkpoints_per_trigger=1, fail_on_data_loss=True,
             )  # fmt: skip
             found.append(FeedVersion(alone.request(), snapshot.checkpoint_id or 0, time))
-        return FeedRequest(tuple(found), self.deduplication_mode == NO_DEDUPLICATION)
+        return FeedRequest(tuple(found), self.deduplication_mode == NO_DEDUPLICATION, self.streamed)
 
     def request(self) -> TableRequest:
         """Return the request for the table."""
@@ -507,7 +561,7 @@ class SavepointReadOptions:
         same = {found.name: getattr(self, found.name) for found in fields(TableRequest) if found.name in OF_REQUEST}
         own: dict[str, Any] = {
             "path": self.located,
-            "uid_hash": self.uid_hash if self.node is None else self._place(self.node),
+            "uid_hash": self.uid_hash if self.node is None or self.versions else self._place(self.node),
             "classes": self._job_classes(),
             "decode": decode,
             "batch_rows": self.batch_size,
@@ -608,20 +662,100 @@ def options_table() -> str:
     return table_of(SavepointReadOptions)
 
 
+def options_of_load(options: Mapping[str, str]) -> SavepointReadOptions:
+    """Return the options of a read or of a stream: Spark asks for the columns of both in the same way.
+
+    Options of a stream are those of an operator (or of splits, or offsets) below a folder of snapshots, of which they
+    choose none. They are returned as those of the changes up to the newest snapshot, whose columns the stream has.
+    """
+    stream = _of_stream(options)
+    if stream is None:
+        return SavepointReadOptions.parse(options)
+    if "readchangefeed" in map(str.casefold, options) and (stream.starting_version or stream.starting_timestamp):
+        # Columns of a read as well. A stream that is started again may have begun with what is gone now.
+        with suppress(OptionError, SnapshotNotFoundError):
+            return SavepointReadOptions.parse(options)
+    try:
+        return stream.again()
+    except SnapshotNotFoundError as error:
+        remedy = error.facts.get("remedy")
+        error.facts["remedy"] = f"{remedy}; a stream waits for the first, where .schema(...) gives its columns"
+        raise
+
+
+def _of_stream(options: Mapping[str, str]) -> SavepointReadOptions | None:
+    """Return the options as those of a stream, if they can be; None if they are those of a read alone."""
+    names = {name.casefold(): text.strip().casefold() for name, text in options.items()}
+    of_streams = names.keys() & {name.casefold() for name in STREAM}
+    if not of_streams and (
+        names.keys() & {*AS_OF, "endingversion", "endingtimestamp"}
+        or not (names.keys() & {name.casefold() for name in NAMES} or names.get("table") in CONNECTORS_WITH_CHANGES)
+    ):
+        return None
+    try:
+        read = SavepointReadOptions.parse_stream(options)
+    except OptionError:
+        if of_streams or "readchangefeed" in names:
+            raise
+        return None
+    try:
+        Snapshot.find(read.located)
+    except SnapshotNotFoundError:
+        return read
+    if of_streams:
+        raise one_is_no_stream(read.path)
+    return None
+
+
+def one_is_no_stream(path: str) -> OptionError:
+    """Return the error for a stream of one snapshot."""
+    return OptionError(
+        "a savepoint is not a stream: a stream has the changes from each checkpoint of a job to the next",
+        path=path,
+        remedy="readStream with the folder of the job's checkpoints, which has a folder chk-N for each; "
+        "spark.read.format('savepoint') reads one snapshot",
+    )
+
+
 def _conflicts(values: Mapping[str, Any]) -> list[str]:
     given = given_names(SavepointReadOptions, values)
+    problems = _conflicts_of_both(given, values)
+    versions = [name for name in given if name.casefold() in AS_OF]
+    if len(versions) > 1:
+        problems.append(f"options {listed(versions)} each choose a snapshot: give one of them")
+    if versions and values.get("table") == "snapshots":
+        problems.append(f"table 'snapshots' lists all versions: option {listed(versions)} chooses one")
+    of_streams = [name for name in given if name in STREAM]
+    if of_streams:
+        problems.append(f"option {listed(of_streams)} is for streams: spark.readStream")
+    return problems + _conflicts_of_feed(values, given, versions)
+
+
+def _conflicts_of_stream(values: Mapping[str, Any]) -> list[str]:
+    given = given_names(SavepointReadOptions, values)
+    problems = _conflicts_of_both(given, values)
+    versions = [name for name in given if name.casefold() in AS_OF]
+    if versions:
+        problems.append(
+            f"option {listed(versions)} chooses one snapshot, a stream has the changes from each to the next: "
+            "'startingVersion' says where it begins"
+        )
+    ends = [name for name in given if name.startswith("ending")]
+    if ends:
+        problems.append(
+            f"option {listed(ends)} is for reads: a stream has no end, but ends with the newest checkpoint if the "
+            "trigger is availableNow"
+        )
+    return problems + _conflicts_of_changes(values, given)
+
+
+def _conflicts_of_both(given: list[str], values: Mapping[str, Any]) -> list[str]:
     problems = []
     operators = [name for name in given if name in ("uid", "uidHash", "operatorName", "node")]
     if len(operators) > 1:
         problems.append(f"options {listed(operators)} each name the operator: give one of them")
     if (values.get("node") is None) != (values.get("execution_plan") is None):
         problems.append("options 'node' and 'executionPlan' go together: an operator, and the graph that it is in")
-    versions = [name for name in given if name.casefold() in AS_OF]
-    if len(versions) > 1:
-        problems.append(f"options {listed(versions)} each choose a snapshot: give one of them")
-    if versions and values.get("table") == "snapshots":
-        problems.append(f"table 'snapshots' lists all versions: option {listed(versions)} chooses one")
-    problems += _conflicts_of_feed(values, given, versions)
     if "streamGraphHasher" in given and "executionPlan" not in given:
         problems.append("option 'streamGraphHasher' is for operators that 'node' and 'executionPlan' name")
     return problems
@@ -634,15 +768,22 @@ def _conflicts_of_feed(values: Mapping[str, Any], given: list[str], versions: li
     problems = []
     if versions:
         problems.append(f"option {listed(versions)} chooses one snapshot, 'readChangeFeed' the changes between several")
+    if not any(name.startswith("starting") for name in mine):
+        problems.append(
+            "'readChangeFeed' needs 'startingVersion' or 'startingTimestamp': with version 0 all rows of the first "
+            "snapshot are inserts"
+        )
+    if values.get("starting_version") == LATEST:
+        problems.append("'startingVersion' = 'latest' is for streams: it is what changes after the newest version")
+    return problems + _conflicts_of_changes(values, given)
+
+
+def _conflicts_of_changes(values: Mapping[str, Any], given: list[str]) -> list[str]:
+    problems = []
     for end in ("starting", "ending"):
-        both = [name for name in mine if name.startswith(end)]
+        both = [name for name in given if name in FEED and name.startswith(end)]
         if len(both) > 1:
             problems.append(f"options {listed(both)} each choose a version: give one of them")
-        if not both and end == "starting":
-            problems.append(
-                "'readChangeFeed' needs 'startingVersion' or 'startingTimestamp': with version 0 all rows of the first "
-                "snapshot are inserts"
-            )
     if values.get("include_state_window"):
         problems.append("option 'includeStateWindow' cannot apply to changes")
     if values.get("deduplication_mode") == NO_DEDUPLICATION:

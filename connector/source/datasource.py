@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +45,8 @@ class SavepointDataSource(DataSource):
     shown_warnings: tuple[str, ...] = ()
     #: The options as :meth:`schema` has parsed them, so that the reader does not choose other snapshots of a folder.
     parsed: SavepointReadOptions | None = None
+    #: Whether the columns are those of :meth:`schema`, and not given.
+    inferred: bool = False
     #: The operator that :meth:`schema` has opened, for the process that plans partitions.
     opened: Shared | None = None
 
@@ -65,7 +67,7 @@ class SavepointDataSource(DataSource):
         """
         from pyspark_savepoint.execution.table_reads import table_of
         from pyspark_savepoint.formats.errors import OptionError, SavepointError
-        from pyspark_savepoint.options.options import SavepointReadOptions
+        from pyspark_savepoint.options.options import options_of_load
         from pyspark_savepoint.options.schema import spark_schema
         from pyspark_savepoint.source.reader import warn
 
@@ -78,9 +80,10 @@ class SavepointDataSource(DataSource):
                     "CREATE TEMPORARY VIEW totals (id BIGINT, total BIGINT) USING savepoint OPTIONS (path ..., "
                     "uid ..., key 'id')",
                 )
-            options = SavepointReadOptions.parse(self.options)
-            options, table = table_of(options)
-            self.parsed = options
+            options, table = table_of(options_of_load(self.options))
+            if not options.streamed:
+                self.parsed = options
+            self.inferred = True
             if options.names_operator and not options.versions:
                 from pyspark_savepoint.statebackends.sources.opened_operators import OPENED
 
@@ -128,34 +131,30 @@ class SavepointDataSource(DataSource):
             OPENED.keep(self.opened)
         return SavepointDataSourceReader(options, schema, self.shown_warnings, key)
 
-    def simpleStreamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        """Raise OptionError: a snapshot is finite and cannot be streamed.
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return a reader of the changes from each checkpoint below a folder to the next.
 
         Args:
-            schema: The schema of the rows.
+            schema: That of :meth:`schema`, or one that the user gave with ``.schema(...)``.
+
+        Returns:
+            The reader.
 
         Raises:
-            OptionError: Always.
+            SavepointError: If an option is invalid, or there is one snapshot at the path.
 
         """
-        from pyspark_savepoint.formats.errors import OptionError
+        from pyspark_savepoint.formats.errors import SavepointError
+        from pyspark_savepoint.options.options import SavepointReadOptions
+        from pyspark_savepoint.source.stream import SavepointStreamReader
 
-        raise OptionError(
-            "a savepoint is not a stream: readStream and writeStream cannot be used with it",
-            remedy="spark.read.format('savepoint'), and df.write.format('savepoint')",
-        )
-
-    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        """Raise OptionError: a snapshot is finite and cannot be streamed.
-
-        Args:
-            schema: The schema of the rows.
-
-        Raises:
-            OptionError: Always.
-
-        """
-        self.simpleStreamReader(schema)
+        self._accept()
+        try:
+            options = SavepointReadOptions.parse_stream(self.options)
+            found: DataSourceStreamReader = SavepointStreamReader(options, schema, self.inferred)
+        except SavepointError as error:
+            raise error.with_traceback(None) from None
+        return found
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802
         """Raise OptionError: a snapshot is published once and cannot be appended to continuously.
@@ -168,7 +167,12 @@ class SavepointDataSource(DataSource):
             OptionError: Always.
 
         """
-        self.simpleStreamReader(schema)
+        from pyspark_savepoint.formats.errors import OptionError
+
+        raise OptionError(
+            "a savepoint cannot be written as a stream: it is published once",
+            remedy="df.write.format('savepoint'), for instance in foreachBatch",
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of one table of one operator, after all checks that need no rows.
@@ -186,14 +190,12 @@ class SavepointDataSource(DataSource):
         """
         from pyspark_savepoint.formats.errors import SavepointError
         from pyspark_savepoint.options.write_options import SPLITS, SavepointWriteOptions
-        from pyspark_savepoint.source.writer import SavepointDataSourceWriter
+        from pyspark_savepoint.source.writer import SavepointDataSourceWriter, SplitsDataSourceWriter
 
         self._accept()
         try:
             options = SavepointWriteOptions.parse(self.options)
             if options.table == SPLITS:
-                from pyspark_savepoint.source.splits_writer import SplitsDataSourceWriter
-
                 return SplitsDataSourceWriter(options, schema, overwrite)
             return SavepointDataSourceWriter(options, schema, overwrite)
         except SavepointError as error:

@@ -9,9 +9,10 @@ Errors are raised again without the frames below, which do not help users: Spark
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -28,6 +29,23 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.options.options import SavepointReadOptions
     from pyspark_savepoint.statebackends.model.request import TablePartition
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def plainly(function: Callable[P, T]) -> Callable[P, T]:
+    """Return the function so that its errors are raised again without the frames below."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except SavepointError as error:
+            raise error.with_traceback(None) from None
+
+    return run
 
 
 @dataclass(frozen=True)
@@ -52,12 +70,10 @@ class SavepointDataSourceReader(DataSourceReader):
         self.schema = schema
         self.shown_warnings = shown_warnings
 
+    @plainly
     def partitions(self) -> list[InputPartition]:
         """Return a partition for each execution vertex that has state to read."""
-        try:
-            read, table, found = partitions_of(self.options, self._columns, cpus())
-        except SavepointError as error:
-            raise error.with_traceback(None) from None
+        read, table, found = partitions_of(self.options, self._columns, cpus())
         if read.path != self.options.path:
             warn(iter((f"{self.options.path} was deleted since: {read.path}, the newest now, is read",)))
             self.options = read
@@ -78,13 +94,19 @@ class SavepointDataSourceReader(DataSourceReader):
         # If there is no partition, Spark reads a default one.
         if not isinstance(partition, StatePartition):
             return
-        schema = arrow_schema(self.schema)
         try:
-            with explaining_absence(self.options):
-                for batch in noting_texts(partition.state.batches(), self.options.text, _warn_one, self.options.uid):
-                    yield relabel(batch, schema)
+            yield from batches_of(partition, self.schema, self.options)
         except SavepointError as error:
             raise error.with_traceback(None) from None
+
+
+def batches_of(
+    partition: StatePartition, schema: StructType, options: SavepointReadOptions
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a partition, with exactly the schema that Spark expects."""
+    shown = arrow_schema(schema)
+    for batch in noting_texts(partition.state.batches(), options.text, _warn_one, options.uid):
+        yield relabel(batch, shown)
 
 
 def _warn_one(warning: str) -> None:

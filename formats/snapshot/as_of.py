@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
-from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, SnapshotInfo, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, Described, SnapshotInfo, find_snapshots
 from pyspark_savepoint.formats.snapshot.snapshot_location import is_checkpoint_directory
 
 #: The version that is the newest snapshot.
@@ -91,17 +91,15 @@ def versions_between(folder: str, wanted: VersionRange) -> tuple[SnapshotInfo | 
             one id, or there are checkpoints of another job in between. The error says what there is.
 
     """
-    by_id: dict[int, list[SnapshotInfo]] = {}
-    for snapshot in readable_snapshots(folder):
-        by_id.setdefault(snapshot.checkpoint_id or 0, []).append(snapshot)
-    known = sorted(by_id)
-    first = _first(folder, known, by_id, wanted)
-    last = _last(folder, known, by_id, wanted)
+    there = by_id(readable_snapshots(folder))
+    known = [*there]
+    first = _first(folder, known, there, wanted)
+    last = _last(folder, known, there, wanted)
     if first > last:
         raise SnapshotNotFoundError(
             f"the changes of versions {first} to {last} are none",
             path=folder,
-            found=f"checkpoint ids {_ranges(known)}",
+            found=f"checkpoint ids {ranges(known)}",
             remedy="the first version must not be after the last",
         )
     base = [number for number in known if number < first][-1:]
@@ -109,7 +107,7 @@ def versions_between(folder: str, wanted: VersionRange) -> tuple[SnapshotInfo | 
         raise SnapshotNotFoundError(
             f"the changes of version {first} are those since the version before it, which this folder has not",
             path=folder,
-            found=f"checkpoint ids {_ranges(known)}",
+            found=f"checkpoint ids {ranges(known)}",
             remedy=f"startingVersion {known[1]} is the first with one before it; 0 shows all rows of version "
             f"{known[0]} as inserts"
             if len(known) > 1
@@ -117,10 +115,10 @@ def versions_between(folder: str, wanted: VersionRange) -> tuple[SnapshotInfo | 
         )
     chosen = [*base, *(number for number in known if first <= number <= last)]
     for number in chosen:
-        if len(by_id[number]) > 1:
-            raise _forked(folder, by_id[number])
-    found = [by_id[number][0] for number in chosen]
-    _refuse_other_jobs(folder, found)
+        if len(there[number]) > 1:
+            raise _forked(folder, there[number])
+    found = [there[number][0] for number in chosen]
+    _refuse_other_jobs(folder, [job_of(each) for each in found])
     return (*found,) if base else (None, *found)
 
 
@@ -158,10 +156,15 @@ def _time(snapshots: Sequence[SnapshotInfo]) -> float:
     return snapshots[0].modified or 0.0
 
 
-def _refuse_other_jobs(folder: str, found: Sequence[SnapshotInfo]) -> None:
+def job_of(snapshot: SnapshotInfo) -> str | None:
+    """Return the folder of the job that took a checkpoint; None if it is a savepoint."""
+    directory, name = posixpath.split(snapshot.path)
+    return directory if is_checkpoint_directory(name) else None
+
+
+def _refuse_other_jobs(folder: str, found: Sequence[str | None]) -> None:
     """Raise SnapshotNotFoundError if checkpoints of one job are between those of another."""
-    jobs = [posixpath.dirname(each.path) for each in found if is_checkpoint_directory(posixpath.basename(each.path))]
-    runs = [job for job, _ in groupby(jobs)]
+    runs = [job for job, _ in groupby(job for job in found if job is not None)]
     again = [job for job in runs if runs.count(job) > 1]
     if again:
         other = runs[runs.index(again[0]) + 1]
@@ -171,6 +174,61 @@ def _refuse_other_jobs(folder: str, found: Sequence[SnapshotInfo]) -> None:
             found=f"{other} among those of {again[0]}",
             remedy="name the folder of one job",
         )
+
+
+class Followed:
+    """A folder whose snapshots are looked up again and again; metadata that did not change is read once.
+
+    Args:
+        folder: A folder of snapshots, such as that of a job's checkpoints.
+
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._known: Described = {}
+
+    def versions(self) -> dict[int, list[SnapshotInfo]]:
+        """Return the snapshots that can be read now by their checkpoint ids, in ascending order.
+
+        Returns:
+            The snapshots; several where a job was started twice from one snapshot.
+
+        Raises:
+            SnapshotNotFoundError: If there is no such folder.
+
+        """
+        found = find_snapshots(self.folder, known=self._known)
+        return by_id(_once([snapshot for snapshot in found if snapshot.checkpoint_id is not None]))
+
+    def after(
+        self, before: SnapshotInfo | None, left: Sequence[str], versions: Mapping[int, list[SnapshotInfo]]
+    ) -> list[SnapshotInfo]:
+        """Return the snapshots after one, up to the first id that several have.
+
+        Args:
+            before: The snapshot, which need not be there any more; None for all of them.
+            left: Folders of jobs whose checkpoints are before those of the snapshot's job.
+            versions: What :meth:`versions` returned.
+
+        Returns:
+            The snapshots, oldest first.
+
+        Raises:
+            SnapshotNotFoundError: If several snapshots have the next id, or the id of ``before``, or there are
+                checkpoints of another job in between.
+
+        """
+        number = 0 if before is None else before.checkpoint_id or 0
+        later = [each for each in versions if each > number]
+        forked = next((each for each in later if len(versions[each]) > 1), None)
+        for each in (number, *later[:1]):
+            if len({snapshot.path for snapshot in versions.get(each, ())}) > 1:
+                raise _forked(self.folder, versions[each])
+        found = [versions[each][0] for each in later if forked is None or each < forked]
+        own = [] if before is None else [before]
+        _refuse_other_jobs(self.folder, [*left, *(job_of(each) for each in (*own, *found))])
+        return found
 
 
 def readable_snapshots(folder: str) -> list[SnapshotInfo]:
@@ -207,6 +265,19 @@ def in_order(folder: str) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
             found=found[0].problem,
             remedy=f"pyspark-savepoint ls {folder} shows the problem of each",
         )
+    return _once(readable), [snapshot for snapshot in found if snapshot.checkpoint_id is None]
+
+
+def by_id(snapshots: Sequence[SnapshotInfo]) -> dict[int, list[SnapshotInfo]]:
+    """Return snapshots by their checkpoint ids, in ascending order."""
+    found: dict[int, list[SnapshotInfo]] = {}
+    for snapshot in sorted(snapshots, key=lambda one: one.checkpoint_id or 0):
+        found.setdefault(snapshot.checkpoint_id or 0, []).append(snapshot)
+    return found
+
+
+def _once(readable: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:
+    """Return snapshots, of copies of one snapshot one, oldest first."""
     once: dict[bytes, SnapshotInfo] = {}
     for snapshot in sorted(readable, key=lambda one: (not one.is_copy, one.path)):
         known = once.get(snapshot.digest)
@@ -214,8 +285,7 @@ def in_order(folder: str) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
             once[snapshot.digest] = snapshot
         elif not known.is_copy:
             once[snapshot.path.encode()] = snapshot  # another tool copied it: which one is meant is not known
-    ordered = sorted(once.values(), key=lambda one: (one.checkpoint_id or 0, one.modified or 0.0, one.path))
-    return ordered, [snapshot for snapshot in found if snapshot.checkpoint_id is None]
+    return sorted(once.values(), key=lambda one: (one.checkpoint_id or 0, one.modified or 0.0, one.path))
 
 
 def explained(
@@ -300,7 +370,7 @@ def _no_version(folder: str, version: int | str | None, known: Sequence[int]) ->
     return SnapshotNotFoundError(
         f"no snapshot below this folder has checkpoint id {version}",
         path=folder,
-        found=f"checkpoint ids {_ranges(known)}",
+        found=f"checkpoint ids {ranges(known)}",
         remedy="checkpoints that the job has deleted cannot be read; its setting for retained checkpoints says how "
         "many it keeps",
     )
@@ -341,10 +411,10 @@ def _shown_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
-def _ranges(ids: Sequence[int]) -> str:
+def ranges(ids: Sequence[int]) -> str:
     """Return the ids of snapshots, ranges as one: ``3-7, 9``.
 
-    >>> _ranges([9, 3, 4, 5])
+    >>> ranges([9, 3, 4, 5])
     '3-5, 9'
     """
     ranges: list[list[int]] = []

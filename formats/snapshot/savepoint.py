@@ -250,8 +250,25 @@ class SnapshotInfo:
     is_copy: bool = False
 
 
-def find_snapshots(path: str, depth: int = SEARCH_DEPTH) -> list[SnapshotInfo]:
-    """Return the snapshots at and below a path, newest first."""
+#: Snapshots by their metadata files, each with the identity of that file when it was read.
+Described = dict[str, tuple[str, SnapshotInfo]]
+
+
+def find_snapshots(path: str, depth: int = SEARCH_DEPTH, known: Described | None = None) -> list[SnapshotInfo]:
+    """Return the snapshots at and below a path, newest first.
+
+    Args:
+        path: A folder, or a metadata file.
+        depth: How many folders below each other are searched.
+        known: What earlier searches found, which is not read again as long as it is the same; this one adds to it.
+
+    Returns:
+        The snapshots.
+
+    Raises:
+        SnapshotNotFoundError: If there is nothing at the path.
+
+    """
     filesystem, located = locate(os.fspath(path))
     info = filesystem.info(located)
     if info is None:
@@ -262,7 +279,13 @@ def find_snapshots(path: str, depth: int = SEARCH_DEPTH) -> list[SnapshotInfo]:
             Snapshot.open(path)
             return [_describe(filesystem, located)]
         located = posixpath.dirname(located)
-    found = [_describe(filesystem, metadata) for metadata in _metadata_files(filesystem, located, depth)]
+    there = list(_metadata_files(filesystem, located, depth))
+    if known is None:
+        found = [_describe(filesystem, metadata) for metadata in there]
+    else:
+        for gone in known.keys() - set(there):
+            del known[gone]
+        found = [_described(filesystem, metadata, known) for metadata in there]
     return sorted(found, key=lambda snapshot: (-(snapshot.modified or 0.0), snapshot.path))
 
 
@@ -392,6 +415,18 @@ def _metadata_files(filesystem: SnapshotFileSystem, path: str, depth: int) -> It
                 continue
             below += [entry.path for entry in entries if entry.is_directory and entry.name not in NO_SNAPSHOTS_INSIDE]
         level = below
+
+
+def _described(filesystem: SnapshotFileSystem, metadata_path: str, known: Described) -> SnapshotInfo:
+    """Describe a snapshot, unless its metadata file is the same as when it was described."""
+    identity = filesystem.identity(metadata_path)
+    before = known.get(metadata_path)
+    if before is not None and before[0] == identity:
+        return before[1]
+    found = _describe(filesystem, metadata_path)
+    if identity is not None and found.problem is None:
+        known[metadata_path] = identity, found
+    return found
 
 
 def _describe(filesystem: SnapshotFileSystem, metadata_path: str) -> SnapshotInfo:

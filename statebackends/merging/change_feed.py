@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.statebackends.merging.changed_rows import ChangedRows
 from pyspark_savepoint.statebackends.merging.changed_values import (
@@ -36,6 +37,7 @@ from pyspark_savepoint.statebackends.merging.changed_values import (
 from pyspark_savepoint.statebackends.merging.keyed_input import described
 from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
 from pyspark_savepoint.statebackends.model.request import (
+    FeedRequest,
     FeedVersion,
     Table,
     TablePartition,
@@ -81,23 +83,23 @@ class ChangeFeed:
     def of(
         cls,
         tables: Sequence[Table | None],
-        versions: Sequence[FeedVersion | None],
+        wanted: FeedRequest,
         request: TableRequest,
         *,
         keyed: bool,
-        equal: bool,
     ) -> ChangeFeed:
         """Return the changes between tables of one kind; None where a snapshot has no such table yet.
 
         ``keyed``: their rows have key groups.
         """
+        versions, equal = wanted.versions, wanted.equal
         newest = next(table for table in reversed(tables) if table is not None)
         if request.key_groups is not None:
             _expect_key_groups(tables, versions, newest)
         compared: list[tuple[Table, FeedVersion]] = []
         for i, (version, after) in enumerate(zip(versions, tables, strict=True)):
             if version is not None and after is not None:
-                _expect_columns(after, newest, version)
+                _expect_columns(after, newest, version, wanted.growing and isinstance(after, KeyedTable))
                 if i:
                     compared.append((_comparison((tables[i - 1], after), request, keyed, equal), version))
         schema = pa.schema([*OF_COMMIT, *newest.schema])
@@ -127,7 +129,7 @@ class ChangeFeed:
         return [
             FeedPartition(part, version.number, version.time, self.schema)
             for table, version in self.comparisons
-            for part in table.select([CHANGE_TYPE, *needed]).partitions(each)
+            for part in _of_columns(table, [CHANGE_TYPE, *needed]).partitions(each)
         ]
 
 
@@ -144,20 +146,30 @@ class FeedPartition:
         """Yield the changes."""
         own = {COMMIT_VERSION: self.version, COMMIT_TIMESTAMP: self.time}
         for batch in self.inner.batches():
+            there = frozenset(batch.schema.names)
             columns = [
-                pa.repeat(pa.scalar(own[field.name], field.type), len(batch))
-                if field.name in own
-                else batch.column(field.name)
+                batch.column(field.name)
+                if field.name in there
+                else pa.repeat(pa.scalar(own.get(field.name), field.type), len(batch))
                 for field in self.schema
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _expect_columns(table: Table, newest: Table, version: FeedVersion) -> None:
-    """Raise UnsupportedStateError unless a version has the columns of the newest, with their types."""
+def _of_columns(table: Table, columns: Sequence[str]) -> Table:
+    """Return a table restricted to those of some columns that it has: a state may not be there yet."""
+    there = frozenset(table.schema.names)
+    return table.select([name for name in columns if name in there])
+
+
+def _expect_columns(table: Table, newest: Table, version: FeedVersion, growing: bool) -> None:
+    """Raise UnsupportedStateError unless a version has the columns of the newest, with their types.
+
+    ``growing``: it may lack some of them, or have others.
+    """
     mine, others = ({field.name: str(field.type) for field in each.schema} for each in (table, newest))
     for name in dict.fromkeys([*others, *mine]):
-        if mine.get(name) != others.get(name):
+        if mine.get(name) != others.get(name) and not (growing and (name not in mine or name not in others)):
             raise UnsupportedStateError(
                 f"the columns of the table changed after version {version.number}: their changes are no one table",
                 path=version.request.path,
@@ -247,7 +259,7 @@ class EntryFeed(EntryDiff):
         if not self.equal:
             at = np.flatnonzero(both & flags)
             values = [
-                row_bytes([half.take(field.name, place[at], field.type) for field in fields if field.name not in PLACE])
+                row_bytes([_taken(half, field, place[at]) for field in fields if field.name not in PLACE])
                 for half, place in zip(halves, places, strict=True)
             ]
             flags[at[np.asarray(pc.equal(*values), np.bool_)]] = False
@@ -255,10 +267,7 @@ class EntryFeed(EntryDiff):
         order = np.argsort(np.concatenate(shown), kind="stable")
         arrays = []
         for field in fields:
-            sides = [
-                half.take(field.name, place[rows], field.type)
-                for half, place, rows in zip(halves, places, shown, strict=True)
-            ]
+            sides = [_taken(half, field, place[rows]) for half, place, rows in zip(halves, places, shown, strict=True)]
             arrays.append(pa.concat_arrays(sides).take(pa.array(order)))
         kinds = [
             np.where(both[rows], *names)
@@ -266,3 +275,10 @@ class EntryFeed(EntryDiff):
         ]
         change = words(np.concatenate(kinds)[order].tolist())
         return pa.RecordBatch.from_arrays([change, *arrays], schema=self.schema)
+
+
+def _taken(half: Half, field: pa.Field, places: Longs) -> pa.Array:
+    """Return a column at some rows; NULLs of a state that was not there yet."""
+    if half.columns is not None and field.name not in half.columns.schema.names:
+        return pa.nulls(len(places), field.type)
+    return half.take(field.name, places, field.type)

@@ -45,7 +45,8 @@ TABLES = (*KEYED_TABLES, OPERATOR_STATE, *CATALOG, *CONNECTORS, *SURVEYED)
 #: Tables of a whole snapshot, or of a folder of snapshots.
 OF_SNAPSHOT = frozenset({"snapshots", "master_state"})
 #: Tables of which rows that change between snapshots are told apart.
-WITH_CHANGES = (*DECODED, "splits", "offsets")
+CONNECTORS_WITH_CHANGES = ("splits", "offsets")
+WITH_CHANGES = (*DECODED, *CONNECTORS_WITH_CHANGES)
 #: Options of the changes between snapshots.
 FEED = (
     "readChangeFeed",
@@ -55,11 +56,13 @@ FEED = (
     "endingTimestamp",
     "deduplicationMode",
 )
+#: Options of a stream of changes.
+STREAM = ("maxCheckpointsPerTrigger", "failOnDataLoss")
 NAMES = ("uid", "uidHash", "operatorName", "node")
 
 APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        **dict.fromkeys(FEED, WITH_CHANGES),
+        **dict.fromkeys((*FEED, *STREAM), WITH_CHANGES),
         "state": (*DECODED, *SURVEYED, IN_FLIGHT),
         "flatten": ROWS_OF_KEYS,
         "parallelism": (*DECODED, *SURVEYED, *FUNCTIONS),

@@ -76,11 +76,13 @@ class FeedVersion:
 class FeedRequest:
     """Request for the changes between versions, the first of them None for no state before the others.
 
-    ``equal``: also changes of bytes alone, of rows whose values are equal.
+    ``equal``: also changes of bytes alone, of rows whose values are equal. ``growing``: keyed states that a version
+    does not have are NULL in it, and those that the last does not have are left out.
     """
 
     versions: tuple[FeedVersion | None, ...]
     equal: bool = False
+    growing: bool = False
 
 
 @redacted

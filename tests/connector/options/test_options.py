@@ -25,6 +25,8 @@ NAMES = [
     "startingTimestamp",
     "endingTimestamp",
     "deduplicationMode",
+    "maxCheckpointsPerTrigger",
+    "failOnDataLoss",
     "uid",
     "uidHash",
     "operatorName",

@@ -185,7 +185,7 @@ MISTAKES = {
     "spark.readStream.format('savepoint').option('uid', 'acounts').load(shop)": ("no such operator", "'accounts'?"),
     "streamed(spark.readStream.format('savepoint').option('uid', 'accounts').load(shop))": (
         "a savepoint is not a stream",
-        "to do: spark.read.format('savepoint')",
+        "to do: readStream with the folder of the job's checkpoints",
     ),
     "write('2L AS n', key='idd')": ("there is no column 'idd' for the key", "did you mean 'id'?"),
     "write('NULL AS n')": ("has a type without a counterpart in Flink", "to do: give the column a type"),

@@ -1,0 +1,492 @@
+"""Reader of a stream: the changes of each checkpoint of a job, as micro-batches of Structured Streaming.
+
+An offset is a place between two checkpoints: after one of them. It names the folder, the checkpoint, those of the same
+micro-batch before it, and their times, so that another process plans the same rows from it::
+
+    {"folder": "/checkpoints", "of": "uid accounts", "checkpoint": 7, "snapshot": "7d2e/chk-7",
+     "time": 1764028800000000, "previous": 5,
+     "between": {"6": {"snapshot": "7d2e/chk-6", "time": 1764028740000000}}}
+
+``checkpoint`` 0 is before all checkpoints. Spark calls all methods but ``read`` in one process on the driver. From
+PySpark 4.2 on it says where a micro-batch begins and how much it may have; before, it only asks for the newest offset.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from pyspark_savepoint.execution.table_reads import cpus, partitions_of
+from pyspark_savepoint.formats.errors import (
+    OperatorNotFoundError,
+    OptionError,
+    SavepointError,
+    SnapshotGoneError,
+    SnapshotNotFoundError,
+    StateFileNotFoundError,
+    StateNotFoundError,
+    UnsupportedStateError,
+)
+from pyspark_savepoint.formats.filesystems.filesystem import locate
+from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
+from pyspark_savepoint.formats.snapshot.as_of import LATEST, Followed, job_of, ranges, versions_between
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
+from pyspark_savepoint.options.options import one_is_no_stream
+from pyspark_savepoint.options.schema import choose_columns
+from pyspark_savepoint.source.reader import StatePartition, batches_of, plainly, warn
+from pyspark_savepoint.statebackends.merging.change_feed import FeedPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from pyspark_savepoint.options.options import SavepointReadOptions
+
+try:
+    from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+except ImportError:  # PySpark 4.0 and 4.1
+    PARENTS: tuple[type, ...] = (DataSourceStreamReader,)
+else:
+    PARENTS = (DataSourceStreamReader, SupportsTriggerAvailableNow)
+
+MICROS = 1_000_000
+#: How often a micro-batch is planned anew because checkpoints vanish meanwhile.
+PLANNINGS = 10
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in the history of a job: after a snapshot, or before all of them.
+
+    Args:
+        snapshot: The snapshot, None for the place before all.
+        between: The snapshots between the one where its micro-batch begins and this one.
+        previous: The checkpoint id where its micro-batch begins, None if that is not known.
+        left: Folders of the jobs that the history has left: it does not return to them.
+
+    """
+
+    snapshot: SnapshotInfo | None = None
+    between: tuple[SnapshotInfo, ...] = ()
+    previous: int | None = None
+    left: tuple[str, ...] = ()
+
+    @property
+    def version(self) -> int:
+        """Return the checkpoint id, 0 before all."""
+        return 0 if self.snapshot is None else _number(self.snapshot)
+
+
+def _number(snapshot: SnapshotInfo) -> int:
+    return snapshot.checkpoint_id or 0
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """Offsets of one table below one folder, as JSON.
+
+    Args:
+        folder: The folder, as its file system writes it.
+        table: What names the table.
+
+    """
+
+    folder: str
+    table: str
+
+    def written(self, place: Place) -> dict[str, Any]:
+        """Return a place as JSON, of numbers, texts and objects.
+
+        Args:
+            place: The place.
+
+        Returns:
+            The offset.
+
+        """
+        found: dict[str, Any] = {"folder": self.folder, "of": self.table, "checkpoint": place.version}
+        if place.snapshot is not None:
+            found |= self._snapshot(place.snapshot)
+        if place.previous is not None:
+            found["previous"] = place.previous
+        if place.between:
+            found["between"] = {str(_number(each)): self._snapshot(each) for each in place.between}
+        if place.left:
+            found["left"] = {str(i): self._relative(each) for i, each in enumerate(place.left)}
+        return found
+
+    def _snapshot(self, snapshot: SnapshotInfo) -> dict[str, Any]:
+        time = {} if snapshot.modified is None else {"time": round(snapshot.modified * MICROS)}
+        return {"snapshot": self._relative(snapshot.path), **time}
+
+    def _relative(self, path: str) -> str:
+        return path.removeprefix(f"{self.folder}/")
+
+    def read(self, offset: Mapping[str, Any]) -> Place:
+        """Return the place of an offset.
+
+        Args:
+            offset: The offset, as the log of a query has it.
+
+        Returns:
+            The place.
+
+        Raises:
+            OptionError: If it is of another folder or table, or no offset of this source.
+
+        """
+        try:
+            folder, table = offset["folder"], offset["of"]
+            version, previous = offset["checkpoint"], offset.get("previous")
+            snapshot = None if not version else self._read(version, offset)
+            between = tuple(self._read(int(number), each) for number, each in offset.get("between", {}).items())
+            left = tuple(self._path(each) for each in offset.get("left", {}).values())
+            if not isinstance(version, int) or not isinstance(previous, int | None):
+                raise TypeError(version, previous)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise OptionError(
+                "the log of the query has an offset that is none of this source",
+                found=str(offset)[:300],
+                remedy="give the query a checkpointLocation of its own",
+            ) from None
+        if (folder, table) != (self.folder, self.table):
+            raise OptionError(
+                "the log of the query has offsets of another folder or table",
+                expected=f"{self.table} below {self.folder}",
+                found=f"{table} below {folder}",
+                remedy="load what the query has read before, with the same options, or give this one a "
+                "checkpointLocation of its own",
+            )
+        return Place(snapshot, between, previous, left)
+
+    def _read(self, number: int, described: Mapping[str, Any]) -> SnapshotInfo:
+        time = described.get("time")
+        return SnapshotInfo(
+            self._path(described["snapshot"]), None if time is None else int(time) / MICROS, int(number)
+        )
+
+    def _path(self, relative: str) -> str:
+        if posixpath.normpath(relative) != relative or relative.startswith(("/", "..")):
+            raise ValueError(relative)
+        return posixpath.join(self.folder, relative)
+
+
+class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark that runs has them
+    """Reader of the changes of one table, from checkpoint to checkpoint.
+
+    Args:
+        options: Those of the stream.
+        schema: The columns of the stream.
+        inferred: Whether they are all that the table had when the query was made, and were not given.
+
+    Raises:
+        OptionError: If the path is that of one snapshot.
+
+    """
+
+    def __init__(self, options: SavepointReadOptions, schema: StructType, inferred: bool) -> None:
+        self.options, self.schema, self.inferred = options, schema, inferred
+        if not _table(options):
+            raise OptionError(
+                "a stream needs an operator, or a table",
+                path=options.path,
+                remedy="name the operator with 'uid', 'uidHash' or 'operatorName', or 'table' = 'splits' or 'offsets'",
+            )
+        filesystem, located = locate(options.located)
+        self.offsets = Offsets(filesystem.uri(located).rstrip("/"), _table(options))
+        self.followed = Followed(options.located)
+        #: The newest checkpoint that a query with the trigger availableNow reads.
+        self.until: int | None = None
+        #: Where the last micro-batch ends; None if only Spark knows that, from an earlier run.
+        self.returned: Place | None = None
+        #: Whether PySpark 4.0 or 4.1 has asked for the newest offset.
+        self.asked = False
+        #: Snapshots that have lost files.
+        self.gone: set[str] = set()
+        #: What is read up to a checkpoint that was stepped over.
+        self.instead: dict[int, SnapshotInfo | None] = {}
+        try:
+            Snapshot.find(options.located)
+        except SnapshotNotFoundError:
+            return
+        raise one_is_no_stream(options.path)
+
+    @plainly
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return where a new query begins: before the first snapshot, or as the options say.
+
+        Returns:
+            The offset.
+
+        Raises:
+            SnapshotNotFoundError: If there is no such version.
+
+        """
+        options = self.options
+        if options.starting_version == LATEST:
+            snapshots = [each for several in self._versions().values() for each in several]
+            place = Place(snapshots[-1] if snapshots else None)
+        elif options.starting_version or options.starting_timestamp is not None:
+            place = Place(versions_between(options.located, options.first)[0])
+        else:
+            place = Place()
+        self.returned = place
+        return self.offsets.written(place)
+
+    @plainly
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
+        """Return where the next micro-batch ends.
+
+        Args:
+            start: Where it begins; None in PySpark 4.0 and 4.1.
+            limit: How many checkpoints it may have; None in PySpark 4.0 and 4.1.
+
+        Returns:
+            The offset; ``start`` if there is no newer checkpoint.
+
+        Raises:
+            SnapshotNotFoundError: If several snapshots have the next checkpoint id, if there are checkpoints of another
+                job in between, or if the folder has only older ones than the query has read.
+
+        """
+        if start is not None:
+            place = self.offsets.read(start)
+            found = self._next(place, getattr(limit, "max_files", None))
+            self.returned = found or place
+            return start if found is None else self.offsets.written(found)
+        if self.returned is None:
+            # Of an earlier run: where it ended is not known here. What it has read is left out by partitions().
+            found = self._next(Place(), None)
+            if found is None:
+                self._lost(None, self.offsets.folder)
+            self.returned = replace(found, previous=None)
+        else:
+            # The trigger availableNow asks once, so the first micro-batch of a run has all.
+            count = self.options.max_checkpoints_per_trigger if self.asked else None
+            self.returned = self._next(self.returned, count) or self.returned
+        self.asked = True
+        return self.offsets.written(self.returned)
+
+    def _next(self, place: Place, count: int | None) -> Place | None:
+        """Return the end of a micro-batch of at most some checkpoints; None if there is no newer one."""
+        versions = self._versions()
+        base = self.instead.get(place.version, place.snapshot)
+        later = self.followed.after(base, place.left, versions)
+        chosen = [each for each in later if self.until is None or _number(each) <= self.until][:count]
+        if not chosen:
+            older = bool(versions) and max(versions) < place.version
+            if base is not None and older and self.options.fail_on_data_loss and not self._is_there(base):
+                self._lost(base, f"checkpoint ids {ranges(list(versions))}")
+            return None
+        left = [*place.left]
+        for before, after in zip([base, *chosen], chosen, strict=False):
+            job = None if before is None else job_of(before)
+            if job is not None and job_of(after) not in (None, job):
+                left.append(job)
+        return Place(chosen[-1], tuple(chosen[:-1]), place.version, tuple(left))
+
+    def _versions(self) -> dict[int, list[SnapshotInfo]]:
+        found = self.followed.versions()
+        kept = {number: [each for each in several if each.path not in self.gone] for number, several in found.items()}
+        return {number: several for number, several in kept.items() if several}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return of how many checkpoints a micro-batch has the changes.
+
+        Returns:
+            The limit; a checkpoint counts as a file.
+
+        """
+        return ReadMaxFiles(self.options.max_checkpoints_per_trigger)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Return the newest checkpoint, for the progress of the query, and how far behind it the query is.
+
+        Returns:
+            ``checkpoint``, ``snapshot`` and ``time`` of the newest, ``checkpointsBehind`` and, in milliseconds between
+            the times of both checkpoints, ``millisBehind``; None if there is no checkpoint.
+
+        """
+        versions = self._versions()
+        if not versions:
+            return None
+        newest = versions[max(versions)][0]
+        read = Place() if self.returned is None else self.returned
+        behind = {"checkpointsBehind": sum(number > read.version for number in versions)}
+        if read.snapshot is not None and read.snapshot.modified and newest.modified:
+            behind["millisBehind"] = max(0, round((newest.modified - read.snapshot.modified) * 1000))
+        return {**self.offsets.written(Place(newest)), **behind}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Read no checkpoints that are completed from now on."""
+        self.until = max(self._versions(), default=0)
+
+    @plainly
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the comparisons of a micro-batch, each with a partition per subtask that restores state.
+
+        Args:
+            start: The offset where it begins.
+            end: The offset where it ends.
+
+        Returns:
+            The partitions, none if both are the same place.
+
+        Raises:
+            SnapshotGoneError: If a checkpoint is gone, without ``failOnDataLoss`` = false.
+            UnsupportedStateError: If a state is new, gone or of another type.
+
+        """
+        first, last = self.offsets.read(start), self.offsets.read(end)
+        self.returned = last
+        if last.version < first.version:
+            self._lost(first.snapshot, f"the newest checkpoint is {last.version}")
+        if last.version == first.version:
+            return []
+        for _ in range(PLANNINGS):
+            chosen = self._chosen(first, last)
+            self.instead[last.version] = chosen[-1]
+            if len(chosen) == 1:
+                return []
+            try:
+                return self._planned(chosen)
+            except (StateFileNotFoundError, SnapshotNotFoundError) as error:
+                vanished = self._vanished(chosen, error)
+                if vanished is None:
+                    raise
+                self.gone.add(vanished.path)
+        return self._planned(self._chosen(first, last))
+
+    def _chosen(self, first: Place, last: Place) -> list[SnapshotInfo | None]:
+        """Return the snapshots to compare, from that where a micro-batch begins on, without those that are gone."""
+        base = self.instead.get(first.version, first.snapshot)
+        wanted = [each for each in (*last.between, last.snapshot) if each is not None]
+        wanted = [each for each in wanted if base is None or _number(each) > _number(base)]
+        there = [each for each in wanted if self._is_there(each)]
+        missing = [each for each in wanted if each not in there]
+        if base is not None and not self._is_there(base):
+            missing.insert(0, base)
+        if not missing:
+            return [base, *wanted]
+        known = self.followed.after(last.snapshot, (), self._versions())
+        if self.options.fail_on_data_loss:
+            self._lost(missing[0], f"checkpoint ids {ranges([_number(each) for each in (*there, *known)])}")
+        if last.snapshot in missing:
+            there += known[:1]
+        shown = ranges([_number(each) for each in missing])
+        warn(iter([f"checkpoints {shown} below {self.offsets.folder} are gone, and are stepped over"]))
+        if base is None or base not in missing:
+            return [base, *there]
+        # What has changed since is not known.
+        if not there:
+            return [base]
+        lost = f"{_number(base)}, up to which the query has read, is gone: its changes up to checkpoint"
+        warn(iter([f"checkpoint {lost} {_number(there[0])} are lost"]))
+        return [*there]
+
+    def _is_there(self, snapshot: SnapshotInfo) -> bool:
+        if snapshot.path in self.gone:
+            return False
+        try:
+            Snapshot.find(StoragePath.of(snapshot.path, self.options.storage_options))
+        except SnapshotNotFoundError:
+            return False
+        return True
+
+    def _vanished(self, chosen: Sequence[SnapshotInfo | None], error: SavepointError) -> SnapshotInfo | None:
+        """Return the snapshot of which a file is gone; a file that several share goes with the oldest of them."""
+        path = str(error.facts.get("path"))
+        known = [each for each in chosen if each is not None]
+        if not any(path.startswith(f"{folder}/") for each in known for folder in (each.path, job_of(each))):
+            return None
+        own = [each for each in known if path.startswith(f"{each.path}/") or path == each.path]
+        return (own or known)[0]
+
+    def _planned(self, chosen: Sequence[SnapshotInfo | None]) -> list[InputPartition]:
+        newest = chosen[-1]
+        assert newest is not None
+
+        def columns(table: pa.Schema) -> list[str]:
+            new = [name for name in table.names if self.inferred and name not in self.schema.names]
+            try:
+                if new:
+                    raise OptionError(f"column {new[0]!r} is new")
+                return choose_columns(table, self.schema)
+            except OptionError as error:
+                raise UnsupportedStateError(
+                    f"the columns of the stream have changed in checkpoint {_number(newest)}",
+                    path=newest.path,
+                    found=error.message,
+                    remedy=RESTART,
+                ) from None
+
+        try:
+            _, table, found = partitions_of(self.options.between(chosen), columns, cpus())
+        except UnsupportedStateError as error:
+            error.facts["remedy"] = RESTART
+            raise
+        except (OperatorNotFoundError, StateNotFoundError) as error:
+            error.facts["remedy"] = "load the folder of one job, whose checkpoints have what the options name"
+            raise
+        warn(iter(table.warnings))
+        return [StatePartition(partition) for partition in found]
+
+    def _lost(self, missing: SnapshotInfo | None, found: str) -> NoReturn:
+        number = "" if missing is None else f" {_number(missing)}"
+        raise SnapshotGoneError(
+            f"checkpoint{number} is gone: the job deleted it before the query has read what changed up to it, or since",
+            path=None if missing is None else missing.path,
+            found=found,
+            remedy="let the job retain more checkpoints, or trigger the query more often. With failOnDataLoss = false "
+            "the query goes on with the next that exists; with a new checkpointLocation it begins anew",
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of a partition, with exactly the schema that Spark expects.
+
+        Args:
+            partition: One of :meth:`partitions`.
+
+        Yields:
+            The changes.
+
+        Raises:
+            SnapshotGoneError: If the job has deleted the checkpoint meanwhile.
+
+        """
+        assert isinstance(partition, StatePartition)
+        try:
+            yield from batches_of(partition, self.schema, self.options)
+        except StateFileNotFoundError as error:
+            changes = partition.state
+            assert isinstance(changes, FeedPartition)
+            raise SnapshotGoneError(
+                f"checkpoint {changes.version}, or the one before, was deleted while it was read",
+                path=error.facts.get("path"),
+                found=f"checkpoint ids {ranges(list(self._versions()))}",
+                remedy="let the job retain more checkpoints. With failOnDataLoss = false the query, started again, "
+                "goes on with the next that exists",
+            ) from None
+
+
+#: What there is to do about columns that changed.
+RESTART = (
+    "start the query again: load() finds the new columns, and .schema(...) or option 'state' chooses some of them. "
+    "After a change of a type, with a new checkpointLocation"
+)
+
+
+def _table(options: SavepointReadOptions) -> str:
+    """Return what names the table of a stream; raise OptionError if nothing does."""
+    named = {
+        "uid": options.uid,
+        "uidHash": options.uid_hash,
+        "operatorName": options.operator_name,
+        "node": options.node,
+    }
+    parts = [f"{name} {value}" for name, value in {**named, "table": options.table}.items() if value is not None]
+    return ", ".join(parts)
