@@ -108,6 +108,7 @@ class SavepointDataSource(DataSource):
 
         """
         from pyspark_savepoint.formats.errors import SavepointError
+        from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
         from pyspark_savepoint.options.options import SavepointReadOptions
         from pyspark_savepoint.source.reader import SavepointDataSourceReader
 
@@ -123,6 +124,9 @@ class SavepointDataSource(DataSource):
             key = None
         try:
             options = self.parsed or SavepointReadOptions.parse(given)
+            if self.inferred and self.parsed is None and not options.versions:
+                # The columns are those of a stream: there is no snapshot, but a folder of several.
+                Snapshot.find(options.located)
         except SavepointError as error:
             raise error.with_traceback(None) from None
         if self.opened is not None:

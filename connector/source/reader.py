@@ -95,7 +95,8 @@ class SavepointDataSourceReader(DataSourceReader):
         if not isinstance(partition, StatePartition):
             return
         try:
-            yield from batches_of(partition, self.schema, self.options)
+            with explaining_absence(self.options):
+                yield from batches_of(partition, self.schema, self.options)
         except SavepointError as error:
             raise error.with_traceback(None) from None
 
