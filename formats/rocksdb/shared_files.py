@@ -12,8 +12,9 @@ values, all entries are read: of common files only the blocks that may contain t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -143,6 +144,49 @@ class SharedFiles:
             for stream, of_side in zip(self.streams, parts, strict=True)
         )
         return older, newer
+
+
+class DifferingStream(RocksDBKeyedStream):
+    """One of two databases: of its entries only those that can differ, as :meth:`SharedFiles.pairs` finds them.
+
+    The stream of the other database finds the same: what one of them has found for it is ``kept``, by its side, key
+    groups and states. Key groups are kept where all of their entries are to be read.
+    """
+
+    def __init__(self, streams: Streams, side: int, kept: dict[object, list[KeyedBlock | range]]) -> None:
+        mine = streams[side]
+        super().__init__(mine.database, mine.header, mine.key_groups, mine.origin, mine.options)
+        self._streams, self._side, self._kept = streams, side, kept
+
+    def blocks(
+        self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
+    ) -> Iterator[KeyedBlock]:
+        """Yield the entries of some key groups and states that can differ."""
+        names = tuple(self.header.states[state].name for state in sorted(selected))
+        wanted = tuple(sorted(group for group in key_groups if group in self.key_groups))
+        found: Iterable[KeyedBlock | range] | None = self._kept.pop((self._side, wanted, names), None)
+        for each in self._found(wanted, names, block_bytes) if found is None else found:
+            if isinstance(each, range):
+                yield from super().blocks(set(each), selected, namespaced, block_bytes)
+            else:
+                yield each
+
+    def _found(self, wanted: tuple[int, ...], names: tuple[str, ...], limit: int) -> Iterator[KeyedBlock | range]:
+        others = self._kept[1 - self._side, wanted, names] = []
+        cuts = [0, *(1 + np.flatnonzero(np.diff(wanted) != 1)).tolist(), len(wanted)] if wanted else []
+        for low, high in pairwise(cuts):
+            key_groups = range(wanted[low], wanted[high - 1] + 1)
+            shared = SharedFiles(self._streams, names, key_groups)
+            for window, size in [(key_groups, -1)] if shared.deletes_ranges else shared.windows(limit):
+                if not 0 <= size <= limit:
+                    others.append(window)
+                    yield window
+                    continue
+                for pair in shared.pairs(window, limit):
+                    mine, other = pair[self._side], pair[1 - self._side]
+                    others += [] if other is None else [other]
+                    if mine is not None:
+                        yield mine
 
 
 def _common(before: Database, after: Database, name: str) -> tuple[set[int], set[int]]:

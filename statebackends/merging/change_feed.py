@@ -74,7 +74,7 @@ PLACE = (KEY_GROUP, SUBTASK)
 class ChangeFeed:
     """Changes of a table; ``comparisons`` are those of neighbouring versions, each with the version of its changes."""
 
-    comparisons: tuple[tuple[Table, FeedVersion], ...]
+    comparisons: tuple[tuple[ChangedRows | ChangedValues, FeedVersion], ...]
     schema: pa.Schema
     warnings: tuple[str, ...] = ()
     max_parallelism: int | None = None
@@ -96,7 +96,7 @@ class ChangeFeed:
         newest = next(table for table in reversed(tables) if table is not None)
         if request.key_groups is not None:
             _expect_key_groups(tables, versions, newest)
-        compared: list[tuple[Table, FeedVersion]] = []
+        compared: list[tuple[ChangedRows | ChangedValues, FeedVersion]] = []
         for i, (version, after) in enumerate(zip(versions, tables, strict=True)):
             if version is not None and after is not None:
                 _expect_columns(after, newest, version, wanted.growing and isinstance(after, KeyedTable))
@@ -114,9 +114,7 @@ class ChangeFeed:
     @property
     def description(self) -> str:
         """Return how many bytes of files are read by all comparisons, if not all."""
-        return described(
-            [shared for table, _ in self.comparisons if isinstance(table, ChangedRows) for shared in table.shared]
-        )
+        return described([shared for table, _ in self.comparisons for shared in table.shared])
 
     def select(self, columns: Sequence[str]) -> ChangeFeed:
         """Return this table restricted to some columns."""

@@ -13,7 +13,8 @@ of both at a time. Operator state is compared by one task, as a subtask of Flink
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.statebackends.merging.comparison import compare
 from pyspark_savepoint.statebackends.merging.entry_chunk import concat
+from pyspark_savepoint.statebackends.merging.keyed_input import SharedInput, described
 from pyspark_savepoint.statebackends.merging.paired_chunks import Division, together
 from pyspark_savepoint.statebackends.merging.row_bytes import chunk_of_rows, row_bytes
 from pyspark_savepoint.statebackends.model.request import (
@@ -33,8 +35,10 @@ from pyspark_savepoint.statebackends.model.request import (
     of_key_groups,
     with_columns,
 )
+from pyspark_savepoint.statebackends.sources.rocksdb_source import DifferingSource
 from pyspark_savepoint.statebackends.tables.entry_diff import ADDED, CHANGE, CHANGED, REMOVED
 from pyspark_savepoint.statebackends.tables.operator_table import KEY, SUBTASK, VALUE
+from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
 
 Tables = tuple[Table | None, Table | None]
 #: The rows that one side has and the other has not, or less often.
@@ -65,7 +69,7 @@ class ChangedValues:
         beside: pa.Schema = NO_COLUMNS,
     ) -> None:
         known = [table for table in tables if table is not None]
-        self.tables = tables
+        self.tables, self.shared = _differing(tables) if keyed else (tables, [])
         self.compared, self.form, self.schema, self.request = compared, form, schema, request
         self.beside = beside
         self.warnings = tuple(dict.fromkeys(warning for table in known for warning in table.warnings))
@@ -75,6 +79,11 @@ class ChangedValues:
             numbers = (None if table is None else table.max_parallelism for table in tables)
             self.division = Division((next(numbers), next(numbers)))
         self.max_parallelism: int | None = None if self.division is None else self.division.modulus
+
+    @property
+    def description(self) -> str:
+        """Return how many bytes of files are read, if not all."""
+        return described(self.shared)
 
     @classmethod
     def of_timers(cls, tables: Tables, request: TableRequest) -> ChangedValues:
@@ -165,6 +174,24 @@ class ChangedValuesPartition:
             )
         )
         return before, after
+
+
+def _differing(tables: Tables) -> tuple[Tables, list[SharedInput]]:
+    """Return tables of timers in databases with files in common: of those, only timers that can differ are read."""
+    before, after = tables
+    if not isinstance(before, TimersTable) or not isinstance(after, TimersTable):
+        return tables, []
+    shared = SharedInput.among(before.headers.sources, after.headers.sources)
+    pairs = [DifferingSource.pair(each.before, each.after) for each in shared]
+    return (_of_sources(before, [one for one, _ in pairs]), _of_sources(after, [other for _, other in pairs])), shared
+
+
+def _of_sources(table: TimersTable, differing: Sequence[DifferingSource]) -> TimersTable:
+    known = {each.key_group_range: each for each in differing}
+    chosen = copy(table)
+    sources = tuple(known.get(each.key_group_range, each) for each in table.headers.sources)
+    chosen.headers = replace(table.headers, sources=sources)
+    return chosen
 
 
 # -- forms -------------------------------------------------------------------------------------------------------

@@ -177,25 +177,24 @@ class SharedInput:
     changed: int
 
     @classmethod
-    def among(cls, inputs: tuple[KeyedInput | None, KeyedInput | None]) -> list[SharedInput]:
-        """Return those of two inputs for which it is worthwhile, in the order of their key groups.
+    def among(cls, before: Sequence[AnyKeyedSource], after: Sequence[AnyKeyedSource]) -> list[SharedInput]:
+        """Return those of two snapshots for which it is worthwhile, in the order of their key groups.
 
         Merging both sides reads common files twice; so this reads at most as much. Where there are few of them, it does
         more work than that saves.
         """
-        before, after = inputs
-        if before is None or after is None or before.max_parallelism != after.max_parallelism:
-            return []
-        known = {each.key_group_range: each for each in before.sources if isinstance(each, RocksDBSource)}
+        known = {each.key_group_range: each for each in before if isinstance(each, RocksDBSource)}
         found = []
-        for source in after.sources:
+        for source in after:
             other = known.get(source.key_group_range)
-            if other is not None and isinstance(source, RocksDBSource):
-                sizes = [each.table_files for each in (other, source)]
-                common = sum(size for place, size in sizes[1].items() if place in sizes[0])
-                changed = sum(size for side in sizes for size in side.values()) - 2 * common
-                if common and common * LEAST_COMMON >= changed:
-                    found.append(cls(other, source, common, changed))
+            if other is None or not isinstance(source, RocksDBSource):
+                continue
+            sizes = [each.table_files for each in (other, source)]
+            common = sum(size for place, size in sizes[1].items() if place in sizes[0])
+            changed = sum(size for side in sizes for size in side.values()) - 2 * common
+            same = other.max_parallelism == source.max_parallelism
+            if same and common and common * LEAST_COMMON >= changed:
+                found.append(cls(other, source, common, changed))
         return sorted(found, key=lambda each: each.after.key_group_range.start)
 
     def pairs(

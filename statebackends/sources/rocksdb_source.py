@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
@@ -94,3 +94,34 @@ class RocksDBSource:
                 yield RocksDBKeyedStream(database, header, self.key_group_range, origin, options)
         except SavepointError as error:
             raise error.with_facts(operator=self.operator, path=self.place) from None
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingSource(RocksDBSource):
+    """One of two databases with files in common, of which only entries that can differ are read; 1 is the newer one.
+
+    What one of both finds is ``kept`` for the other, so tasks read both of a pair, the same key groups of each.
+    """
+
+    other: RocksDBSource
+    side: int
+    kept: dict[object, Any] = field(compare=False, repr=False)
+
+    @classmethod
+    def pair(cls, before: RocksDBSource, after: RocksDBSource) -> tuple[DifferingSource, DifferingSource]:
+        """Return both databases."""
+        kept: dict[object, Any] = {}
+        return cls._of(before, after, 0, kept), cls._of(after, before, 1, kept)
+
+    @classmethod
+    def _of(cls, mine: RocksDBSource, other: RocksDBSource, side: int, kept: dict[object, Any]) -> DifferingSource:
+        place = mine.key_group_range, mine.max_parallelism, mine.operator
+        return cls(mine.meta, mine.files, *place, other, side, kept)
+
+    @contextmanager
+    def open(self, options: DecodeOptions) -> Iterator[RocksDBKeyedStream]:
+        """Open both databases; errors get the operator's name."""
+        from pyspark_savepoint.formats.rocksdb.shared_files import DifferingStream
+
+        with RocksDBSource.open(self, options) as mine, self.other.open(options) as other:
+            yield DifferingStream((other, mine) if self.side else (mine, other), self.side, self.kept)

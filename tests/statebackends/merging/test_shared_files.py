@@ -29,6 +29,8 @@ TABLES = {
     "one state": {"uid": "accounts", "table": "keyed_state", "state": "tags"},
     "names": {"uid": "names", "table": "keyed_state"},
     "windows": {"uid": "windows", "table": "window_state"},
+    "timers": {"uid": "accounts", "table": "timers"},
+    "timers of windows": {"uid": "windows", "table": "timers"},
 }
 
 
