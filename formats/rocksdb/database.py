@@ -8,6 +8,7 @@ Flink: ``RocksDBHandle``. RocksDB: ``Checkpoint``, ``VersionStorageInfo``.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Self
@@ -24,6 +25,7 @@ from pyspark_savepoint.formats.rocksdb.entries import (
     DeletedRanges,
     concatenate,
     decode_entries,
+    newest_complete,
     resolve,
     within,
 )
@@ -143,6 +145,12 @@ class _Run:
         self.database = database
         self.files = files
         self.bounds = bounds
+
+    @property
+    def newest(self) -> float:
+        """Return the newest sequence number of an entry; infinity if the manifest does not tell."""
+        numbers = [info.largest_sequence for info in self.files]
+        return max(math.inf if number is None else number for number in numbers)
 
     def tables(self) -> Iterator[SstFile]:
         """Yield the files, each open while it is the current one."""
@@ -308,9 +316,19 @@ class FamilyReader:
         """Return the values of keys with some prefixes, sorted; None if there are none."""
         return self._resolve([run.read_prefixes(prefixes) for run in self.runs])
 
-    def runs_of_prefixes(self, prefixes: KeyPrefixes) -> list[DatabaseEntries]:
-        """Return all versions of keys with some prefixes, in sorted runs."""
-        return _joined([run.read_prefixes(prefixes) for run in self.runs])
+    def runs_of_prefixes(self, prefixes: KeyPrefixes, known: Longs | None) -> list[DatabaseEntries]:
+        """Return the versions of keys with some prefixes, in sorted runs.
+
+        ``known``: each prefix is that of one key, of which versions before this sequence number are not needed.
+        """
+        found = []
+        for run in sorted(self.runs, key=lambda run: run.newest, reverse=True):
+            wanted = prefixes if known is None else prefixes[np.flatnonzero(known <= run.newest)]
+            parts = run.read_prefixes(wanted) if len(wanted) else []
+            if known is not None:
+                known = np.maximum(known, newest_complete(parts, prefixes))
+            found.append(parts)
+        return _joined(found)
 
     def runs_of(self, low: int, high: int) -> list[DatabaseEntries]:
         """Return all versions of the keys of key groups from ``low`` to ``high``, in sorted runs."""

@@ -168,6 +168,17 @@ def within(entries: DatabaseEntries, prefixes: KeyPrefixes) -> DatabaseEntries:
     )
 
 
+def newest_complete(runs: Sequence[DatabaseEntries], prefixes: KeyPrefixes) -> Longs:
+    """Return for each prefix the newest sequence number of an entry that hides older ones, in sorted runs; else -1."""
+    from pyspark_savepoint.formats.kernels.entries import sst
+
+    found = np.full(len(prefixes), -1, np.int64)
+    spans = prefixes.buffer, prefixes.start, prefixes.end
+    for run in runs:
+        sst.newest_complete(run.buffer, run.key_start, run.key_end, run.tag, *spans, found)
+    return found
+
+
 def changed_keys(
     gone: Sequence[DatabaseEntries], added: Sequence[DatabaseEntries], path: str
 ) -> DatabaseEntries | None:

@@ -165,7 +165,7 @@ class RocksDBKeyedStream:
         return not (namespaced and self.header.key_serializer.opaque_parts())
 
     @staticmethod
-    def _ascends(meta: StateMetaInfoSnapshot, namespaced: bool) -> bool:
+    def ascends(meta: StateMetaInfoSnapshot, namespaced: bool) -> bool:
         """Return whether spans ascend strictly: if the rest of the composite key has the same bytes in all entries."""
         if meta.kind is BackendStateType.PRIORITY_QUEUE or is_map(meta):
             return False
@@ -219,7 +219,7 @@ class RocksDBKeyedStream:
         split = {i for i, _ in parts} if self.split_keys else set()
         split_composite_keys(block, self.header.key_serializer, split, self.options)
         block.span_end = block.namespace_end if namespaced else block.key_end
-        block.ascending = bool(split) and all(self._ascends(self.header.states[i], namespaced) for i in split)
+        block.ascending = bool(split) and all(self.ascends(self.header.states[i], namespaced) for i in split)
         return block
 
 

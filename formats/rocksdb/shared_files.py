@@ -25,6 +25,7 @@ from pyspark_savepoint.formats.rocksdb.entries import (
     DatabaseEntries,
     DeletedRanges,
     changed_keys,
+    newest_complete,
     resolve,
     within,
 )
@@ -130,20 +131,31 @@ class SharedFiles:
         self, prefixes: KeyPrefixes, common: list[FamilyReader | None], runs: list[list[list[DatabaseEntries]]]
     ) -> Pair:
         parts: tuple[Parts, Parts] = ([], [])
-        for family, reader, own in zip(self._families, common, runs, strict=True):
-            shared = [] if reader is None else reader.runs_of_prefixes(prefixes)
+        for family, reader, runs_of_family in zip(self._families, common, runs, strict=True):
+            own = [[within(run, prefixes) for run in of_side] for of_side in runs_of_family]
+            known = None
+            if self._has_one_entry(family):
+                # A version is not needed if newer ones hide it in both databases.
+                known = np.minimum(*(newest_complete(of_side, prefixes) for of_side in own))
+            shared = [] if reader is None else reader.runs_of_prefixes(prefixes, known)
             deleted = DeletedRanges([], []) if reader is None else reader.deleted
             for side, of_side in enumerate(parts):
-                mine = [*shared, *(within(run, prefixes) for run in own[side])] if family.ids[side] >= 0 else []
-                present = [run for run in mine if len(run)]
-                if present:
-                    found = resolve(present, deleted, self.streams[side].database.path)
+                mine = [run for run in (*shared, *own[side]) if len(run)] if family.ids[side] >= 0 else []
+                if mine:
+                    found = resolve(mine, deleted, self.streams[side].database.path)
                     of_side += [(family.ids[side], found)] if len(found) else []
         older, newer = (
             stream.block_of(of_side, namespaced=False, complete=False) if of_side else None
             for stream, of_side in zip(self.streams, parts, strict=True)
         )
         return older, newer
+
+    def _has_one_entry(self, family: _Family) -> bool:
+        """Return whether each key has at most one entry: no maps, no windows; and no key begins with another."""
+        side = NEWER if family.ids[NEWER] >= 0 else OLDER
+        header = self.streams[side].header
+        ascends = RocksDBKeyedStream.ascends(header.states[family.ids[side]], namespaced=False)
+        return ascends and not header.key_serializer.opaque_parts()
 
 
 class DifferingStream(RocksDBKeyedStream):

@@ -530,6 +530,24 @@ def mark_prefixed(buf: Any, start: Any, end: Any, keys: Any, key_start: Any, key
         flags[i] = k < key_start.shape[0] and relation == 0
 
 
+@kernel
+def newest_complete(
+    buf: Any, start: Any, end: Any, tag: Any, keys: Any, key_start: Any, key_end: Any, out: Any
+) -> None:
+    """Raise ``out[k]`` to the sequence numbers of entries with prefix k that hide older ones; both are in order."""
+    k = 0
+    for i in range(start.shape[0]):
+        relation = np.int64(1)
+        while k < key_start.shape[0]:
+            relation = relation_to_prefix(buf, start[i], end[i], keys, key_start[k], key_end[k])
+            if relation <= 0:
+                break
+            k += 1
+        kind = tag[i] & np.int64(0xFF)
+        if k < key_start.shape[0] and relation == 0 and kind in (PUT, DELETE, SINGLE_DELETE):
+            out[k] = max(out[k], tag[i] >> np.int64(8))
+
+
 @inline
 def older(order: Any, at: Any, stop: Any, split: Any, added: Any) -> Any:
     """Return the last position before ``at``, and not before ``stop``, of an entry of one side; less if none."""

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries, DeletedRanges, changed_keys, resolve
 from pyspark_savepoint.formats.rocksdb.shared_files import SharedFiles
+from pyspark_savepoint.formats.rocksdb.sst import SstFile
 from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.merging import keyed_input
@@ -112,6 +113,34 @@ def test_changes_of_any_history(steps: list[tuple[str, int, int, int]]) -> None:
         merged = changes(job.path, **options)
         patch.setattr(keyed_input, "LEAST_COMMON", 1 << 40)
         assert counted(changes(job.path, **options)) == counted(merged)
+
+
+def test_only_blocks_that_can_have_older_values_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = IncrementalJob(tmp_path / "job", "long", 20_000, block_size=256)
+    job.put(np.arange(20_000), np.arange(20_000))
+    job.each(lambda family: family.compact_range(None, None))
+    job.checkpoint(1)
+    first = {str(file) for file in (job.path / "shared").iterdir()}
+    rows = np.lexsort(job.keys.T[::-1])[5000:5200]
+    for version in (2, 3):
+        job.put(rows, np.arange(200) + version * 100_000)
+        job.checkpoint(version)
+    job.close()
+    read_blocks, found = SstFile.read, Counter[str]()
+
+    def counting(file: SstFile, source: Any, chosen: Any, *rest: Any) -> Any:
+        found["first" if file.path in first else "later"] += int(file.index.size[chosen].sum())
+        return read_blocks(file, source, chosen, *rest)
+
+    monkeypatch.setattr(SstFile, "read", counting)
+    options = {"uid": "bench", "parallelism": 1}
+    assert len(changes(job.path, **options, startingVersion=2, endingVersion=2)) == 400
+    size = sum(Path(file).stat().st_size for file in first)
+    assert 0 < found["first"] < size / 20
+    found.clear()
+    # The values before are in the files of version 2, and hide those of the first.
+    assert len(changes(job.path, **options, startingVersion=3)) == 400
+    assert found["first"] == 0 < found["later"]
 
 
 # -- entries of one key, as RocksDB moves them ------------------------------------------------------------------------
