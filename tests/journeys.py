@@ -116,7 +116,7 @@ def bootstrap_function(folder: str) -> int:
     key = KeyedDescriptor(("id",), parse_type("LONG"), ())
     plan = BootstrapPlan(Sums(), key, ("id", "total"), 4).describe()
     task = pickle.loads(pickle.dumps(RecordTask(plan)))
-    return sum(batch.num_rows for batch in task(ROWS.to_batches()))
+    return sum(batch.num_rows for batch in task.run(0, ROWS.to_batches()))
 
 
 #: The journeys by the names that connector/README.md gives them.
