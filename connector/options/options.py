@@ -295,6 +295,12 @@ class SavepointReadOptions:
         True,
         "true",
     )
+    pin_folder: str | None = option(
+        absolute_path,
+        "with `readStream`, a folder of the query's own, where it holds the checkpoints that it needs (`pin`), so that "
+        "nothing is lost if the job deletes them",
+        shown="they are not held",
+    )
     uid: str | None = option(words, "the operator, by the uid that its job gave it")
     uid_hash: str | None = option(words, "the operator, by its uid hash (32 hex digits)")
     operator_name: str | None = option(words, "the operator, by the name that the snapshot records")
@@ -544,7 +550,7 @@ class SavepointReadOptions:
             alone = replace(
                 self, path=snapshot.path, versions=(), read_change_feed=False, deduplication_mode=DROP_CARRYOVERS,
                 starting_version=None, ending_version=None, starting_timestamp=None, ending_timestamp=None,
-                streamed=False, max_checkpoints_per_trigger=1, fail_on_data_loss=True,
+                streamed=False, max_checkpoints_per_trigger=1, fail_on_data_loss=True, pin_folder=None,
             )  # fmt: skip
             found.append(FeedVersion(alone.request(), snapshot.checkpoint_id or 0, time))
         return FeedRequest(tuple(found), self.deduplication_mode == NO_DEDUPLICATION, self.streamed)

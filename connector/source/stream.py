@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from pyspark_savepoint.execution.copying import pin_snapshot
 from pyspark_savepoint.execution.table_reads import cpus, partitions_of
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
@@ -28,6 +30,7 @@ from pyspark_savepoint.formats.errors import (
     SavepointError,
     SnapshotGoneError,
     SnapshotNotFoundError,
+    StateExistsError,
     StateFileNotFoundError,
     StateNotFoundError,
     UnsupportedStateError,
@@ -36,6 +39,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, Followed, job_of, ranges, versions_between
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
+from pyspark_savepoint.formats.snapshot.snapshot_location import is_checkpoint_directory
 from pyspark_savepoint.options.options import one_is_no_stream
 from pyspark_savepoint.options.schema import choose_columns
 from pyspark_savepoint.source.reader import StatePartition, batches_of, plainly, warn
@@ -54,6 +58,8 @@ else:
     PARENTS = (DataSourceStreamReader, SupportsTriggerAvailableNow)
 
 MICROS = 1_000_000
+#: What the name of a checkpoint's folder begins with.
+CHECKPOINT_PREFIX = "chk-"
 #: How often a micro-batch is planned anew because checkpoints vanish meanwhile.
 PLANNINGS = 10
 
@@ -175,6 +181,72 @@ class Offsets:
         return posixpath.join(self.folder, relative)
 
 
+@dataclass(frozen=True)
+class Pins:
+    """The snapshots that a query holds, in a folder of its own: those of a micro-batch, and that where it begins."""
+
+    options: SavepointReadOptions
+
+    @property
+    def folder(self) -> str:
+        """Return the folder."""
+        return str(self.options.pin_folder).rstrip("/")
+
+    def path(self, snapshot: SnapshotInfo) -> str:
+        """Return where a snapshot is held.
+
+        Args:
+            snapshot: The snapshot.
+
+        Returns:
+            Its folder.
+
+        """
+        return f"{self.folder}/{CHECKPOINT_PREFIX}{_number(snapshot)}"
+
+    def hold(self, snapshot: SnapshotInfo) -> None:
+        """Hold a snapshot.
+
+        Args:
+            snapshot: The snapshot.
+
+        Raises:
+            SnapshotNotFoundError: If the job has deleted it.
+            StateFileNotFoundError: If the job deletes it meanwhile.
+
+        """
+        source = Snapshot.open(
+            StoragePath.of(snapshot.path, self.options.storage_options), allow_outside=self.options.allow_outside
+        )
+        # Where it is held already, an earlier run of the query was interrupted.
+        with suppress(StateExistsError):
+            pin_snapshot(source, StoragePath.of(self.path(snapshot), self.options.storage_options))
+
+    def release(self, version: int) -> None:
+        """Delete the snapshots before one.
+
+        Args:
+            version: Its checkpoint id.
+
+        """
+        filesystem, located = locate(StoragePath.of(self.folder, self.options.storage_options))
+        if filesystem.info(located) is None:
+            return
+        for entry in filesystem.list(located):
+            number = entry.name.removeprefix(CHECKPOINT_PREFIX)
+            if is_checkpoint_directory(entry.name) and int(number) < version:
+                filesystem.delete_directory(entry.path)
+
+
+def is_snapshot(path: str) -> bool:
+    """Return whether there is a snapshot at a path, with its storage options."""
+    try:
+        Snapshot.find(path)
+    except SnapshotNotFoundError:
+        return False
+    return True
+
+
 class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark that runs has them
     """Reader of the changes of one table, from checkpoint to checkpoint.
 
@@ -205,15 +277,13 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         self.returned: Place | None = None
         #: Whether PySpark 4.0 or 4.1 has asked for the newest offset.
         self.asked = False
+        self.pins = None if options.pin_folder is None else Pins(options)
         #: Snapshots that have lost files.
         self.gone: set[str] = set()
         #: What is read up to a checkpoint that was stepped over.
         self.instead: dict[int, SnapshotInfo | None] = {}
-        try:
-            Snapshot.find(options.located)
-        except SnapshotNotFoundError:
-            return
-        raise one_is_no_stream(options.path)
+        if is_snapshot(options.located):
+            raise one_is_no_stream(options.path)
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -234,6 +304,8 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
             place = Place(versions_between(options.located, options.first)[0])
         else:
             place = Place()
+        if self.pins is not None and place.snapshot is not None:
+            self.pins.hold(place.snapshot)
         self.returned = place
         return self.offsets.written(place)
 
@@ -276,7 +348,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         versions = self._versions()
         base = self.instead.get(place.version, place.snapshot)
         later = self.followed.after(base, place.left, versions)
-        chosen = [each for each in later if self.until is None or _number(each) <= self.until][:count]
+        chosen = self._held([each for each in later if self.until is None or _number(each) <= self.until], count)
         if not chosen:
             older = bool(versions) and max(versions) < place.version
             if base is not None and older and self.options.fail_on_data_loss and not self._is_there(base):
@@ -288,6 +360,23 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
             if job is not None and job_of(after) not in (None, job):
                 left.append(job)
         return Place(chosen[-1], tuple(chosen[:-1]), place.version, tuple(left))
+
+    def _held(self, later: Sequence[SnapshotInfo], count: int | None) -> list[SnapshotInfo]:
+        """Return the next snapshots, which are held from now on if there is a folder for that."""
+        if self.pins is None:
+            return [*later[:count]]
+        held: list[SnapshotInfo] = []
+        for each in later:
+            try:
+                self.pins.hold(each)
+            except (SnapshotNotFoundError, StateFileNotFoundError):
+                # The job deletes it: what has changed up to it is in the changes up to the next one.
+                self.gone.add(each.path)
+                continue
+            held.append(each)
+            if len(held) == count:
+                break
+        return held
 
     def _versions(self) -> dict[int, list[SnapshotInfo]]:
         found = self.followed.versions()
@@ -352,14 +441,19 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
             self.instead[last.version] = chosen[-1]
             if len(chosen) == 1:
                 return []
+            found = [each and replace(each, path=self._place_of(each) or each.path) for each in chosen]
             try:
-                return self._planned(chosen)
+                return self._planned(found)
             except (StateFileNotFoundError, SnapshotNotFoundError) as error:
-                vanished = self._vanished(chosen, error)
+                vanished = _vanished(found, error)
                 if vanished is None:
                     raise
-                self.gone.add(vanished.path)
-        return self._planned(self._chosen(first, last))
+                self.gone.add(vanished)
+        raise SnapshotGoneError(
+            f"checkpoints up to {last.version} are deleted faster than they can be opened",
+            path=self.offsets.folder,
+            remedy="let the job retain more checkpoints",
+        )
 
     def _chosen(self, first: Place, last: Place) -> list[SnapshotInfo | None]:
         """Return the snapshots to compare, from that where a micro-batch begins on, without those that are gone."""
@@ -389,22 +483,15 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         return [*there]
 
     def _is_there(self, snapshot: SnapshotInfo) -> bool:
-        if snapshot.path in self.gone:
-            return False
-        try:
-            Snapshot.find(StoragePath.of(snapshot.path, self.options.storage_options))
-        except SnapshotNotFoundError:
-            return False
-        return True
+        return self._place_of(snapshot) is not None
 
-    def _vanished(self, chosen: Sequence[SnapshotInfo | None], error: SavepointError) -> SnapshotInfo | None:
-        """Return the snapshot of which a file is gone; a file that several share goes with the oldest of them."""
-        path = str(error.facts.get("path"))
-        known = [each for each in chosen if each is not None]
-        if not any(path.startswith(f"{folder}/") for each in known for folder in (each.path, job_of(each))):
-            return None
-        own = [each for each in known if path.startswith(f"{each.path}/") or path == each.path]
-        return (own or known)[0]
+    def _place_of(self, snapshot: SnapshotInfo) -> str | None:
+        """Return where a snapshot is: where the job has it, or where it is held; None if it is gone."""
+        held = [] if self.pins is None else [self.pins.path(snapshot)]
+        for path in (snapshot.path, *held):
+            if path not in self.gone and is_snapshot(StoragePath.of(path, self.options.storage_options)):
+                return path
+        return None
 
     def _planned(self, chosen: Sequence[SnapshotInfo | None]) -> list[InputPartition]:
         newest = chosen[-1]
@@ -425,7 +512,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
                 ) from None
 
         try:
-            _, table, found = partitions_of(self.options.between(chosen), columns, cpus())
+            _, table, partitions = partitions_of(self.options.between(chosen), columns, cpus())
         except UnsupportedStateError as error:
             error.facts["remedy"] = RESTART
             raise
@@ -433,7 +520,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
             error.facts["remedy"] = "load the folder of one job, whose checkpoints have what the options name"
             raise
         warn(iter(table.warnings))
-        return [StatePartition(partition) for partition in found]
+        return [StatePartition(partition) for partition in partitions]
 
     def _lost(self, missing: SnapshotInfo | None, found: str) -> NoReturn:
         number = "" if missing is None else f" {_number(missing)}"
@@ -444,6 +531,17 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
             remedy="let the job retain more checkpoints, or trigger the query more often. With failOnDataLoss = false "
             "the query goes on with the next that exists; with a new checkpointLocation it begins anew",
         )
+
+    @plainly
+    def commit(self, end: dict[str, Any]) -> None:
+        """Let go of the checkpoints before one up to which everything is read.
+
+        Args:
+            end: The offset where a micro-batch has ended.
+
+        """
+        if self.pins is not None:
+            self.pins.release(self.offsets.read(end).version)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a partition, with exactly the schema that Spark expects.
@@ -471,6 +569,15 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
                 remedy="let the job retain more checkpoints. With failOnDataLoss = false the query, started again, "
                 "goes on with the next that exists",
             ) from None
+
+
+def _vanished(found: Sequence[SnapshotInfo | None], error: SavepointError) -> str | None:
+    """Return the path of the snapshot of which a file is gone; a file of several goes with the oldest of them."""
+    path = str(error.facts.get("path"))
+    places = [each.path for each in found if each is not None]
+    own = [each for each in places if path == each or path.startswith(f"{each}/")]
+    near = [each for each in places if path.startswith(f"{posixpath.dirname(each)}/")]
+    return next(iter([*own, *near]), None)
 
 
 #: What there is to do about columns that changed.

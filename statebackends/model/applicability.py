@@ -57,7 +57,7 @@ FEED = (
     "deduplicationMode",
 )
 #: Options of a stream of changes.
-STREAM = ("maxCheckpointsPerTrigger", "failOnDataLoss")
+STREAM = ("maxCheckpointsPerTrigger", "failOnDataLoss", "pinFolder")
 NAMES = ("uid", "uidHash", "operatorName", "node")
 
 APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -27,6 +27,7 @@ NAMES = [
     "deduplicationMode",
     "maxCheckpointsPerTrigger",
     "failOnDataLoss",
+    "pinFolder",
     "uid",
     "uidHash",
     "operatorName",

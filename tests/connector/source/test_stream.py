@@ -360,6 +360,44 @@ def test_a_job_that_was_started_anew(job: Played, tmp_path: Path) -> None:
         query.run()
 
 
+@pytest.mark.parametrize("retained", [1, 3])
+@pytest.mark.parametrize("admission", [True, False], ids=["4.2", "4.0"])
+def test_checkpoints_that_a_query_holds(job: Played, tmp_path: Path, retained: int, admission: bool) -> None:
+    job.retained = retained
+    job.take()
+    query = Engine(job.folder, uid="accounts", pinFolder=str(tmp_path / "held"), admission=admission)
+    found = query.run()
+    query.reader.commit(json.loads(query.log[-1]))
+    for away in (1, 3, 2):
+        job.take(away)
+        # Killed while there is a micro-batch in the log.
+        query.offset()
+        job.take(0)
+        query.start()
+        found += query.read() + query.run()
+        query.reader.commit(json.loads(query.log[-1]))
+        assert [path.name for path in (tmp_path / "held").iterdir()] == [f"chk-{job.taken[-1]}"]
+    newest = pyspark_savepoint.open(next(job.folder.glob("*/chk-7"))).keyed_state("accounts").to_arrow()
+    assert state(found) == {row["key"]: row for row in newest.to_pylist(maps_as_pydicts="strict")}
+
+
+def test_a_micro_batch_that_a_query_holds(job: Played, tmp_path: Path) -> None:
+    job.take(3)
+    given = {"uid": "names", "pinFolder": str(tmp_path / "held"), "maxCheckpointsPerTrigger": "2"}
+    query = Engine(job.folder, schema=_schema(job, {"uid": "names"}), **given)
+    expected = changes(job.folder, uid="names")
+    query.offset()
+    job.delete([1, 2])
+    query.start()
+    rows = query.read()
+    query.reader.commit(json.loads(query.log[-1]))
+    query.offset()
+    job.delete([3])
+    query.start()
+    assert same(rows + query.read(), expected)
+    assert sorted(path.name for path in (tmp_path / "held").iterdir()) == ["chk-2", "chk-3"]
+
+
 # -- histories that are none ------------------------------------------------------------------------------------
 
 
