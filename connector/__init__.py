@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from pyspark_savepoint.savepoint.history import history
     from pyspark_savepoint.savepoint.progress import show_progress
     from pyspark_savepoint.savepoint.savepoint import Savepoint
+    from pyspark_savepoint.savepoint.streaming_checkpoint import (
+        StreamingCheckpoint,
+        open_streaming,
+        savepoint_from_streaming,
+    )
+    from pyspark_savepoint.savepoint.streaming_start import initial_state, starting_offsets
     from pyspark_savepoint.source.datasource import SavepointDataSource
     from pyspark_savepoint.source.datasource import SavepointDataSource as DefaultSource
     from pyspark_savepoint.source.distribution import key_by
@@ -140,6 +146,7 @@ __all__ = [
     "StateTtlConfig",
     "StateVisibility",
     "StreamGraph",
+    "StreamingCheckpoint",
     "TimeEvictor",
     "TimeWindow",
     "Trigger",
@@ -157,12 +164,16 @@ __all__ = [
     "diff",
     "from_execution_plan",
     "history",
+    "initial_state",
     "key_by",
     "open_changes",
     "open_history",
+    "open_streaming",
     "operator_ids",
     "register",
+    "savepoint_from_streaming",
     "show_progress",
+    "starting_offsets",
 ]
 
 _FUNCTIONS = "pyspark_savepoint.statebackends.processing.api"
@@ -219,6 +230,7 @@ _OF_FUNCTIONS = {
         "WindowStagger",
     ),
 }
+_OF_STREAMING = ("StreamingCheckpoint", "open_streaming", "savepoint_from_streaming")
 #: Packages whose modules need PySpark.
 _WITH_SPARK = ("savepoint", "source", "functions", "catalog")
 _LAZY = {
@@ -242,6 +254,9 @@ _LAZY = {
     "StreamGraph": ("pyspark_savepoint.statebackends.jobs.graph.stream_graph", "StreamGraph"),
     "from_execution_plan": ("pyspark_savepoint.statebackends.jobs.graph.stream_plan", "from_execution_plan"),
     "SavepointDataSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),
+    **{name: ("pyspark_savepoint.savepoint.streaming_checkpoint", name) for name in _OF_STREAMING},
+    "initial_state": ("pyspark_savepoint.savepoint.streaming_start", "initial_state"),
+    "starting_offsets": ("pyspark_savepoint.savepoint.streaming_start", "starting_offsets"),
     "SavepointError": ("pyspark_savepoint.formats.errors", "SavepointError"),
     "diff": ("pyspark_savepoint.verbs.summaries", "diff"),
     "history": ("pyspark_savepoint.savepoint.history", "history"),

@@ -33,7 +33,7 @@ from pyspark_savepoint import (
     WindowReaderFunction,
     key_by,
 )
-from pyspark_savepoint.errors import OptionError, StateNotFoundError
+from pyspark_savepoint.errors import OptionError, SavepointError
 
 SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"
 ACCOUNTS, WINDOWS, RATES, ORDERS = "accounts", "orders-per-minute", "currency-converter", "warehouse-export"
@@ -94,11 +94,11 @@ class Contents(WindowReaderFunction):
         yield (len(list(elements)),)
 
 
-def refused(verb: Callable[[str], Savepoint]) -> None:
-    """Call a method for which an operator has no state."""
+def refused(verb: Callable[[str], object]) -> None:
+    """Call a method, or a function, for which an operator has no state."""
     try:
         verb(RATES)
-    except StateNotFoundError:
+    except SavepointError:
         return
     raise AssertionError("not refused")
 
@@ -174,6 +174,13 @@ class Verbs:
         self.run("register", lambda: pyspark_savepoint.register(self.spark))
         self.run("SQL", lambda: self.spark.sql(f"SELECT * FROM savepoint_states('{SHOP}')"))
         self.run("history", lambda: pyspark_savepoint.history(self.spark, str(SHOP)))
+        self.run("initial_state", lambda: pyspark_savepoint.initial_state(sp, ACCOUNTS))
+        # The shop's source has no splits left, and the shop is no checkpoint of Spark.
+        self.run("starting_offsets", lambda: refused(lambda _: pyspark_savepoint.starting_offsets(sp)))
+        for name in ("open_streaming", "savepoint_from_streaming"):
+            opened = getattr(pyspark_savepoint, name)
+            arguments = (self.spark, str(SHOP), "uid")[: 2 + (name != "open_streaming")]
+            self.run(name, lambda opened=opened, arguments=arguments: refused(lambda _: opened(*arguments)))
         assert isinstance(sp, Savepoint)
         return sp
 

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark import TaskContext, inheritable_thread_target
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
 from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.options.paths import located
+from pyspark_savepoint.options.pickled_serializers import texts_in
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema, struct_type, table_schema
 from pyspark_savepoint.options.worker_python import explaining_worker_python
 from pyspark_savepoint.plan.engine import HASHED
 from pyspark_savepoint.source.arrow_batches import unmeasured_batches
 from pyspark_savepoint.source.copy_tasks import copy_large
+from pyspark_savepoint.source.datasource import SavepointDataSource
 from pyspark_savepoint.source.distribution import (
     KEY_GROUP,
     by_described_key,
@@ -31,11 +36,10 @@ from pyspark_savepoint.source.distribution import (
     with_key_groups,
     with_layout,
 )
-from pyspark_savepoint.source.given_source import format_of
-from pyspark_savepoint.source.session_joins import joined_state_windows
+from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, WINDOW_COLUMN
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
     from pyspark_savepoint.formats.snapshot.publication import Staging
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 B = TypeVar("B")
 NUMBER, RESULT = "number", "result"
+SESSION_KEY, SESSION = "__session_key", "__session"
 #: Tasks for each that runs at a time, so that long pieces do not end last.
 WAVES = 4
 
@@ -322,3 +327,65 @@ class SparkEngine:
         """Explain errors of a Python without this package."""
         with explaining_worker_python(self.spark):
             yield
+
+
+# -- serializers of the user's, and sessions ------------------------------------------------------------------------
+
+# An option is text, which anyone who can write SQL can set, and serializers are code. So the code travels inside a data
+# source that the Python API registers in its session, as user functions travel inside a plan; the option only names it.
+_REGISTERED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
+
+
+def format_of(spark: SparkSession, options: Mapping[str, str]) -> str:
+    """Return the name of the format that reads or writes with some options."""
+    given = texts_in(options)
+    if not given:
+        return SavepointDataSource.format_name
+    name = f"savepoint_{hashlib.sha256(','.join(given).encode()).hexdigest()[:16]}"
+    known = _REGISTERED.setdefault(spark, set())
+    if name not in known:
+        spark.dataSource.register(
+            type("GivenDataSource", (SavepointDataSource,), {"format_name": name, "given": given})
+        )
+        known.add(name)
+    return name
+
+
+def joined_state_windows(frame: DataFrame, sets: DataFrame, lookup: SessionLookup) -> DataFrame:
+    """Return rows of sessions with column ``state_window``; ``sets`` are the merging window sets of all keys."""
+    sessions = _sessions(sets, lookup)
+    key = F.col(SESSION_KEY)
+    parts = [key] if len(lookup.keys) == 1 else [key[name] for name in _fields(sessions)]
+    same = F.lit(True)
+    for name, part in zip(lookup.keys, parts, strict=True):
+        same = same & frame[name].eqNullSafe(part)
+    joined = frame.join(sessions, same & (frame[WINDOW_COLUMN] == F.col(SESSION)), "left")
+    unknown = F.concat(
+        F.lit(lookup.unknown),
+        F.to_json(F.struct(WINDOW_COLUMN)),
+        F.lit(f". Write the session there first, or give column {STATE_WINDOW}."),
+    )
+    return joined.withColumn(STATE_WINDOW, F.coalesce(STATE_WINDOW, F.raise_error(unknown))).drop(SESSION_KEY, SESSION)
+
+
+def _fields(sessions: DataFrame) -> list[str]:
+    kind = sessions.schema[SESSION_KEY].dataType
+    return kind.fieldNames() if isinstance(kind, StructType) else []
+
+
+def _sessions(sets: DataFrame, lookup: SessionLookup) -> DataFrame:
+    """Return the key, session and state window of every session, and of every state window itself."""
+    pairs = F.col(f"`{lookup.state}`")
+    if lookup.is_map:
+        pairs = F.map_entries(pairs)
+
+    def both(pair: Column) -> Column:
+        names = ("key", "value") if lookup.is_map else ("f0", "f1")
+        session, state_window = (pair[name] for name in names)
+        return F.array(
+            F.struct(session.alias(SESSION), state_window.alias(STATE_WINDOW)),
+            F.struct(state_window.alias(SESSION), state_window.alias(STATE_WINDOW)),
+        )
+
+    every = F.array_distinct(F.flatten(F.transform(pairs, both)))
+    return sets.select(F.col("key").alias(SESSION_KEY), F.inline(every))

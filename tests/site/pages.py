@@ -11,6 +11,7 @@ from typing import Literal
 
 CONNECTOR = "connector/README.md"
 COMMANDS = "connector/command_line/README.md"
+ENGINES = "connector/savepoint/README.md"
 FORMATS = "formats/README.md"
 FUNCTIONS = "statebackends/README.md"
 MIGRATION = "statebackends/migration/README.md"
@@ -83,6 +84,7 @@ HOW_TO = Chapter(
             ),
         ),
         Page("migrate", "Migrate from Flink 1 to 2", (Section(MIGRATION),)),
+        Page("engines", "Between Spark and Flink", (Section(ENGINES),)),
         Page("compare", "Look inside and compare", (Section(CONNECTOR, "Look inside and compare"),)),
         Page(
             "check",
@@ -166,8 +168,8 @@ REFERENCE = Chapter(
                 _names(
                     "Sources and sinks",
                     SAVEPOINT,
-                    "offsets with_offsets add_splits remove_splits start_over migrate_source with_coordinator_state "
-                    "remove_committables mark_committables clear_in_flight",
+                    "offsets with_offsets with_source add_splits remove_splits start_over migrate_source "
+                    "with_coordinator_state remove_committables mark_committables clear_in_flight",
                 ),
                 _names(
                     "Look inside and compare",
@@ -191,6 +193,12 @@ REFERENCE = Chapter(
             "Python: beside Savepoint",
             (
                 _names("Whole folders, two savepoints", PACKAGE, "history diff"),
+                _names(
+                    "Between Spark and Flink",
+                    PACKAGE,
+                    "savepoint_from_streaming open_streaming initial_state starting_offsets",
+                ),
+                _names("A streaming query", PACKAGE, "StreamingCheckpoint", "all"),
                 _names("Spark", PACKAGE, "register key_by show_progress SavepointDataSource", "no"),
                 _names("Operators", PACKAGE, "OperatorIdentifier"),
             ),

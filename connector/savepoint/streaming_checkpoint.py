@@ -1,0 +1,933 @@
+"""From Spark Structured Streaming to Flink: state, timers, watermark and offsets of a streaming query's checkpoint.
+
+::
+
+    offsets/N   v1   metadata as JSON   { offsets of a source as JSON, or - }        a line each; N: a batch that began
+                v2   metadata as JSON   { name of a source : offsets, or - }         sources with names, Spark 4.2 on
+    commits/N   v1 or v2   { nextBatchWatermarkMs, ... }                              a batch that was committed
+
+State is read by Spark's own sources ``state-metadata`` and ``statestore`` alone, since its layout changes between
+releases. Flink's watermark W lets timers up to W fire; Spark's lets fire what is before it: Flink's is Spark's less 1
+(``BoundedOutOfOrdernessWatermarks``), so that timers and ends of windows mean the same.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import reduce
+from os import PathLike
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DecimalType, MapType, StructField, StructType, TimestampType
+
+from pyspark_savepoint.formats.errors import (
+    DAMAGED,
+    CorruptStateError,
+    OptionError,
+    SavepointWarning,
+    SnapshotNotFoundError,
+    StateNotFoundError,
+    UnsupportedStateError,
+    UnsupportedVersionError,
+    did_you_mean,
+)
+from pyspark_savepoint.options.paths import located, snapshot_path
+from pyspark_savepoint.options.worker_python import expect_session
+from pyspark_savepoint.savepoint.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS, WINDOW_CONTENTS, WINDOW_TIMERS
+from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from pyspark_savepoint.options.keywords import KeyedStateOptions
+
+AGGREGATION = "stateStoreSave"
+DEDUPLICATION, WITHIN_WATERMARK = "dedupe", "dedupeWithinWatermark"
+#: Arbitrary state with one value for a key: of Python and of Scala.
+GROUP_STATE = ("applyInPandasWithState", "flatMapGroupsWithState")
+#: Arbitrary state with variables and timers begins with it: of Python and of Scala.
+VARIABLES = "transformWithState"
+#: Operators whose state Flink has not, or only in another form, and why.
+LEFT: Mapping[str, str] = MappingProxyType(
+    {
+        "sessionWindowStateStoreSaveExec": "open sessions: Flink keeps them by merged windows of its own",
+        "symmetricHashJoin": "rows that wait for the other side of a join: Flink's joins keep them in another form",
+        "globalLimit": "the number of rows that passed a limit: Flink has no limit of a stream",
+    }
+)
+KINDS: Mapping[str, str] = MappingProxyType({"ValueState": "value", "ListState": "list", "MapState": "map"})
+VALUE_COLUMNS: Mapping[str, str] = MappingProxyType({"value": "value", "list": "list_value", "map": "map_value"})
+#: Columns of the buffers of aggregates, in order.
+BUFFERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "sum": ("sum",),
+        "count": ("count",),
+        "avg": ("sum", "count"),
+        "min": ("min",),
+        "max": ("max",),
+        "first": ("first", "valueSet"),
+        "last": ("last", "valueSet"),
+    }
+)
+AggregateName = Literal["sum", "count", "avg", "min", "max", "first", "last"]
+KEY, WINDOW, SEEN, EXPIRES, STATE = "key", "window", "seen", "expires_at", "state"
+EXPIRY, ENTRY = "ttlExpirationMs", "value"
+LOG_VERSIONS = ("v1", "v2")
+
+
+@dataclass(frozen=True)
+class StreamingState:
+    """A state of a stateful operator: its name, ``value``, ``list`` or ``map``, and whether its values expire."""
+
+    name: str
+    kind: str
+    ttl: bool = False
+
+
+@dataclass(frozen=True)
+class StreamingOperator:
+    """A stateful operator of a streaming query: its number, Spark's name of it, and the states that Spark records.
+
+    ``time_mode`` is that of ``transformWithState`` in lower case, such as ``eventtime``; of others it is empty.
+    """
+
+    number: int
+    name: str
+    states: tuple[StreamingState, ...] = ()
+    time_mode: str = ""
+
+    @property
+    def has_variables(self) -> bool:
+        """Whether it is ``transformWithState``."""
+        return self.name.startswith(VARIABLES)
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether its state can become that of a Flink job."""
+        return self.has_variables or self.name in (AGGREGATION, DEDUPLICATION, WITHIN_WATERMARK, *GROUP_STATE)
+
+
+@dataclass(frozen=True)
+class StreamingCheckpoint:
+    """The checkpoint of a streaming query of Spark after a committed batch; :func:`open_streaming` opens it.
+
+    Tables are DataFrames in the form that ``with_operator``, ``with_window_state`` and ``with_timers`` of
+    :class:`Savepoint` take. An operator is named by its number, which :attr:`operators` has; a query with one stateful
+    operator needs no name.
+
+    ``watermark`` is that of the next batch in milliseconds since 1970; None if the query has none. ``sources`` has the
+    offsets of each source after the batch, as Spark logs them: JSON by name, or by number where sources have no names;
+    None if a source has no offsets yet.
+
+    Example::
+
+        query = pyspark_savepoint.open_streaming(spark, "/checkpoints/orders")
+        query.operators, query.watermark, query.offsets()
+        query.keyed_state().show()
+    """
+
+    spark: SparkSession
+    path: str
+    batch_id: int
+    watermark: int | None
+    sources: Mapping[str, str | None]
+    operators: tuple[StreamingOperator, ...]
+
+    # -- state ------------------------------------------------------------------------------------------------
+
+    def keyed_state(
+        self,
+        operator: int | None = None,
+        *,
+        aggregates: Mapping[str, AggregateName] | None = None,
+        durations: Mapping[str, timedelta] | None = None,
+    ) -> DataFrame:
+        """Return one row per key: the columns of the key, and a column per state.
+
+        =======================  =======================================================================
+        aggregation              a column per part of its buffers, or with ``aggregates`` one per aggregate
+        ``dropDuplicates``       ``seen``, TRUE; within the watermark ``expires_at``, milliseconds
+        applyInPandasWithState   ``state``
+        transformWithState       a column per variable: T, ARRAY<T> or MAP<K, V>
+        =======================  =======================================================================
+
+        A struct of one field is that field. A column whose name a key column has too is ``state_<name>``.
+
+        Args:
+            operator: The number of the operator, if the query has several.
+            aggregates: Of an aggregation the aggregates of the query, in its order, by the names of their columns:
+                ``sum``, ``min``, ``max``, ``first``, ``last`` become a column of their type, ``count`` a LONG, ``avg``
+                a STRUCT ``f0`` (sum), ``f1`` (count). Spark sums decimals of at most 8 digits (averages: 11) without
+                their scale: divide these by its power of 10.
+            durations: Of variables with a time to live their duration, which a checkpoint does not have: adds the times
+                of last access, ``<state>__last_access``, as a write with option ``ttl`` takes them.
+
+        Returns:
+            The rows; of an aggregation by event-time windows the window is one of the key columns.
+
+        Raises:
+            OptionError: If several operators could be meant, or an argument does not fit the operator.
+            UnsupportedStateError: If the state cannot be carried over, or Spark cannot read it.
+
+        Example::
+
+            query.keyed_state(aggregates={"total": "sum", "orders": "count"})
+
+        """
+        found = self._carried(operator)
+        _expect_own(found, aggregates, durations)
+        if found.has_variables:
+            return self._variables(found, durations or {})
+        frame = self._read(found)
+        keys = _key_columns(frame)
+        if found.name == AGGREGATION:
+            columns = _accumulators(frame, found, aggregates, keys)
+        elif found.name in GROUP_STATE:
+            columns = [_bare(frame.schema, "value.groupState").alias(_free(STATE, keys))]
+        elif found.name == WITHIN_WATERMARK:
+            columns = [F.expr("value.expiresAtMicros div 1000").alias(_free(EXPIRES, keys))]
+        else:
+            columns = [F.lit(True).alias(_free(SEEN, keys))]
+        return frame.select(*keys.values(), *columns)
+
+    def window_state(
+        self, operator: int | None = None, *, aggregates: Mapping[str, AggregateName] | None = None
+    ) -> DataFrame:
+        """Return one row per key and open window of an aggregation by event-time windows.
+
+        Args:
+            operator: The number of the operator, if the query has several.
+            aggregates: The aggregates of the query, as in :meth:`keyed_state`.
+
+        Returns:
+            The columns of the key (without others ``key``, a BYTE 0, which is the key of Flink's ``windowAll``),
+            ``window`` (STRUCT of two TIMESTAMP, ``start`` and ``end``), and the columns of :meth:`keyed_state`.
+
+        Raises:
+            OptionError: If several operators could be meant, or ``aggregates`` does not fit the buffers.
+            UnsupportedStateError: If the operator has no windows.
+
+        Example::
+
+            query.window_state(aggregates={"window-contents": "sum"})
+
+        """
+        found = self._carried(operator)
+        _expect_own(found, aggregates, None)
+        frame = self._read(found)
+        window = _window_of(frame)
+        if found.name != AGGREGATION or window is None:
+            raise UnsupportedStateError(
+                "the stateful operator does not aggregate by event-time windows",
+                path=self.path,
+                found=_shown(found),
+                remedy="keyed_state() has its state",
+            )
+        keys = {name: column for name, column in _key_columns(frame).items() if name != window}
+        keys = keys or {KEY: F.lit(0).cast("tinyint").alias(KEY)}
+        columns = _accumulators(frame, found, aggregates, {**keys, WINDOW: F.lit(None)})
+        return frame.select(*keys.values(), F.col(f"key.{_quoted(window)}").alias(WINDOW), *columns)
+
+    def timers(self, operator: int | None = None, *, domain: Literal["event", "processing"] | None = None) -> DataFrame:
+        """Return one row per timer that a Flink job needs to go on: Spark's timers, timeouts, ends of windows.
+
+        Args:
+            operator: The number of the operator, if the query has several.
+            domain: Of ``applyInPandasWithState`` the kind of its timeouts, which a checkpoint does not have.
+
+        Returns:
+            The columns of the key, ``timestamp`` (a LONG of milliseconds), ``domain``, ``service`` (``window-timers``
+            or ``user-timers``), of windows ``namespace`` too; no rows if the operator has no timers.
+
+        Raises:
+            OptionError: If several operators could be meant, or ``domain`` is missing.
+            UnsupportedStateError: If the state cannot be carried over, or Spark cannot read it.
+
+        Example::
+
+            query.timers().groupBy("domain").count().show()
+
+        """
+        found = self._carried(operator)
+        if domain is not None and found.name not in GROUP_STATE:
+            raise OptionError(
+                "the checkpoint has the kind of these timers",
+                path=self.path,
+                operator=_shown(found),
+                remedy="leave out domain= (timeout= of savepoint_from_streaming), which is for applyInPandasWithState",
+            )
+        if found.has_variables:
+            return self._registered(found)
+        frame = self._read(found)
+        window, keys = _window_of(frame), _key_columns(frame)
+        service, at = USER_TIMERS, F.lit(None).cast("bigint")
+        others: list[Column] = []
+        if found.name == AGGREGATION and window is not None:
+            others = [F.col(f"key.{_quoted(window)}").alias("namespace")]
+            at = F.unix_millis(F.col(f"key.{_quoted(window)}.end")) - 1
+            keys = {name: column for name, column in keys.items() if name != window}
+            keys = keys or {KEY: F.lit(0).cast("tinyint").alias(KEY)}
+            service = WINDOW_TIMERS
+        elif found.name == WITHIN_WATERMARK:
+            # Spark forgets the key when the watermark reaches the time.
+            at = F.expr("(value.expiresAtMicros + 999) div 1000 - 1")
+        elif found.name in GROUP_STATE and "timeoutTimestamp" in _fields(frame, "value"):
+            if domain is None:
+                raise OptionError(
+                    "a checkpoint does not have the kind of timeouts",
+                    path=self.path,
+                    expected="domain='event' for EventTimeTimeout, 'processing' for ProcessingTimeTimeout",
+                    remedy="name it: timers(domain=...), timeout=... of savepoint_from_streaming",
+                )
+            at = F.expr("IF(value.timeoutTimestamp >= 0, value.timeoutTimestamp, NULL)")
+        return frame.select(
+            *keys.values(),
+            *others,
+            at.alias("timestamp"),
+            F.lit(domain or "event").alias("domain"),
+            F.lit(service).alias("service"),
+        ).where("`timestamp` IS NOT NULL")
+
+    def not_carried_over(self) -> list[str]:
+        """Return what of the query cannot become the state of a Flink job, a sentence each; empty if all can.
+
+        Example::
+
+            for sentence in query.not_carried_over(): print(sentence)
+
+        """
+        found = []
+        for operator in self.operators:
+            where = f"operator {operator.number} ({operator.name})"
+            if not operator.is_carried:
+                found.append(f"{where}: {LEFT.get(operator.name, 'Spark does not document its state')}")
+                continue
+            if operator.name == AGGREGATION:
+                found += [f"{where}: {opaque}" for opaque in _opaque(self._read(operator))]
+            for state in operator.states:
+                if state.ttl:
+                    found.append(
+                        f"{where}: the duration after which values of {state.name!r} expire: give it in durations="
+                    )
+        for name, logged in self.sources.items():
+            if logged is not None and _partitions(logged) is None:
+                found.append(f"source {name}: its position {logged:.200} has no counterpart in a source of Flink")
+        if self.watermark is not None:
+            found.append(
+                f"the watermark, {self.watermark}: a Flink job starts without one, so that records that are older, "
+                "which Spark would drop, are accepted until it has one"
+            )
+        return found
+
+    # -- offsets ----------------------------------------------------------------------------------------------
+
+    def offsets(self, source: int | str | None = None) -> dict[tuple[str, int], int]:
+        """Return the next offset of each partition of a Kafka source, as ``with_source`` and ``with_offsets`` take it.
+
+        Args:
+            source: The number of the source in the query, or its name; None if it has one source of partitions.
+
+        Returns:
+            Offsets by topic and partition.
+
+        Raises:
+            OptionError: If there is no such source, or several could be meant.
+            UnsupportedStateError: If the source has no offsets by topic and partition.
+
+        Example::
+
+            Savepoint.create(spark).with_source("orders-source", query.offsets())
+
+        """
+        known = {name: _partitions(logged) for name, logged in self.sources.items() if logged is not None}
+        if source is None:
+            fitting = [name for name, partitions in known.items() if partitions is not None]
+            if len(fitting) != 1:
+                raise OptionError(
+                    "the query has no source with offsets by topic and partition"
+                    if not fitting
+                    else f"the query has {len(fitting)} sources: name one of them",
+                    path=self.path,
+                    expected=", ".join(fitting) or None,
+                    found="; ".join(f"{name}: {logged or '-'!s:.100}" for name, logged in self.sources.items()),
+                    remedy=f"offsets({fitting[0]!r})" if fitting else None,
+                )
+            source = fitting[0]
+        if str(source) not in self.sources:
+            raise OptionError(
+                f"the query has no source {source!r}", path=self.path, remedy=did_you_mean(str(source), self.sources)
+            )
+        found = known.get(str(source))
+        if found is None:
+            raise UnsupportedStateError(
+                "the source has no offsets by topic and partition",
+                path=self.path,
+                found=f"{self.sources[str(source)] or 'none'!s:.200}",
+                remedy="start the Flink job's source at the right position by its own settings",
+            )
+        return found
+
+    # -- internal ---------------------------------------------------------------------------------------------
+
+    def _carried(self, number: int | None) -> StreamingOperator:
+        """Return an operator; raise an error if it is not known, not the only one, or cannot be carried over."""
+        numbers = {operator.number: operator for operator in self.operators}
+        if number is None and len(numbers) > 1:
+            raise OptionError(
+                f"the query has {len(numbers)} stateful operators: name one of them",
+                path=self.path,
+                expected="; ".join(map(_shown, self.operators)),
+                remedy=f"operator={self.operators[0].number}",
+            )
+        found = next(iter(self.operators), None) if number is None else numbers.get(number)
+        if found is None:
+            raise StateNotFoundError(
+                "the query has no stateful operator"
+                if number is None
+                else f"the query has no stateful operator {number}",
+                path=self.path,
+                expected="; ".join(map(_shown, self.operators)) or None,
+            )
+        if not found.is_carried:
+            raise UnsupportedStateError(
+                "the state of this operator cannot be carried over",
+                path=self.path,
+                operator=_shown(found),
+                found=LEFT.get(found.name, "an operator whose state Spark does not document"),
+                remedy="let the Flink job build it anew: start its source early enough",
+            )
+        return found
+
+    def _read(self, operator: StreamingOperator, **options: Any) -> DataFrame:
+        """Return state as Spark's own source reads it."""
+        reader = self.spark.read.format("statestore").options(
+            batchId=self.batch_id, operatorId=operator.number, **options
+        )
+        with _spark_errors(self.path, f"the state of operator {_shown(operator)} cannot be read by this Spark"):
+            frame = reader.load(self.path)
+            assert frame.schema.names[0] == KEY  # Connect asks the server only now
+            return frame
+
+    def _variables(self, operator: StreamingOperator, durations: Mapping[str, timedelta]) -> DataFrame:
+        """Return the variables of transformWithState, joined by key."""
+        if not operator.states:
+            raise StateNotFoundError("the operator has no state variables", path=self.path, operator=_shown(operator))
+        frames = []
+        fields: list[str] = []
+        for state in operator.states:
+            frame = self._read(operator, stateVarName=state.name, flattenCollectionTypes=False)
+            fields = fields or _fields(frame, "key")
+            name = _free(state.name, dict.fromkeys(fields, F.lit(None)))
+            columns = _variable(frame, state, name, durations.get(state.name))
+            frames.append(frame.select(KEY, *columns))
+        joined = reduce(lambda left, right: left.join(right, KEY, "full"), frames)
+        others = [F.col(_quoted(name)) for name in joined.columns if name != KEY]
+        return joined.select(*_key_columns(joined).values(), *others)
+
+    def _registered(self, operator: StreamingOperator) -> DataFrame:
+        """Return the timers of transformWithState."""
+        domain = "processing" if operator.time_mode.startswith("processing") else "event"
+        columns = [F.lit(domain).alias("domain"), F.lit(USER_TIMERS).alias("service")]
+        if not operator.time_mode.startswith(("event", "processing")):
+            state = operator.states[0]
+            frame = self._read(operator, stateVarName=state.name, flattenCollectionTypes=False).limit(0)
+            return frame.select(*_key_columns(frame).values(), F.lit(None).cast("bigint").alias("timestamp"), *columns)
+        frame = self._read(operator, readRegisteredTimers=True)
+        at = F.col("expiration_timestamp_ms").alias("timestamp")
+        return frame.select(*_key_columns(frame).values(), at, *columns)
+
+
+def open_streaming(
+    spark: SparkSession, checkpoint: str | PathLike[str], *, batch_id: int | None = None
+) -> StreamingCheckpoint:
+    """Open the checkpoint of a Structured Streaming query of Spark, to carry its state over to a Flink job.
+
+    The query must have stopped. Its state is read by Spark's sources ``state-metadata`` and ``statestore``, of both of
+    its state stores. Checkpoints of Spark 4.0 and later have what these need.
+
+    Args:
+        spark: The session; of the release that wrote the checkpoint, or a later one.
+        checkpoint: The folder that the query has as ``checkpointLocation``.
+        batch_id: A batch that was committed and is still retained; the last one by default.
+
+    Returns:
+        The checkpoint: operators, state, timers, watermark, offsets.
+
+    Raises:
+        SnapshotNotFoundError: If the folder has no checkpoint, or no batch was committed.
+        OptionError: If a batch began that was not committed, as in a query that runs, or ``batch_id`` is not committed.
+        UnsupportedVersionError: If another release of Spark wrote the checkpoint in a form that this one cannot read.
+
+    Example::
+
+        query = pyspark_savepoint.open_streaming(spark, "/checkpoints/orders")
+        query.keyed_state().show()
+
+    """
+    expect_session(spark, "pyspark_savepoint.open_streaming(spark, checkpoint)")
+    path = located(spark, snapshot_path(checkpoint))
+    commits, offsets = _log(spark, path, "commits"), _log(spark, path, "offsets")
+    if not commits or not offsets:
+        raise SnapshotNotFoundError(
+            "the query has committed no batch" if offsets else "this is no checkpoint of a streaming query",
+            path=path,
+            expected="folders 'offsets', 'commits' and 'state', as of option checkpointLocation",
+            remedy="let the query finish a batch: processAllAvailable()"
+            if offsets
+            else "name the folder that the query has as checkpointLocation; a savepoint of Flink: Savepoint.load",
+        )
+    last = max(commits)
+    if batch_id is None and max(offsets) > last:
+        raise OptionError(
+            f"batch {max(offsets)} began and was not committed: the query runs, or was stopped in it",
+            path=path,
+            remedy="stop the query after a batch (query.processAllAvailable(); query.stop()); of a query that has "
+            f"stopped, batch_id={last} is the last complete one",
+        )
+    batch = last if batch_id is None else batch_id
+    if batch not in commits or batch not in offsets:
+        raise OptionError(
+            f"batch {batch_id} is not among those that were committed and are retained",
+            path=path,
+            expected=f"one of {', '.join(map(str, sorted(commits.keys() & offsets.keys())[-10:]))}",
+        )
+    before, sources = _sources(path, offsets[batch])
+    after, *_ = _lines(path, commits[batch])[1:] or ["{}"]
+    watermark = max(_number(path, before, "batchWatermarkMs"), _number(path, after, "nextBatchWatermarkMs"))
+    operators = _operators(spark, path, batch)
+    return StreamingCheckpoint(spark, path, batch, watermark or None, sources, operators)
+
+
+def savepoint_from_streaming(
+    spark: SparkSession,
+    checkpoint: str | PathLike[str] | StreamingCheckpoint,
+    uid: str,
+    *,
+    operator: int | None = None,
+    batch_id: int | None = None,
+    aggregates: Mapping[str, AggregateName] | None = None,
+    source_uid: str | Mapping[str, int | str] | None = None,
+    connector_version: str = "3.1",
+    timeout: Literal["event", "processing"] | None = None,
+    durations: Mapping[str, timedelta] | None = None,
+    into: Savepoint | None = None,
+    **options: Unpack[KeyedStateOptions],
+) -> Savepoint:
+    """Make a savepoint of a Flink job from the checkpoint of a Structured Streaming query that did the same.
+
+    The job then goes on where the query stopped: after the last record of the last committed batch, with the state and
+    timers of that time. Keys, and values of variables, become states of the same names. An aggregation by event-time
+    windows becomes state ``window-contents`` of a window operator, with its timers: the accumulator is that of the only
+    aggregate, or a tuple of those of all, in their order. What cannot be carried over is a warning each.
+
+    Args:
+        spark: The session.
+        checkpoint: The folder that the query has as ``checkpointLocation``, or what :func:`open_streaming` returned.
+        uid: The uid of the operator in the Flink job.
+        operator: The number of the stateful operator in the query, if it has several (``open_streaming().operators``).
+        batch_id: The committed batch to take; the last one by default.
+        aggregates: Of an aggregation the aggregates of the query in its order, by the names of the states, as in
+            :meth:`StreamingCheckpoint.keyed_state`. Required for windows.
+        source_uid: The uid of the job's KafkaSource, which gets the offsets of the query's only Kafka source; or
+            several, each with the number or name of a source of the query; None for a savepoint without a source.
+        connector_version: The release of the Kafka connector in the job.
+        timeout: Of ``applyInPandasWithState`` the kind of its timeouts.
+        durations: Of variables with a time to live their duration; the job's states must have a time to live too.
+        into: A savepoint that gets the operator; a new one by default.
+        **options: Options of a write, such as ``types``, ``states``, ``max_parallelism``.
+
+    Returns:
+        The savepoint, not written yet.
+
+    Raises:
+        SavepointError: As :func:`open_streaming` and the methods of :class:`StreamingCheckpoint` raise.
+
+    Example::
+
+        (pyspark_savepoint.savepoint_from_streaming(
+            spark, "/checkpoints/orders", "orders-per-minute", aggregates={"total": "sum", "orders": "count"},
+            source_uid="orders-source")
+            .write("/savepoints/orders"))
+
+    """
+    if isinstance(checkpoint, StreamingCheckpoint):
+        if batch_id is not None:
+            raise OptionError(
+                "the checkpoint was opened at a batch already", remedy="open_streaming(..., batch_id=...)"
+            )
+        query = checkpoint
+    else:
+        query = open_streaming(spark, checkpoint, batch_id=batch_id)
+    found = query._carried(operator)
+    sp = Savepoint.create(spark, max_parallelism=options.get("max_parallelism", 128)) if into is None else into
+    windowed = found.name == AGGREGATION and _window_of(query._read(found)) is not None
+    timers = query.timers(found.number, domain=timeout)
+    if windowed:
+        if not aggregates:
+            raise OptionError(
+                "the aggregates of the query are needed to make the accumulators of a window operator",
+                path=query.path,
+                expected='such as aggregates={"total": "sum", "orders": "count"}, in the order of the query',
+                found=", ".join(_fields(query._read(found), "value")),
+            )
+        rows = query.window_state(found.number, aggregates=aggregates)
+        keys = [name for name in rows.columns if name not in (WINDOW, *aggregates)]
+        names = [_quoted(name) for name in rows.columns[len(keys) + 1 :]]
+        contents = (
+            F.col(names[0])
+            if len(names) == 1
+            else F.struct(*(F.col(name).alias(f"f{i}") for i, name in enumerate(names)))
+        )
+        rows = rows.select(*map(_quoted, [*keys, WINDOW]), contents.alias(WINDOW_CONTENTS[0]))
+        given: Any = {"states": {WINDOW_CONTENTS[0]: "aggregating"}, **options}
+        sp = sp.with_operator(uid).with_window_state(uid, rows, key=keys, **given)
+        service = WINDOW_TIMERS
+    else:
+        rows = query.keyed_state(found.number, aggregates=aggregates, durations=durations)
+        keys = [name for name in timers.columns if name not in ("timestamp", "domain", "service")]
+        given = {"ttl": list(durations or ()), **options} if durations else {**options}
+        kinds = {state.name: state.kind for state in found.states}
+        values = {name: "value" for name in rows.columns if name not in keys and not name.endswith(LAST_ACCESS)}
+        states = given.pop("states", {})
+        states = json.loads(states) if isinstance(states, str) else states
+        given = {**given, "states": {**values, **kinds, **states}}
+        sp = sp.with_operator(uid, rows, key=keys, **given)
+        service = USER_TIMERS
+    if not timers.isEmpty():
+        sp = sp.with_timers(uid, timers, key=keys, state=service)
+    for source, of in _source_uids(source_uid).items():
+        sp = sp.with_source(source, query.offsets(of), connector_version=connector_version)
+    given_ttl = set(durations or {})
+    for sentence in query.not_carried_over():
+        if not any(f"values of {name!r} expire" in sentence for name in given_ttl):
+            warnings.warn(f"not carried over: {sentence}", SavepointWarning, stacklevel=2)
+    return sp
+
+
+def _source_uids(given: str | Mapping[str, int | str] | None) -> Mapping[str, int | str | None]:
+    if given is None:
+        return {}
+    return {given: None} if isinstance(given, str) else given
+
+
+# -- logs ---------------------------------------------------------------------------------------------------------
+
+
+def _log(spark: SparkSession, path: str, name: str) -> dict[int, str]:
+    """Return the texts of a log by batch; empty if there is none."""
+    reader = spark.read.format("text").option("wholetext", True)
+    try:
+        rows = reader.load(f"{path}/{name}").select("_metadata.file_name", "value").collect()
+    except PySparkException as error:
+        if "PATH_NOT_FOUND" in str(error):
+            return {}
+        raise
+    return {int(row["file_name"]): row["value"] for row in rows if row["file_name"].isdecimal()}
+
+
+def _lines(path: str, text: str) -> list[str]:
+    """Return the lines of a log's file; raise UnsupportedVersionError if it is of no known version."""
+    lines = text.split("\n")
+    if lines[0].strip() not in LOG_VERSIONS:
+        raise UnsupportedVersionError(
+            "the log of the query has an unknown version",
+            path=path,
+            expected=", ".join(LOG_VERSIONS),
+            found=f"{lines[0]!r:.40}",
+            remedy="it is damaged, or of a release of Spark that this one does not know",
+        )
+    return lines
+
+
+def _number(path: str, text: str, name: str) -> int:
+    """Return a number of the metadata in a log; 0 if it has none."""
+    try:
+        return int(json.loads(text or "{}").get(name, 0))
+    except (ValueError, TypeError, AttributeError):
+        raise CorruptStateError(
+            f"the log of the query has no number {name}", path=path, found=f"{text:.100}", remedy=DAMAGED
+        ) from None
+
+
+def _sources(path: str, text: str) -> tuple[str, dict[str, str | None]]:
+    """Return the metadata and the offsets of the sources after a batch, by their names or numbers."""
+    version, *lines = _lines(path, text)
+    metadata = lines.pop(0) if lines else ""
+    sources: dict[str, str | None] = {}
+    for number, line in enumerate(lines):
+        name, logged = (line.partition(":")[0], line.partition(":")[2]) if version == "v2" else (str(number), line)
+        sources[name] = None if logged == "-" else logged
+    return metadata, sources
+
+
+def _partitions(logged: str) -> dict[tuple[str, int], int] | None:
+    """Return offsets by topic and partition; None if a source does not log them so.
+
+    >>> _partitions('{"orders":{"0":23,"10":7}}'), _partitions('{"logOffset":3}'), _partitions("17")
+    ({('orders', 0): 23, ('orders', 10): 7}, None, None)
+    """
+    try:
+        topics = json.loads(logged)
+    except ValueError:
+        return None
+    found = {}
+    for topic, partitions in topics.items() if isinstance(topics, dict) else ():
+        if not isinstance(partitions, dict):
+            return None
+        for partition, offset in partitions.items():
+            if not partition.isdecimal() or type(offset) is not int:
+                return None
+            found[topic, int(partition)] = offset
+    return found or None
+
+
+def _operators(spark: SparkSession, path: str, batch: int) -> tuple[StreamingOperator, ...]:
+    """Return the stateful operators of a query, as Spark's own source lists them."""
+    with _spark_errors(path, "the stateful operators of the query cannot be listed by this Spark"):
+        rows = spark.read.format("state-metadata").option("batchId", batch).load(path).collect()
+    first = max((row["minBatchId"] for row in rows), default=batch)
+    if batch < first:
+        raise OptionError(f"the state after batch {batch} was deleted", path=path, remedy=f"choose one from {first} on")
+    found: dict[int, StreamingOperator] = {}
+    for row in sorted(rows, key=lambda row: row["operatorId"]):
+        properties = json.loads(row["operatorProperties"] or "{}")
+        states = (
+            StreamingState(variable["stateName"], KINDS[variable["stateVariableType"]], bool(variable["ttlEnabled"]))
+            for variable in properties.get("stateVariables", ())
+            if variable["stateVariableType"] in KINDS  # timers are variables too
+        )
+        mode = str(properties.get("timeMode", "")).lower()
+        found[row["operatorId"]] = StreamingOperator(
+            row["operatorId"], row["operatorName"], tuple(sorted(states, key=lambda state: state.name)), mode
+        )
+    if not found and _has_files(spark, f"{path}/state"):
+        raise UnsupportedVersionError(
+            "Spark did not record the stateful operators of the query",
+            path=path,
+            expected="folder state/0/_metadata, which Spark 4.0 and later write",
+            remedy="run the query with Spark 4.0 or later for a batch",
+        )
+    return tuple(found.values())
+
+
+def _has_files(spark: SparkSession, path: str) -> bool:
+    """Return whether there is a file below a folder."""
+    try:
+        files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path).select("path")
+        return not files.isEmpty()
+    except PySparkException as error:
+        if "PATH_NOT_FOUND" in str(error):
+            return False
+        raise
+
+
+@contextmanager
+def _spark_errors(path: str, problem: str) -> Iterator[None]:
+    """Raise UnsupportedStateError with the first line of an error of Spark's own source."""
+    try:
+        yield
+    except PySparkException as error:
+        raise UnsupportedStateError(
+            problem,
+            path=path,
+            found=str(error).strip().partition("\n")[0],
+            remedy="read it with the release of Spark that the query ran on, 4.0 or later, or run the query there for "
+            "a batch; if its schema evolved, run a batch that writes all keys",
+        ) from error
+
+
+# -- columns ------------------------------------------------------------------------------------------------------
+
+
+def _shown(operator: StreamingOperator) -> str:
+    return f"{operator.number} ({operator.name})"
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _fields(frame: DataFrame, column: str) -> list[str]:
+    kind = frame.schema[column].dataType
+    return kind.names if isinstance(kind, StructType) else []
+
+
+def _key_columns(frame: DataFrame) -> dict[str, Column]:
+    """Return the columns of the key by name; without any, the key of Flink's operators without keys."""
+    names = _fields(frame, KEY)
+    if not names:
+        return {KEY: F.lit(0).cast("tinyint").alias(KEY)}
+    return {name: F.col(f"key.{_quoted(name)}").alias(name) for name in names}
+
+
+def _free(name: str, keys: Mapping[str, object]) -> str:
+    taken = {key.casefold() for key in keys}
+    return f"state_{name}" if name.casefold() in taken else name
+
+
+def _window_of(frame: DataFrame) -> str | None:
+    """Return the key column that is an event-time window."""
+    kind = frame.schema[KEY].dataType
+    assert isinstance(kind, StructType)
+    return next((field.name for field in kind if _is_window(field)), None)
+
+
+def _is_window(field: StructField) -> bool:
+    kind = field.dataType
+    return (
+        isinstance(kind, StructType)
+        and kind.names == ["start", "end"]
+        and all(isinstance(part.dataType, TimestampType) for part in kind)
+    )
+
+
+def _bare(schema: StructType, path: str) -> Column:
+    """Return a column; of a struct of one field that field."""
+    kind: Any = schema
+    for part in path.split("."):
+        kind = kind[part].dataType
+    if isinstance(kind, StructType) and len(kind) == 1:
+        return F.col(f"{path}.{_quoted(kind[0].name)}")
+    return F.col(path)
+
+
+def _one_field(kind: Any) -> bool:
+    return isinstance(kind, StructType) and len(kind) == 1
+
+
+def _value(column: Column, kind: StructType) -> Column:
+    """Return a value of a variable; of a struct of one field that field."""
+    return column.getField(kind[0].name) if _one_field(kind) else column
+
+
+def _variable(frame: DataFrame, state: StreamingState, name: str, duration: timedelta | None) -> list[Column]:
+    """Return the column of a variable, and with a duration that of the times of last access."""
+    column = VALUE_COLUMNS[state.kind]
+    kind: Any = frame.schema[column].dataType
+    entry: Any = kind.elementType if state.kind == "list" else kind.valueType if state.kind == "map" else kind
+    expires = state.ttl and EXPIRY in entry.names
+
+    def value(entry_column: Column) -> Column:
+        inner = entry_column.getField(ENTRY) if expires else entry_column
+        return _value(inner, entry[ENTRY].dataType if expires else entry)
+
+    def access(entry_column: Column) -> Column:
+        assert duration is not None
+        millis = entry_column.getField(EXPIRY) - round(duration.total_seconds() * 1000)
+        return F.timestamp_millis(millis)
+
+    def over(function: Callable[[Column], Column]) -> Column:
+        whole = F.col(column)
+        if state.kind == "value":
+            return function(whole)
+        if state.kind == "list":
+            return F.transform(whole, function)
+        assert isinstance(kind, MapType)
+        keys: Any = kind.keyType
+        return F.map_from_entries(
+            F.transform(
+                F.map_entries(whole),
+                lambda pair: F.struct(_value(pair["key"], keys).alias("key"), function(pair["value"]).alias("value")),
+            )
+        )
+
+    found = [over(value).alias(name)]
+    if duration is not None and expires:
+        found.append(over(access).alias(f"{name}{LAST_ACCESS}"))
+    return found
+
+
+def _expect_own(
+    operator: StreamingOperator, aggregates: Mapping[str, object] | None, durations: Mapping[str, object] | None
+) -> None:
+    """Raise OptionError for an argument that the operator has no use for."""
+    if aggregates and operator.name != AGGREGATION:
+        raise OptionError("aggregates= is for an aggregation", found=_shown(operator), remedy="leave it out")
+    with_ttl = [state.name for state in operator.states if state.ttl]
+    unknown = [name for name in durations or {} if name not in with_ttl]
+    if unknown:
+        raise OptionError(
+            f"the operator has no state {unknown[0]!r} with a time to live",
+            operator=_shown(operator),
+            expected=", ".join(with_ttl) or "no durations=",
+        )
+
+
+def _opaque(frame: DataFrame) -> list[str]:
+    """Return the parts of an aggregation's buffers that only Spark can read."""
+    names = _fields(frame, "value")
+    found = ["buffers of collect_list, collect_set, percentiles, sketches or user functions"] * ("buf" in names)
+    return found + ["buffers of approx_count_distinct"] * any(name.startswith("MS[") for name in names)
+
+
+def _accumulators(
+    frame: DataFrame,
+    operator: StreamingOperator,
+    aggregates: Mapping[str, AggregateName] | None,
+    keys: Mapping[str, object],
+) -> list[Column]:
+    """Return the columns of an aggregation: those of its buffers, or one for each aggregate."""
+    kind = frame.schema["value"].dataType
+    assert isinstance(kind, StructType)
+    # Buffers of several aggregates have fields of the same name.
+    parts = StructType([StructField(f"_{i}", field.dataType) for i, field in enumerate(kind)])
+    buffer = F.col("value").cast(parts)
+    if aggregates is None:
+        names = _distinct([_free(name, keys) for name in kind.names])
+        return [buffer.getField(f"_{i}").alias(name) for i, name in enumerate(names)]
+    columns, at = [], 0
+    for name, aggregate in aggregates.items():
+        if aggregate not in BUFFERS:
+            raise OptionError(
+                f"there is no accumulator for {aggregate!r}",
+                operator=_shown(operator),
+                expected=", ".join(BUFFERS),
+                remedy="without aggregates= the columns are those of the buffers",
+            )
+        wanted = BUFFERS[aggregate]
+        if aggregate == "sum" and at < len(kind) and isinstance(kind[at].dataType, DecimalType):
+            wanted = ("sum", "isEmpty")
+        if tuple(kind.names[at : at + len(wanted)]) != wanted:
+            raise _other_buffers(operator, kind, f"{name}: {aggregate}", at)
+        columns.append(_accumulator(buffer, aggregate, at, wanted).alias(_free(name, keys)))
+        at += len(wanted)
+    if at != len(kind):
+        raise _other_buffers(operator, kind, "no more", at)
+    return columns
+
+
+def _accumulator(buffer: Column, aggregate: str, at: int, parts: Sequence[str]) -> Column:
+    first = buffer.getField(f"_{at}")
+    if aggregate == "avg":
+        return F.struct(first.alias("f0"), buffer.getField(f"_{at + 1}").alias("f1"))
+    if parts[-1] == "isEmpty":
+        return F.when(~buffer.getField(f"_{at + 1}"), first)
+    return first
+
+
+def _other_buffers(operator: StreamingOperator, kind: StructType, wanted: str, at: int) -> OptionError:
+    return OptionError(
+        "the aggregates do not fit the buffers of the query",
+        operator=_shown(operator),
+        expected=f"{wanted}, after {at} columns",
+        found=", ".join(f"{field.name} {field.dataType.simpleString()}" for field in kind),
+        remedy="name all aggregates of the query, in its order; equal ones are kept once",
+    )
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names that differ: of those that are equal, the second gets ``_2``.
+
+    >>> _distinct(["sum", "count", "sum"])
+    ['sum', 'count', 'sum_2']
+    """
+    return [name if (n := names[: i + 1].count(name)) == 1 else f"{name}_{n}" for i, name in enumerate(names)]

@@ -1,0 +1,195 @@
+"""From Flink to Spark Structured Streaming: initial state of ``transformWithState``, and where its sources start.
+
+Spark takes state of another job only as ``initialState`` of ``transformWithState``, whose ``handleInitialState`` gets
+the rows of each key once, and registers timers itself.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Unpack
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from pyspark_savepoint.formats.connectors.sources.kafka import EARLIEST, LATEST
+from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, StateNotFoundError, UnsupportedStateError
+from pyspark_savepoint.savepoint.savepoint import Savepoint
+from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, TIMERS, WINDOW_STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from pyspark_savepoint.options.keywords import StateOptions
+    from pyspark_savepoint.options.operators import OperatorRef
+
+KEY, WINDOW, WINDOWS, NAMESPACE = "key", "window", "windows", "namespace"
+#: What Spark's Kafka source takes in place of an offset.
+MARKERS = {"earliest": EARLIEST, "latest": LATEST}
+
+
+def initial_state(
+    sp: Savepoint, uid: OperatorRef, *, key: str | Sequence[str] | None = None, **options: Unpack[StateOptions]
+) -> DataFrame:
+    """Return the keyed state and timers of an operator as ``initialState`` of Spark's ``transformWithState`` takes it.
+
+    Grouped by its key columns it is the argument ``initialState`` of ``transformWithState`` and
+    ``transformWithStateInPandas``; ``handleInitialState`` is called once for each key, with one row. Timers of event
+    time mean the same in both engines. A time to live begins anew with each value that the function sets:
+    ``include_ttl=True`` adds when it was last set.
+
+    Args:
+        sp: A savepoint or checkpoint that was written.
+        uid: The operator.
+        key: The names of the key's columns, ``key`` by default; several for a composite key, whose fields they get in
+            order. Their types must be those of the columns by which the query groups.
+        **options: Options of a read, such as ``state``, ``include_ttl``.
+
+    Returns:
+        One row per key: the key, a column per state (value T, list ARRAY<T>, map MAP<K, V>); if the operator has window
+        state, ``windows`` (ARRAY of STRUCT: ``start`` and ``end`` in milliseconds, a field per windowed state); if it
+        has timers, ``timers`` (ARRAY of STRUCT: ``timestamp`` in milliseconds, ``domain`` ``event`` or ``processing``,
+        ``service``), ordered by time. NULL where a key has none.
+
+    Raises:
+        OperatorNotFoundError: If the snapshot has no such operator.
+        StateNotFoundError: If it has no keyed state and no timers.
+        UnsupportedStateError: If its windows or timers have a namespace that is no window of time.
+        OptionError: If ``key`` does not fit the key, the savepoint is not written, or an option is invalid.
+
+    Example::
+
+        initial = pyspark_savepoint.initial_state(sp, "words", key="word").groupBy("word")
+        words.groupBy("word").transformWithStateInPandas(
+            Words(), "word string, n long", "append", "eventTime", initialState=initial)
+
+    """
+    if not isinstance(sp, Savepoint):
+        raise OptionError(
+            "initial state is made of a savepoint", found=type(sp).__name__, remedy="Savepoint.load(spark, path)"
+        )
+    given: Any = options
+    tables = _tables(sp, uid)
+    frames = []
+    if KEYED_STATE in tables:
+        frames.append(sp.keyed_state(uid, **given))
+    if WINDOW_STATE in tables:
+        rows = sp.window_state(uid, **given)
+        _expect_windows(rows, WINDOW, sp, uid)
+        states = [F.col(f"`{name}`") for name in rows.columns if name not in (KEY, WINDOW)]
+        window = F.struct(_millis(WINDOW, "start"), _millis(WINDOW, "end"), *states)
+        frames.append(rows.groupBy(KEY).agg(F.sort_array(F.collect_list(window)).alias(WINDOWS)))
+    if TIMERS in tables:
+        rows = sp.timers(uid, **{name: value for name, value in given.items() if name != "state"})
+        if NAMESPACE in rows.columns:
+            _expect_windows(rows, NAMESPACE, sp, uid)
+        timer = F.struct("timestamp", "domain", "service")
+        frames.append(rows.groupBy(KEY).agg(F.sort_array(F.collect_list(timer)).alias(TIMERS)))
+    if not frames:
+        raise StateNotFoundError(
+            "the operator has no keyed state that could be initial state",
+            operator=str(uid),
+            remedy="sp.states() lists the states of all operators",
+        )
+    return _with_key_columns(reduce(lambda left, right: left.join(right, KEY, "full"), frames), key, str(uid))
+
+
+def starting_offsets(sp: Savepoint, uid: OperatorRef | None = None) -> str:
+    """Return where a source of Spark continues, as JSON: ``startingOffsets`` of ``readStream.format("kafka")``.
+
+    Args:
+        sp: A savepoint or checkpoint.
+        uid: The source; None if the savepoint has one only.
+
+    Returns:
+        Of Kafka the next offset of each partition, as Spark documents it: ``{"orders":{"0":23,"1":-2}}``, where -2 is
+        the earliest and -1 the latest offset. Spark needs all partitions of the topics. Of other connectors with
+        positions the next one of each part by its stream, such as the records that were read of each file, which no
+        option of Spark's own sources takes.
+
+    Raises:
+        OperatorNotFoundError: If the snapshot has no such operator.
+        OptionError: If it has several sources and none is named, or none with positions.
+        UnsupportedStateError: If a partition has no offset that Spark could start from.
+
+    Example::
+
+        spark.readStream.format("kafka").option("startingOffsets", pyspark_savepoint.starting_offsets(sp))
+
+    """
+    rows = sp.offsets(uid).collect()
+    sources = sorted({row["operator_uid"] or row["operator_uid_hash"] for row in rows})
+    if len(sources) != 1:
+        raise OptionError(
+            f"the savepoint has {len(sources)} sources: name one of them"
+            if sources
+            else "the savepoint has no source with positions",
+            expected=", ".join(sources) or None,
+            remedy=f"starting_offsets(sp, {sources[0]!r})" if sources else "table 'offsets' lists them",
+        )
+    streams: dict[str, dict[str, object]] = {}
+    for row in sorted(rows, key=lambda row: (row["stream"] or "", len(row["partition"] or ""), row["partition"] or "")):
+        position = row["offset"]
+        if row["connector"].startswith("kafka"):
+            position = position if position is not None else MARKERS.get(row["position"])
+            if position is None:
+                raise UnsupportedStateError(
+                    "a partition has no offset that Spark could start from",
+                    operator=sources[0],
+                    expected=f"an offset, {' or '.join(MARKERS)}",
+                    found=f"{row['stream']}-{row['partition']}: {row['position']}",
+                    remedy="give it one first: sp.with_offsets(...)",
+                )
+        streams.setdefault(row["stream"], {})[row["partition"]] = row["position"] if position is None else position
+    return json.dumps(streams, separators=(",", ":"))
+
+
+def _tables(sp: Savepoint, uid: OperatorRef) -> set[str]:
+    """Return the tables of keyed state that an operator has."""
+    operator = sp._named(uid)["uidHash"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SavepointWarning)  # about operators without uid: this one was found
+        rows = sp._in_process().states().to_arrow().to_pylist()
+    return {str(row["table"]) for row in rows if row["operator_uid_hash"] == operator}
+
+
+def _expect_windows(rows: DataFrame, column: str, sp: Savepoint, uid: OperatorRef) -> None:
+    """Raise UnsupportedStateError unless a column is a window of time."""
+    kind: Any = rows.schema[column].dataType
+    if getattr(kind, "names", None) != ["start", "end"]:
+        raise UnsupportedStateError(
+            f"column {column!r} is no window of time",
+            operator=str(uid),
+            path=sp.path,
+            found=kind.simpleString(),
+            remedy="make the initial state from sp.window_state(uid) and sp.timers(uid)",
+        )
+
+
+def _millis(column: str, end: str) -> Column:
+    return F.unix_millis(F.col(f"{column}.{end}")).alias(end)
+
+
+def _with_key_columns(frame: DataFrame, key: str | Sequence[str] | None, operator: str) -> DataFrame:
+    """Return the rows with the key in columns of these names."""
+    if key is None or key == KEY:
+        return frame
+    names = [key] if isinstance(key, str) else list(key)
+    others = [F.col(f"`{name}`") for name in frame.columns if name != KEY]
+    kind: Any = frame.schema[KEY].dataType
+    fields = getattr(kind, "names", [])
+    if len(names) == 1:
+        columns = [F.col(KEY).alias(names[0])]
+    elif len(fields) == len(names):
+        columns = [F.col(f"{KEY}.`{field}`").alias(name) for field, name in zip(fields, names, strict=True)]
+    else:
+        raise OptionError(
+            "the key has another number of fields",
+            operator=operator,
+            expected=f"{len(fields) or 1}: {', '.join(fields) or kind.simpleString()}",
+            found=", ".join(names),
+        )
+    return frame.select(*columns, *others)

@@ -1,0 +1,428 @@
+"""Checkpoints of real streaming queries of Spark become savepoints of Flink, and savepoints initial state of Spark."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+from pyspark.cloudpickle import register_pickle_by_value
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from pyspark_savepoint import (
+    Savepoint,
+    initial_state,
+    open_streaming,
+    savepoint_from_streaming,
+    starting_offsets,
+)
+from pyspark_savepoint.errors import (
+    CorruptStateError,
+    OptionError,
+    SnapshotNotFoundError,
+    StateNotFoundError,
+    UnsupportedStateError,
+    UnsupportedVersionError,
+)
+from pyspark_savepoint.formats.errors import SavepointWarning
+from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
+from pyspark_savepoint.savepoint.streaming_checkpoint import StreamingState
+from tests.oracle import engines
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+register_pickle_by_value(engines)
+SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
+#: Times of records: seconds after 1971 began (Spark takes the epoch itself for late); the watermark is 10 s behind.
+SECONDS, START = 100, 31_536_000
+HOUR = 3_600_000
+
+
+class Variables(StatefulProcessor):
+    """A variable of every kind, with and without a time to live, and a timer."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.pair = handle.getValueState("pair", "n long, text string")
+        self.last = handle.getValueState("last", "n long", HOUR)
+        self.all = handle.getListState("all", "n long")
+        self.recent = handle.getListState("recent", "n long", HOUR)
+        self.by_rest = handle.getMapState("by_rest", "rest string", "n long")
+        self.by_half = handle.getMapState("by_half", "half long", "n long", HOUR)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        for batch in rows:
+            for n in batch["n"].tolist():
+                self.pair.update((n, str(n)))
+                self.last.update((n,))
+                self.all.appendValue((n,))
+                self.recent.appendValue((n,))
+                self.by_rest.updateValue((str(n % 3),), (n,))
+                self.by_half.updateValue((n // 50,), (n,))
+        self.handle.registerTimer(4_000_000_000_000)
+        yield pd.DataFrame({"word": [key[0]]})
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def checkpoints(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A function that runs a query of some name once, and returns its checkpoint."""
+    folder = tmp_path_factory.mktemp("streaming")
+    (folder / "in").mkdir()
+    lines = [
+        json.dumps({"n": i, "word": f"w{i % 7}", "at": f"1971-01-01T00:{i // 60:02}:{i % 60:02}Z"})
+        for i in range(SECONDS)
+    ]
+    (folder / "in" / "1.json").write_text("\n".join(lines))
+
+    def rows() -> DataFrame:
+        read = spark.readStream.schema("n long, word string, at timestamp").json(str(folder / "in"))
+        return read.withWatermark("at", "10 seconds")
+
+    def counted(key: Any, frames: Any, state: Any) -> Iterator[pd.DataFrame]:
+        count = sum(len(frame) for frame in frames)
+        state.update((count, f"{count}"))
+        state.setTimeoutTimestamp(41_536_000_000)
+        yield pd.DataFrame({"word": [key[0]]})
+
+    aggregates = [F.sum("n"), F.count("n"), F.avg("n"), F.min("n"), F.max("n")]
+    queries: dict[str, Callable[[], DataFrame]] = {
+        "aggregation": lambda: rows().groupBy("word").agg(*aggregates, F.sum(F.col("n").cast("decimal(20,2)"))),
+        "windows": lambda: rows().groupBy(F.window("at", "10 seconds"), "word").agg(*aggregates),
+        "all-windows": lambda: rows().groupBy(F.window("at", "20 seconds", "10 seconds")).count(),
+        "opaque": lambda: rows().groupBy("word").agg(F.collect_list("n"), F.approx_count_distinct("n")),
+        "sessions": lambda: rows().groupBy(F.session_window("at", "5 seconds"), "word").count(),
+        "distinct": lambda: rows().dropDuplicates(["word", "n"]),
+        "within": lambda: rows().dropDuplicatesWithinWatermark(["n"]),
+        "two": lambda: rows().dropDuplicates(["word", "n"]).groupBy("word").count(),
+        "group-state": lambda: (
+            rows()
+            .groupBy("word")
+            .applyInPandasWithState(counted, "word string", "n long, text string", "update", "EventTimeTimeout")
+        ),
+        "variables": lambda: (
+            rows().groupBy("word").transformWithStateInPandas(Variables(), "word string", "update", "ProcessingTime")
+        ),
+        "numbers": lambda: engines.input_of(spark, '{"numbers":{"0":10,"1":20}}', 60, step=100).groupBy("word").count(),
+        "stateless": lambda: rows().select("word"),
+    }
+
+    def run(name: str) -> Path:
+        checkpoint = folder / name
+        if checkpoint.exists():
+            return checkpoint
+        if name == "variables":
+            spark.conf.set(engines.PROVIDER, engines.ROCKSDB)
+        try:
+            append = name in ("windows", "all-windows", "sessions", "distinct", "within", "stateless")
+            writer = queries[name]().writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+            query = writer.outputMode("append" if append else "update").start()
+            if name == "variables":
+                while not (checkpoint / "commits" / "0").exists() and query.isActive:
+                    query.awaitTermination(0.1)
+            else:
+                query.processAllAvailable()
+            query.stop()
+        finally:
+            spark.conf.unset(engines.PROVIDER)
+        return checkpoint
+
+    return run
+
+
+def sorted_rows(df: DataFrame) -> list[dict[str, Any]]:
+    return sorted((row.asDict(recursive=True) for row in df.collect()), key=lambda row: str(sorted(row.items())))
+
+
+def by_word(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {row.pop("word"): row for row in rows}
+
+
+NUMBERS = {f"w{word}": [n for n in range(SECONDS) if n % 7 == word] for word in range(7)}
+
+
+def test_an_aggregation(spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path) -> None:
+    query = open_streaming(spark, checkpoints("aggregation"))
+    assert (query.watermark, query.sources) == ((START + 89) * 1_000, {"0": '{"logOffset":0}'})
+    found = by_word(sorted_rows(query.keyed_state(aggregates={
+        "total": "sum", "n": "count", "mean": "avg", "low": "min", "high": "max", "exact": "sum",
+    })))  # fmt: skip
+    assert found == {
+        word: {
+            "total": sum(own), "n": len(own), "mean": {"f0": float(sum(own)), "f1": len(own)},
+            "low": min(own), "high": max(own), "exact": sum(own),
+        }
+        for word, own in NUMBERS.items()
+    }  # fmt: skip
+    assert query.keyed_state().columns == ["word", "sum", "count", "sum_2", "count_2", "min", "max", "sum_3", "isEmpty"]
+    assert query.timers().count() == 0
+    with pytest.raises(OptionError, match="aggregates do not fit the buffers"):
+        query.keyed_state(aggregates={"total": "sum"})
+    with pytest.raises(UnsupportedStateError, match="does not aggregate by event-time windows"):
+        query.window_state()
+    with pytest.raises(UnsupportedStateError, match="no offsets by topic"):
+        query.offsets(0)
+    with pytest.raises(OptionError, match="no source with offsets"):
+        query.offsets()
+
+
+def test_windows_become_those_of_a_window_operator(
+    spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
+) -> None:
+    aggregates: Any = {"total": "sum", "n": "count", "mean": "avg", "low": "min", "high": "max"}
+    with pytest.warns(SavepointWarning, match=r"not carried over: (source 0|the watermark)"):
+        sp = savepoint_from_streaming(spark, checkpoints("windows"), "windows", aggregates=aggregates)
+    written = sp.write(tmp_path / "sp")
+    states = {row["state"]: (row["kind"], row["value_type"]) for row in written.states().collect()}
+    assert states["window-contents"] == ("AGGREGATING", "TUPLE<LONG, LONG, TUPLE<DOUBLE, LONG>, LONG, LONG>")
+    # The watermark is at 89 s: windows that end before it have been emitted.
+    windows = {
+        (word, start): own
+        for word, numbers in NUMBERS.items()
+        for start in range(START + 80, START + SECONDS, 10)
+        if (own := [n for n in numbers if start <= START + n < start + 10])
+    }
+    found = {
+        (row["key"], int(row["window"]["start"].timestamp())): row["window-contents"].asDict(recursive=True)
+        for row in written.window_state("windows").collect()
+    }
+    assert found == {
+        at: {
+            "f0": sum(own), "f1": len(own), "f2": {"f0": float(sum(own)), "f1": len(own)},
+            "f3": min(own), "f4": max(own),
+        }
+        for at, own in windows.items()
+    }  # fmt: skip
+    timers = [(row["key"], row["timestamp"], row["service"]) for row in written.timers("windows").collect()]
+    assert sorted(timers) == sorted((word, start * 1_000 + 9_999, "window-timers") for word, start in windows)
+    assert {row["domain"] for row in written.timers("windows").collect()} == {"event"}
+
+    initial = by_word(sorted_rows(initial_state(written, "windows", key="word")))
+    assert initial["w6"]["windows"][0] == {
+        "start": (START + 80) * 1_000, "end": (START + 90) * 1_000, "window-contents": found["w6", START + 80],
+    }  # fmt: skip
+    assert [timer["timestamp"] - START * 1_000 for timer in initial["w6"]["timers"]] == [89_999, 99_999]
+    with pytest.raises(OptionError, match="aggregates of the query are needed"):
+        savepoint_from_streaming(spark, checkpoints("windows"), "windows")
+
+
+def test_windows_without_a_key_have_that_of_window_all(spark: SparkSession, checkpoints: Callable[..., Path]) -> None:
+    query = open_streaming(spark, checkpoints("all-windows"))
+    found = query.window_state(aggregates={"window-contents": "count"})
+    assert next(field.simpleString() for field in found.schema) == "key:tinyint"
+    assert {row["window"]["end"].timestamp() - START: row["window-contents"] for row in found.collect()} == {
+        90: 20, 100: 20, 110: 10,
+    }  # fmt: skip
+    assert {row["key"] for row in query.timers().collect()} == {0}
+    with pytest.raises(OptionError, match="has the kind of these timers"):
+        query.timers(domain="processing")
+    with pytest.raises(OptionError, match="opened at a batch already"):
+        savepoint_from_streaming(spark, query, "windows", batch_id=0)
+
+
+def test_deduplication(spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path) -> None:
+    rows = open_streaming(spark, checkpoints("distinct")).keyed_state()
+    assert {(row["word"], row["n"], row["seen"]) for row in rows.collect()} == {
+        (f"w{n % 7}", n, True) for n in range(SECONDS)
+    }
+    with pytest.warns(SavepointWarning, match="not carried over"):
+        sp = savepoint_from_streaming(spark, checkpoints("distinct"), "distinct").write(tmp_path / "sp")
+    assert sp.keyed_state("distinct").count() == SECONDS
+    within = open_streaming(spark, checkpoints("within"))
+    # Kept until the watermark has passed the record by its delay.
+    assert {row["n"]: row["expires_at"] for row in within.keyed_state().collect()} == {
+        n: (START + n + 10) * 1_000 for n in range(80, SECONDS)
+    }
+    assert {row["n"]: row["timestamp"] for row in within.timers().collect()} == {
+        n: (START + n + 10) * 1_000 - 1 for n in range(80, SECONDS)
+    }
+
+
+def test_state_of_groups(spark: SparkSession, checkpoints: Callable[..., Path]) -> None:
+    query = open_streaming(spark, checkpoints("group-state"))
+    assert by_word(sorted_rows(query.keyed_state())) == {
+        word: {"state": {"n": len(own), "text": str(len(own))}} for word, own in NUMBERS.items()
+    }
+    assert {(row["word"], row["timestamp"], row["domain"]) for row in query.timers(domain="event").collect()} == {
+        (word, 41_536_000_000, "event") for word in NUMBERS
+    }
+    with pytest.raises(OptionError, match="does not have the kind of timeouts"):
+        query.timers()
+
+
+def test_variables_of_transform_with_state(
+    spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
+) -> None:
+    # Timeouts of processing time let one batch follow the other: the query was stopped in one.
+    query = open_streaming(spark, checkpoints("variables"), batch_id=0)
+    (operator,) = query.operators
+    assert set(operator.states) == {
+        StreamingState("pair", "value"), StreamingState("last", "value", True),
+        StreamingState("all", "list"), StreamingState("recent", "list", True),
+        StreamingState("by_rest", "map"), StreamingState("by_half", "map", True),
+    }  # fmt: skip
+    found = by_word(sorted_rows(query.keyed_state()))
+    assert found == {
+        word: {
+            "pair": {"n": own[-1], "text": str(own[-1])}, "last": own[-1], "all": own, "recent": own,
+            "by_rest": {str(n % 3): n for n in own}, "by_half": {n // 50: n for n in own},
+        }
+        for word, own in NUMBERS.items()
+    }  # fmt: skip
+    durations = dict.fromkeys(("last", "recent", "by_half"), timedelta(milliseconds=HOUR))
+    with pytest.warns(SavepointWarning, match="not carried over") as warned:
+        sp = savepoint_from_streaming(spark, query, "words", durations=durations)
+    assert not any("expire" in str(warning.message) for warning in warned)
+    assert sum("expire" in sentence for sentence in query.not_carried_over()) == 3
+    written = sp.write(tmp_path / "sp")
+    again = written.keyed_state("words", include_ttl=True)
+    accessed = {row["key"]: row for row in again.collect()}
+    logged = [
+        json.loads(file.read_text().split("\n")[1]) for file in (checkpoints("variables") / "offsets").glob("[0-9]*")
+    ]
+    batch = min(metadata["batchTimestampMs"] for metadata in logged)
+    for word, own in NUMBERS.items():
+        row = accessed[word]
+        assert row["last__last_access"].timestamp() * 1_000 == pytest.approx(batch, abs=0.5)
+        assert len(row["recent__last_access"]) == len(own)
+        assert set(row["by_half__last_access"]) == {n // 50 for n in own}
+    initial = by_word(sorted_rows(initial_state(written, "words", key="word")))
+    for word, row in initial.items():
+        (timer,) = row.pop("timers")
+        assert timer == {"timestamp": 4_000_000_000_000, "domain": "processing", "service": "user-timers"}
+        # Flink's rows have no names.
+        n, text = found[word].pop("pair").values()
+        assert row.pop("pair") == {"f0": n, "f1": text}
+        assert row == found[word]
+    with pytest.raises(OptionError, match="no state 'pair' with a time to live"):
+        query.keyed_state(durations={"pair": timedelta(hours=1)})
+
+
+def test_offsets_become_a_kafka_source(spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path) -> None:
+    query = open_streaming(spark, checkpoints("numbers"))
+    assert query.offsets() == query.offsets("0") == {("numbers", 0): 60, ("numbers", 1): 60}
+    sp = savepoint_from_streaming(
+        spark, query, "counts", aggregates={"n": "count"}, source_uid="source", types={"n": "LONG"}
+    )
+    written = sp.write(tmp_path / "sp")
+    assert starting_offsets(written) == '{"numbers":{"0":60,"1":60}}'
+    assert sum(row["n"] for row in written.keyed_state("counts").collect()) == len(
+        [i for i in range(10, 60) if i % 5 != 3]
+    ) + len([i for i in range(20, 60) if i % 5 != 3])
+    with pytest.raises(OptionError, match="no source '7'"):
+        query.offsets("7")
+
+
+def test_starting_offsets_of_a_savepoint(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
+    kafka = Savepoint.load(spark, find_snapshots(str(corpus / "connectors" / "2.3.0-kafka-v5.0.0"))[0].path)
+    offsets = json.loads(starting_offsets(kafka, "source"))
+    rows = kafka.table(table="splits").collect()
+    assert {(topic, int(part)): at for topic, parts in offsets.items() for part, at in parts.items()} == {
+        (row["topic"], row["partition"]): row["offset"] for row in rows
+    }
+    assert json.loads(starting_offsets(kafka.with_offsets(to="latest").write(tmp_path / "latest")))["orders"] == {
+        "0": -1, "1": -1, "2": -1,
+    }  # fmt: skip
+    with pytest.warns(SavepointWarning, match="records are read again"):
+        committed = kafka.with_offsets(to="committed").write(tmp_path / "committed")
+    with pytest.raises(UnsupportedStateError, match="no offset that Spark could start from"):
+        starting_offsets(committed)
+    files = Savepoint.load(spark, find_snapshots(str(corpus / "connectors" / "2.3.0-files"))[0].path)
+    assert all(path.startswith("file:") for path in json.loads(starting_offsets(files)))
+    with pytest.raises(OptionError, match="no source with positions"):
+        starting_offsets(Savepoint.load(spark, SHOP))
+
+
+def test_initial_state_of_an_operator(spark: SparkSession) -> None:
+    sp = Savepoint.load(spark, SHOP)
+    rows = initial_state(sp, "accounts", key="account", state="total,recent_amounts")
+    assert rows.columns == ["account", "total", "recent_amounts", "timers"]
+    assert rows.drop("timers").exceptAll(sp.keyed_state("accounts").select("key", "total", "recent_amounts")).isEmpty()
+    timers = rows.selectExpr("account AS key", "inline(timers)").select("key", "timestamp", "domain", "service")
+    assert timers.exceptAll(sp.timers("accounts")).isEmpty()
+    assert timers.count() == sp.timers("accounts").count()
+    with pytest.raises(StateNotFoundError, match="no keyed state"):
+        initial_state(sp, "currency-converter")
+    with pytest.raises(OptionError, match="another number of fields"):
+        initial_state(sp, "accounts", key=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("sessions", "open sessions"),
+        ("opaque", "buffers of collect_list"),
+        ("opaque", "buffers of approx_count_distinct"),
+    ],
+)
+def test_what_cannot_be_carried_over_is_listed(
+    spark: SparkSession, checkpoints: Callable[..., Path], name: str, sentence: str
+) -> None:
+    query = open_streaming(spark, checkpoints(name))
+    assert any(sentence in text for text in query.not_carried_over())
+    if name == "sessions":
+        with pytest.raises(UnsupportedStateError, match="cannot be carried over"):
+            query.keyed_state()
+
+
+def test_several_operators_are_named(spark: SparkSession, checkpoints: Callable[..., Path]) -> None:
+    query = open_streaming(spark, checkpoints("two"))
+    assert [operator.name for operator in query.operators] == ["stateStoreSave", "dedupe"]
+    with pytest.raises(OptionError, match="2 stateful operators: name one"):
+        query.keyed_state()
+    assert query.keyed_state(0).count() == 7
+    assert query.keyed_state(1).count() == SECONDS
+    with pytest.raises(StateNotFoundError, match="no stateful operator 2"):
+        query.keyed_state(2)
+    with pytest.raises(StateNotFoundError, match="no stateful operator"):
+        open_streaming(spark, checkpoints("stateless")).keyed_state()
+
+
+def test_bad_checkpoints_are_one_error_each(
+    spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
+) -> None:
+    for nothing in (tmp_path, tmp_path / "missing", SHOP):
+        with pytest.raises(SnapshotNotFoundError, match="no checkpoint of a streaming query"):
+            open_streaming(spark, nothing)
+
+    def copied(name: str) -> Path:
+        return Path(shutil.copytree(checkpoints("two"), tmp_path / name))
+
+    running = copied("running")
+    last = max(int(file.name) for file in (running / "commits").glob("[0-9]*"))
+    (running / "commits" / str(last)).unlink()
+    with pytest.raises(OptionError, match=f"batch {last} began and was not committed") as caught:
+        open_streaming(spark, running)
+    assert f"batch_id={last - 1}" in str(caught.value)
+    assert open_streaming(spark, running, batch_id=last - 1).keyed_state(0).count() == 7
+    with pytest.raises(OptionError, match="not among those that were committed"):
+        open_streaming(spark, running, batch_id=last)
+    for file in (running / "commits").glob("[0-9]*"):
+        file.unlink()
+    with pytest.raises(SnapshotNotFoundError, match="committed no batch"):
+        open_streaming(spark, running)
+
+    newer = copied("newer")
+    (newer / "offsets" / str(last)).write_text("v7\n{}\n{}")
+    (newer / "offsets" / f".{last}.crc").unlink()
+    with pytest.raises(UnsupportedVersionError, match="unknown version"):
+        open_streaming(spark, newer)
+    (newer / "offsets" / str(last)).write_text("v1\n{damaged\n{}")
+    with pytest.raises(CorruptStateError, match="no number batchWatermarkMs"):
+        open_streaming(spark, newer)
+
+    older = copied("older")  # Spark 3 wrote no metadata of operators
+    for metadata in (older / "state").glob("*/_metadata"):
+        shutil.rmtree(metadata)
+    with pytest.raises(UnsupportedVersionError, match="Spark did not record the stateful operators"):
+        open_streaming(spark, older)

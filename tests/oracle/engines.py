@@ -1,0 +1,245 @@
+"""The jobs of ``oracle.Engines`` for Spark: the same records, word count with timers, windows; and what both must emit.
+
+A record is a number n, 1000 n milliseconds after 1970. Partition p has the records 2 i + p at its offsets i, without
+every fifth: offsets have gaps, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MINUTE, DELAY, WORDS, GAP, HALF = 60_000, 600_000, 11, 5, 100_000
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+WORD_TYPE = "word string, end long, count long, total long, numbers array<long>"
+WINDOW_TYPE = "word string, end long, total long, n long, mean double, low long, high long"
+
+
+def word(number: int) -> str:
+    return f"w{number * 7919 % WORDS}"
+
+
+def records(first: int, end: int) -> list[int]:
+    """The records at the offsets of both partitions from one to before another."""
+    return sorted(2 * i + p for p in (0, 1) for i in range(first, end) if i % GAP != 3)
+
+
+def emitted_words(numbers: list[int]) -> list[Any]:
+    """What the word count emits when time has passed all records."""
+    found, totals = [], dict.fromkeys(map(word, numbers), 0)
+    for (end, name), inside in _by_minute(numbers):
+        totals[name] += len(inside)
+        found.append([name, end, len(inside), totals[name], inside])
+    return sorted(found)
+
+
+def emitted_windows(numbers: list[int]) -> list[Any]:
+    """What the windows emit when time has passed all records."""
+    return sorted(
+        [name, end, sum(inside), len(inside), sum(inside) / len(inside), min(inside), max(inside)]
+        for (end, name), inside in _by_minute(numbers)
+    )
+
+
+def _by_minute(numbers: list[int]) -> list[tuple[tuple[int, str], list[int]]]:
+    found: dict[tuple[int, str], list[int]] = {}
+    for number in numbers:
+        found.setdefault(((number * 1_000 // MINUTE + 1) * MINUTE, word(number)), []).append(number)
+    return sorted(found.items())
+
+
+# -- Spark ----------------------------------------------------------------------------------------------------------
+
+
+class Range(InputPartition):
+    """Offsets of a partition."""
+
+    def __init__(self, partition: int, first: int, end: int) -> None:
+        self.partition, self.first, self.end = partition, first, end
+
+
+class NumbersReader(DataSourceStreamReader):
+    """Logs offsets as Kafka's source does, by topic and partition."""
+
+    def __init__(self, start: dict[str, int], end: int, step: int) -> None:
+        self.start, self.at, self.end, self.step = start, dict(start), end, step
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return {"numbers": self.start}
+
+    def latestOffset(self) -> dict[str, Any]:  # noqa: N802
+        self.at = {partition: min(offset + self.step, self.end) for partition, offset in self.at.items()}
+        return {"numbers": self.at}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        return [Range(int(partition), start["numbers"][partition], last) for partition, last in end["numbers"].items()]
+
+    def read(self, partition: Any) -> Iterator[tuple[int]]:
+        for i in range(partition.first, partition.end):
+            if i % GAP != 3:
+                yield (2 * i + partition.partition,)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        pass
+
+
+class Numbers(DataSource):
+    """The records from option ``startingOffsets`` to before offset ``end``, ``step`` of each partition in a batch."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "numbers"
+
+    def schema(self) -> str:
+        return "n long"
+
+    def streamReader(self, schema: Any) -> NumbersReader:  # noqa: N802
+        start = json.loads(self.options["startingoffsets"])["numbers"]
+        return NumbersReader(start, int(self.options["end"]), int(self.options["step"]))
+
+
+class Words(StatefulProcessor):
+    """At the end of each minute: the records of the word in it, in all minutes until then, and their numbers."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.closed = handle.getValueState("closed", "total long")
+        self.open = handle.getMapState("open", "end long", "count long")
+        self.seen = handle.getListState("seen", "n long")
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+        (row,) = initialState.to_dict("records")
+        if row["closed"] == row["closed"] and row["closed"] is not None:
+            self.closed.update((int(row["closed"]),))
+        for end, count in dict(row["open"] if row["open"] is not None else {}).items():
+            self.open.updateValue((end,), (count,))
+        if row["seen"] is not None:
+            self.seen.put([(int(n),) for n in row["seen"]])
+        for timer in row["timers"] if row["timers"] is not None else ():
+            assert (timer["domain"], timer["service"]) == ("event", "user-timers")
+            self.handle.registerTimer(timer["timestamp"])
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        for batch in rows:
+            for n in batch["n"].tolist():
+                end = (n * 1_000 // MINUTE + 1) * MINUTE
+                before = self.open.getValue((end,))[0] if self.open.containsKey((end,)) else 0
+                self.open.updateValue((end,), (before + 1,))
+                self.seen.appendValue((n,))
+                self.handle.registerTimer(end)
+        return iter(())
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: N802, N803
+        end = expiredTimerInfo.getExpiryTimeInMs()
+        count = self.open.getValue((end,))[0]
+        self.open.removeKey((end,))
+        total = count + (self.closed.get()[0] if self.closed.exists() else 0)
+        self.closed.update((total,))
+        seen = [n for (n,) in self.seen.get()]
+        self.seen.put([(n,) for n in seen if n * 1_000 >= end])
+        numbers = sorted(n for n in seen if n * 1_000 < end)
+        yield pd.DataFrame([(key[0], end, count, total, numbers)], columns=["word", "end", "count", "total", "numbers"])
+
+    def close(self) -> None:
+        pass
+
+
+class Windows(StatefulProcessor):
+    """The aggregation by windows, which can begin with state, as Spark's own cannot."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.windows = handle.getMapState("windows", "end long", "total long, n long, low long, high long")
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+        (row,) = initialState.to_dict("records")
+        for window in row["windows"] if row["windows"] is not None else ():
+            sums = window["window-contents"]
+            assert sums["f2"] == {"f0": float(sums["f0"]), "f1": sums["f1"]}
+            assert window["end"] - window["start"] == MINUTE
+            self.windows.updateValue((window["end"],), (sums["f0"], sums["f1"], sums["f3"], sums["f4"]))
+        for timer in row["timers"] if row["timers"] is not None else ():
+            assert (timer["domain"], timer["service"]) == ("event", "window-timers")
+            self.handle.registerTimer(timer["timestamp"])
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        for batch in rows:
+            for n in batch["n"].tolist():
+                end = (n * 1_000 // MINUTE + 1) * MINUTE
+                total, count, low, high = (
+                    self.windows.getValue((end,)) if self.windows.containsKey((end,)) else (0, 0, n, n)
+                )
+                self.windows.updateValue((end,), (total + n, count + 1, min(low, n), max(high, n)))
+                self.handle.registerTimer(end - 1)
+        return iter(())
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: N802, N803
+        end = expiredTimerInfo.getExpiryTimeInMs() + 1
+        total, count, low, high = self.windows.getValue((end,))
+        self.windows.removeKey((end,))
+        yield pd.DataFrame(
+            [(key[0], end, total, count, total / count, low, high)],
+            columns=["word", "end", "total", "n", "mean", "low", "high"],
+        )
+
+    def close(self) -> None:
+        pass
+
+
+def input_of(spark: SparkSession, start: str, end: int, step: int = 300) -> DataFrame:
+    """The records from offsets of Kafka's form on, with words and a watermark."""
+    spark.dataSource.register(Numbers)
+    read = spark.readStream.format("numbers").options(startingOffsets=start, end=end, step=step).load()
+    return read.selectExpr(
+        "n", f"concat('w', n * 7919 % {WORDS}) AS word", "timestamp_millis(n * 1000) AS at"
+    ).withWatermark("at", f"{DELAY} milliseconds")
+
+
+def word_count(rows: DataFrame, initial: DataFrame | None = None) -> DataFrame:
+    """The word count; ``initial`` has column ``word``."""
+    grouped = None if initial is None else initial.groupBy("word")
+    return rows.groupBy("word").transformWithStateInPandas(
+        Words(), WORD_TYPE, "append", "EventTime", initialState=grouped
+    )
+
+
+def windows(rows: DataFrame) -> DataFrame:
+    """The aggregation by windows, Spark's own."""
+    aggregates = [F.sum("n").alias("total"), F.count("n").alias("n"), F.avg("n").alias("mean")]
+    aggregates += [F.min("n").alias("low"), F.max("n").alias("high")]
+    found = rows.groupBy(F.window("at", "1 minute"), "word").agg(*aggregates)
+    return found.selectExpr("word", "unix_millis(window.end) AS end", "total", "n", "mean", "low", "high")
+
+
+def windows_from(rows: DataFrame, initial: DataFrame) -> DataFrame:
+    """The aggregation by windows that begins with state."""
+    return rows.groupBy("word").transformWithStateInPandas(
+        Windows(), WINDOW_TYPE, "append", "EventTime", initialState=initial.groupBy("word")
+    )
+
+
+def run(query: DataFrame, checkpoint: Path) -> list[Any]:
+    """Run a streaming query until its input is used up; return what it emitted."""
+    emitted: list[Any] = []
+
+    def collect(rows: DataFrame, _: int) -> None:
+        emitted.extend([*row] for row in rows.collect())
+
+    writer = query.writeStream.outputMode("append").foreachBatch(collect)
+    started = writer.option("checkpointLocation", str(checkpoint)).start()
+    try:
+        started.processAllAvailable()
+    finally:
+        started.stop()
+    return sorted(emitted)

@@ -1,0 +1,221 @@
+package oracle;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.common.functions.AggregateFunction;
+import org.apache.flink.api.common.functions.FilterFunction;
+import org.apache.flink.api.common.state.ListState;
+import org.apache.flink.api.common.state.ListStateDescriptor;
+import org.apache.flink.api.common.state.MapState;
+import org.apache.flink.api.common.state.MapStateDescriptor;
+import org.apache.flink.api.common.state.ValueState;
+import org.apache.flink.api.common.state.ValueStateDescriptor;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.connector.source.lib.NumberSequenceSource;
+import org.apache.flink.api.java.tuple.Tuple2;
+import org.apache.flink.api.java.tuple.Tuple5;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.runtime.jobgraph.SavepointRestoreSettings;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
+import org.apache.flink.streaming.api.datastream.KeyedStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
+import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
+import org.apache.flink.util.Collector;
+
+/**
+ * Counts words with timers, and aggregates windows, over numbered records; Spark has the same jobs in
+ * {@code engines.py}. Goes on from {@code --snapshot}, whose source has the splits, to their end, or stops with a
+ * savepoint after {@code --stop} records. {@code OUT/found.json} has what each operator emitted until then.
+ */
+public final class Engines {
+    /** Numbers of the second partition begin here. */
+    private static final long HALF = 100_000;
+
+    private static final long MINUTE = 60_000;
+    private static final long DELAY = 10 * MINUTE;
+    private static final int WORDS = 11;
+    /** Every fifth offset of a partition has no record. */
+    private static final int GAP = 5;
+
+    private static final TypeInformation<Tuple5<Long, Long, Tuple2<Double, Long>, Long, Long>> ACCUMULATOR =
+            Types.TUPLE(Types.LONG, Types.LONG, Types.TUPLE(Types.DOUBLE, Types.LONG), Types.LONG, Types.LONG);
+    private static final List<Long> READ = Collections.synchronizedList(new ArrayList<>());
+
+    private Engines() {}
+
+    public static void main(String[] arguments) throws Exception {
+        Options options = Options.parse(arguments);
+        Configuration configuration = options.configuration();
+        int stop = options.number("stop");
+        int parallelism = options.number("parallelism");
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
+        env.setParallelism(parallelism);
+        env.setMaxParallelism(128);
+        build(env, stop > 0);
+        JobGraph job = env.getStreamGraph(false).getJobGraph();
+        job.setSavepointRestoreSettings(SavepointRestoreSettings.forPath(options.get("snapshot"), false));
+        Files.createDirectories(options.out().resolve("tmp"));
+        MiniClusterConfiguration size = new MiniClusterConfiguration.Builder()
+                .setConfiguration(configuration)
+                .setNumTaskManagers(1)
+                .setNumSlotsPerTaskManager(parallelism)
+                .build();
+        try (MiniCluster cluster = new MiniCluster(size)) {
+            cluster.start();
+            if (stop == 0) {
+                cluster.executeJobBlocking(job);
+            } else {
+                cluster.submitJob(job).get();
+                while (READ.size() < stop || !Snapshots.allRunning(cluster, job.getJobID())) {
+                    Thread.sleep(5);
+                }
+                Path made = Snapshots.path(cluster.stopWithSavepoint(
+                                job.getJobID(),
+                                options.out().resolve("savepoints").toUri().toString(),
+                                false,
+                                SavepointFormatType.CANONICAL)
+                        .get(90, TimeUnit.SECONDS));
+                Files.move(made, options.out().resolve("savepoint"));
+            }
+        }
+        Found.add("source", "read", new ArrayList<>(READ));
+        Json.write(options.out().resolve("found.json"), Found.all());
+        options.deleteTemporary();
+        // Some of Flink's threads are no daemons.
+        System.exit(0);
+    }
+
+    private static void build(StreamExecutionEnvironment env, boolean slowly) {
+        KeyedStream<Long, String> records = env.fromSource(
+                        new NumberSequenceSource(0, 2 * HALF - 1),
+                        WatermarkStrategy.<Long>forBoundedOutOfOrderness(Duration.ofMillis(DELAY))
+                                .withTimestampAssigner((split, before) -> number(split) * 1_000),
+                        "numbers")
+                .uid("numbers")
+                .filter((FilterFunction<Long>) split -> {
+                    if (slowly) {
+                        Thread.sleep(1);
+                    }
+                    return split % HALF % GAP != 3;
+                })
+                .uid("gaps")
+                .map(Engines::number)
+                .returns(Types.LONG)
+                .uid("records")
+                .keyBy(Engines::word, Types.STRING);
+        records.process(new Words()).uid("words");
+        records.window(Compat.tumbling(Duration.ofMillis(MINUTE)))
+                .aggregate(new Sums(), new Emitted(), ACCUMULATOR, ACCUMULATOR, Types.VOID)
+                .uid("windows");
+    }
+
+    private static long number(long split) {
+        return split % HALF * 2 + split / HALF;
+    }
+
+    private static String word(long number) {
+        return "w" + number * 7919 % WORDS;
+    }
+
+    /** At the end of each minute: the records of the word in it, in all minutes until then, and their numbers. */
+    private static final class Words extends KeyedProcessFunction<String, Long, Void> {
+        private ValueState<Long> closed() {
+            return getRuntimeContext().getState(new ValueStateDescriptor<>("closed", Types.LONG));
+        }
+
+        private MapState<Long, Long> open() {
+            return getRuntimeContext().getMapState(new MapStateDescriptor<>("open", Types.LONG, Types.LONG));
+        }
+
+        private ListState<Long> seen() {
+            return getRuntimeContext().getListState(new ListStateDescriptor<>("seen", Types.LONG));
+        }
+
+        @Override
+        public void processElement(Long number, Context context, Collector<Void> out) throws Exception {
+            READ.add(number);
+            long end = (number * 1_000 / MINUTE + 1) * MINUTE;
+            Long before = open().get(end);
+            open().put(end, before == null ? 1 : before + 1);
+            seen().add(number);
+            context.timerService().registerEventTimeTimer(end);
+        }
+
+        @Override
+        public void onTimer(long end, OnTimerContext context, Collector<Void> out) throws Exception {
+            long count = open().get(end);
+            open().remove(end);
+            long total = count + (closed().value() == null ? 0 : closed().value());
+            closed().update(total);
+            List<Long> numbers = new ArrayList<>();
+            List<Long> later = new ArrayList<>();
+            for (Long number : seen().get()) {
+                (number * 1_000 < end ? numbers : later).add(number);
+            }
+            Collections.sort(numbers);
+            seen().update(later);
+            Found.add("words", "emitted", List.of(List.of(context.getCurrentKey(), end, count, total, numbers)));
+        }
+    }
+
+    private static final class Sums
+            implements AggregateFunction<
+                    Long,
+                    Tuple5<Long, Long, Tuple2<Double, Long>, Long, Long>,
+                    Tuple5<Long, Long, Tuple2<Double, Long>, Long, Long>> {
+        @Override
+        public Tuple5<Long, Long, Tuple2<Double, Long>, Long, Long> createAccumulator() {
+            return Tuple5.of(0L, 0L, Tuple2.of(0.0, 0L), Long.MAX_VALUE, Long.MIN_VALUE);
+        }
+
+        @Override
+        public Tuple5<Long, Long, Tuple2<Double, Long>, Long, Long> add(
+                Long number, Tuple5<Long, Long, Tuple2<Double, Long>, Long, Long> sum) {
+            return Tuple5.of(
+                    sum.f0 + number,
+                    sum.f1 + 1,
+                    Tuple2.of(sum.f2.f0 + number, sum.f2.f1 + 1),
+                    Math.min(sum.f3, number),
+                    Math.max(sum.f4, number));
+        }
+
+        @Override
+        public Tuple5<Long, Long, Tuple2<Double, Long>, Long, Long> getResult(
+                Tuple5<Long, Long, Tuple2<Double, Long>, Long, Long> sum) {
+            return sum;
+        }
+
+        @Override
+        public Tuple5<Long, Long, Tuple2<Double, Long>, Long, Long> merge(
+                Tuple5<Long, Long, Tuple2<Double, Long>, Long, Long> a,
+                Tuple5<Long, Long, Tuple2<Double, Long>, Long, Long> b) {
+            throw new UnsupportedOperationException("tumbling windows do not merge");
+        }
+    }
+
+    private static final class Emitted
+            extends ProcessWindowFunction<
+                    Tuple5<Long, Long, Tuple2<Double, Long>, Long, Long>, Void, String, TimeWindow> {
+        @Override
+        public void process(
+                String word,
+                Context context,
+                Iterable<Tuple5<Long, Long, Tuple2<Double, Long>, Long, Long>> results,
+                Collector<Void> out) {
+            results.forEach(sum -> Found.add("windows", "emitted", List.of(List.of(
+                    word, context.window().getEnd(), sum.f0, sum.f1, sum.f2.f0 / sum.f2.f1, sum.f3, sum.f4))));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+"""A job moves from Spark to real Flink and from real Flink to Spark: what both emit is what one would have emitted.
+
+Word count with timers and windows over numbered records, with gaps between offsets, written for both engines
+(``engines.py``, ``oracle.Engines``): every emitted row is compared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.cloudpickle import register_pickle_by_value
+
+from pyspark_savepoint import Savepoint, initial_state, open_streaming, savepoint_from_streaming, starting_offsets
+from pyspark_savepoint.formats.errors import SavepointWarning
+from tests.oracle import engines
+from tests.oracle.engines import HALF, emitted_windows, emitted_words, records
+from tests.oracle.flink import run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.flink, pytest.mark.spark]
+register_pickle_by_value(engines)
+#: Offsets of each partition: the first (Spark takes the record at the epoch for late), where one engine stops, and
+#: where the other has all.
+FIRST, STOP, END = 1, 600, 1_200
+#: Further offsets, whose records let the windows before them end in Spark, which has no end of input.
+BEYOND = 1_700
+FROM_FIRST = json.dumps({"numbers": {"0": FIRST, "1": FIRST}})
+AGGREGATES = {"total": "sum", "n": "count", "mean": "avg", "low": "min", "high": "max"}
+
+
+@pytest.fixture(scope="module")
+def rocksdb(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session with the state store that transformWithState needs."""
+    spark.conf.set(engines.PROVIDER, engines.ROCKSDB)
+    yield spark
+    spark.conf.unset(engines.PROVIDER)
+
+
+def flink(version: str, snapshot: str, out: Path, stop: int = 0, backend: str = "hashmap") -> dict[str, Any]:
+    """Run the job from a savepoint; return what was read and emitted."""
+    arguments = [f"--snapshot={Path(snapshot).as_uri()}", f"--out={out}", f"--stop={stop}", "--parallelism=2"]
+    run(version, "oracle.Engines", [*arguments, f"--conf=state.backend.type={backend}"])
+    found = json.loads((out / "found.json").read_text())
+    return {
+        "read": sorted(found["source"]["read"]),
+        **{uid: sorted(found.get(uid, {"emitted": []})["emitted"]) for uid in ("words", "windows")},
+    }
+
+
+def with_numbers(sp: Savepoint, offsets: dict[tuple[str, int], int], end: int) -> Savepoint:
+    """The savepoint with the source of the numbers, which is at these offsets."""
+    rows = [
+        {"split_id": str(partition + 1), "next": partition * HALF + offset, "to": partition * HALF + end - 1}
+        for (_, partition), offset in offsets.items()
+    ]
+    return sp.with_source("numbers", rows, connector="number_sequence")
+
+
+@pytest.fixture(scope="module")
+def half_of_spark(rocksdb: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[Any]]]:
+    """Checkpoints of both jobs after half of the input, and what they emitted."""
+    folder = tmp_path_factory.mktemp("spark")
+    rows = engines.input_of(rocksdb, FROM_FIRST, STOP)
+    emitted = {
+        "words": engines.run(engines.word_count(rows), folder / "words"),
+        "windows": engines.run(engines.windows(rows), folder / "windows"),
+    }
+    return folder, emitted
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_from_spark_to_flink(
+    rocksdb: SparkSession,
+    half_of_spark: tuple[Path, dict[str, list[Any]]],
+    flink_version: str,
+    backend: str,
+    tmp_path: Path,
+) -> None:
+    folder, before = half_of_spark
+    query = open_streaming(rocksdb, folder / "words")
+    assert query.offsets() == {("numbers", 0): STOP, ("numbers", 1): STOP}
+    assert query.offsets() == open_streaming(rocksdb, folder / "windows").offsets()
+    with pytest.warns(SavepointWarning, match="not carried over: the watermark"):
+        sp = savepoint_from_streaming(rocksdb, query, "words")
+    with pytest.warns(SavepointWarning, match="not carried over: the watermark"):
+        sp = savepoint_from_streaming(rocksdb, folder / "windows", "windows", aggregates=AGGREGATES, into=sp)
+    written = with_numbers(sp, query.offsets(), END).write(tmp_path / "savepoint")
+    assert written.path is not None
+
+    after = flink(flink_version, written.path, tmp_path / "out", backend=backend)
+    assert after["read"] == records(STOP, END)
+    everything = records(FIRST, END)
+    assert before["words"]
+    assert before["windows"]
+    assert sorted(before["words"] + after["words"]) == emitted_words(everything)
+    assert sorted(before["windows"] + after["windows"]) == emitted_windows(everything)
+
+    start = with_numbers(Savepoint.create(rocksdb), {("numbers", 0): FIRST, ("numbers", 1): FIRST}, END)
+    unbroken = flink(flink_version, str(start.write(tmp_path / "start").path), tmp_path / "unbroken")
+    assert unbroken["read"] == everything
+    assert unbroken["words"] == sorted(before["words"] + after["words"])
+    assert unbroken["windows"] == sorted(before["windows"] + after["windows"])
+
+
+def test_from_flink_to_spark(rocksdb: SparkSession, flink_version: str, tmp_path: Path) -> None:
+    start = with_numbers(Savepoint.create(rocksdb), {("numbers", 0): FIRST, ("numbers", 1): FIRST}, 10 * END)
+    path = str(start.write(tmp_path / "start").path)
+    before = flink(flink_version, path, tmp_path / "out", stop=1_000)
+
+    sp = Savepoint.load(rocksdb, tmp_path / "out" / "savepoint")
+    splits = json.loads(starting_offsets(sp, "numbers"))["number_sequence"]
+    offsets = {str(int(split) - 1): position % HALF for split, position in splits.items()}
+    start_at = json.dumps({"numbers": offsets})
+    assert before["words"]
+    assert max(offsets.values()) < END
+
+    rows = engines.input_of(rocksdb, start_at, BEYOND, step=350)
+    words = engines.word_count(rows, initial_state(sp, "words", key="word"))
+    windows = engines.windows_from(rows, initial_state(sp, "windows", key="word"))
+    everything = records(FIRST, END)
+    last = max(everything) * 1_000
+
+    def ended(emitted: list[Any]) -> list[Any]:
+        return sorted(row for row in emitted if row[1] <= last)
+
+    assert ended(before["words"] + engines.run(words, tmp_path / "words")) == ended(emitted_words(everything))
+    assert ended(before["windows"] + engines.run(windows, tmp_path / "windows")) == ended(emitted_windows(everything))
