@@ -104,6 +104,26 @@ WRITES = (
 FILE_FORMAT = argument(
     "--format", choices=("parquet", "arrow", "json", "csv"), help="the format of the file (default: by its name)"
 )
+#: Of commands that erase keys, and prove it.
+OF_ERASURE = (
+    argument("--keys", nargs="+", metavar="KEY", help="these keys"),
+    argument(
+        "--keys-file",
+        metavar="FILE",
+        help="the keys of a file: column key, or the only one, of .parquet, .arrow, .jsonl or .csv, or a key per line "
+        "of .txt",
+    ),
+    argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="NAME: CONDITION",
+        help="UID: keys of rows for which a condition is true; UID.STATE: elements of list, union and broadcast state, "
+        "elements of lists, entries of maps, values",
+    ),
+    argument("--salt-file", metavar="FILE", help="a secret by which the report hashes keys (default: it has its own)"),
+    FILE_FORMAT,
+)
 #: Of commands that write a file as state.
 OF_FILE = (
     argument("uid", help="the operator: its uid, or the uid hash of an existing one"),
@@ -407,6 +427,72 @@ COMMANDS = (
             "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys-from closed.csv",
         ),
         "Nothing is written if none of --keys has state, or no row matches --where; other keys of a file are ignored.",
+        prints_table=True,
+    ),
+    Command(
+        "erase",
+        "erasing.erase",
+        EDIT,
+        "write a savepoint without some keys in any operator, and a report of what could not be looked into",
+        (
+            OLD,
+            AS_OF,
+            NEW,
+            *OF_ERASURE,
+            argument(
+                "--by",
+                action="append",
+                default=[],
+                metavar="UID=COLUMN",
+                help="the column of the file that has an operator's keys; UID:FIELD=COLUMN: that has a field of its "
+                "composite keys",
+            ),
+            argument("--report", metavar="FILE", help="write the report as JSON here, and beside it as Markdown"),
+            argument(
+                "--strict", action="store_true", help="write nothing if there is state that cannot be looked into"
+            ),
+            argument(
+                "--below",
+                metavar="FOLDER",
+                help="the report names snapshots below this folder that have the keys too (default: the job's folder)",
+            ),
+            argument("--all-below", metavar="FOLDER", help="erase in every self-contained savepoint below this folder"),
+            argument("--all-to", metavar="FOLDER", help="with --all-below: where these are written, under their names"),
+            READ_OPTION,
+            *WRITES,
+        ),
+        (
+            "erase /savepoints/savepoint-2f1a3c /savepoints/erased --keys-file ids.parquet --report report.json",
+            "erase /savepoints/savepoint-2f1a3c /savepoints/erased --keys 1042 --dry-run",
+            "erase /savepoints/savepoint-2f1a3c /savepoints/erased --keys 1042 "
+            '--where "warehouse-export.pending_orders: value.accountId = 1042"',
+        ),
+        "Keys of .txt files and of --keys are texts, and whole numbers too if they look like one. Other files have "
+        "types: a text is no key of an operator whose keys are numbers. With --dry-run the exit code is 1 if rows have "
+        "the keys.",
+        prints_table=True,
+    ),
+    Command(
+        "verify-erasure",
+        "erasing.verify_erasure",
+        CHECK,
+        "prove an erasure: no key is left, and nothing else was removed",
+        (
+            PATH,
+            AS_OF,
+            argument("report", help="the report of erase, as JSON"),
+            *OF_ERASURE,
+            argument("--old", metavar="PATH", help="the older snapshot, if it was moved"),
+            argument(
+                "--accept",
+                action="append",
+                default=[],
+                metavar="PLACE",
+                help="a place where values are equal to a key by chance, as the report names it: UID.STATE.COLUMN",
+            ),
+            READ_OPTION,
+        ),
+        ("verify-erasure /savepoints/erased report.json --keys-file ids.parquet",),
         prints_table=True,
     ),
     Command(

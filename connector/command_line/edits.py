@@ -17,11 +17,11 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
-from pyspark_savepoint.command_line.conditions import Condition, parse_condition
 from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import key_of_text
 from pyspark_savepoint.command_line.row_files import RowsOfFile, expect_columns, file_form, rows_of_file
+from pyspark_savepoint.execution.conditions import Condition, parse_condition
 from pyspark_savepoint.execution.copying import to_free_path
 from pyspark_savepoint.execution.savepoint_writer import SavepointWriter
 from pyspark_savepoint.execution.texts import numbered

@@ -159,7 +159,9 @@ class LocalEngine:
     writers: int = 1
 
     def rows(self, given: object) -> LocalRows | None:
-        """Return rows that export an Arrow stream; None for anything else."""
+        """Return rows that export an Arrow stream, and rows as they are; None for anything else."""
+        if isinstance(given, LocalRows):
+            return given
         if isinstance(given, SnapshotTable):
             return LocalRows(given.schema, (given.batches,))
         if isinstance(given, LocalTable):

@@ -132,7 +132,7 @@ class Engine(Protocol):
         """The number of operators that are written at a time."""
 
     def rows(self, given: object) -> Rows | None:
-        """Return rows that a user gave; None if they are none of this engine."""
+        """Return rows that a user gave, or those of this engine as they are; None if they are none of it."""
 
     def of_arrow(self, table: pa.Table) -> Rows:
         """Return the rows of a small Arrow table."""

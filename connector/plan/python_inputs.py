@@ -76,6 +76,14 @@ def with_stored_keys(plan: OperatorPlan, keys: Rows) -> Rows:
     return _converted(keys, PythonRows.of(opened, request, keys.schema, KEY, namespaced=False))
 
 
+def stored_keys(plan: OperatorPlan, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch of keys as Flink stores them; those of operators of Java as they are."""
+    opened = _opened(plan)
+    if opened is None or not is_python_operator(opened):
+        return batch
+    return PythonRows.of(opened, TableRequest(opened.savepoint.path), batch.schema, KEY, namespaced=False).batch(batch)
+
+
 def _converted(rows: Rows, form: PythonRows) -> Rows:
     return rows.mapped(PythonEncoder(form), form.schema(rows.schema))
 

@@ -147,7 +147,9 @@ class SparkEngine:
     writers: int = 4
 
     def rows(self, given: object) -> SparkRows | None:
-        """Return a DataFrame as rows; None for anything else."""
+        """Return a DataFrame as rows, and rows as they are; None for anything else."""
+        if isinstance(given, SparkRows):
+            return given
         return SparkRows(given) if isinstance(given, DataFrame) else None
 
     def of_arrow(self, table: pa.Table) -> SparkRows:

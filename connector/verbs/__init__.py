@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from pyspark_savepoint.verbs.edits import Edits
+from pyspark_savepoint.verbs.erasures import Erasures
 from pyspark_savepoint.verbs.migrations import Migrations
 from pyspark_savepoint.verbs.summaries import Summaries
 
@@ -12,5 +13,5 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class SavepointVerbs(Summaries[R, T], Migrations[R, T], Edits[R, T]):
+class SavepointVerbs(Summaries[R, T], Migrations[R, T], Erasures[R, T], Edits[R, T]):
     """What both faces share. Immutable: every change returns a new savepoint, which :meth:`write` writes."""

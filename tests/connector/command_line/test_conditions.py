@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.command_line.conditions import parse_condition
+from pyspark_savepoint.execution.conditions import parse_condition
 from pyspark_savepoint.formats.errors import OptionError
 
 if TYPE_CHECKING:

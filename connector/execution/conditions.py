@@ -1,4 +1,4 @@
-"""Conditions on columns, for ``--where``: what SQL's WHERE takes, without functions, evaluated by Arrow.
+"""Conditions on columns, for ``--where`` and erasures: what SQL's WHERE takes, without functions, evaluated by Arrow.
 
 ::
 
@@ -51,24 +51,31 @@ class Condition:
 
     columns: tuple[str, ...]
     of: Callable[[pa.RecordBatch], Any]
+    #: The argument that has it, for errors.
+    argument: str = "--where"
 
-    def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows for which the condition is true."""
+    def mask(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return for each row whether the condition is true."""
         try:
             mask = self.of(batch)
         except pa.ArrowException as error:
-            raise OptionError("--where cannot be evaluated", found=str(error).splitlines()[0]) from None
+            raise OptionError(f"{self.argument} cannot be evaluated", found=str(error).splitlines()[0]) from None
         if isinstance(mask, pa.Scalar):
-            return batch if mask.as_py() is True else batch.slice(0, 0)
-        return batch.filter(mask)
+            return pa.repeat(pa.scalar(mask.as_py() is True), len(batch))
+        return mask.fill_null(False)
+
+    def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows for which the condition is true."""
+        return batch.filter(self.mask(batch))
 
 
-def parse_condition(text: str, schema: pa.Schema) -> Condition:
+def parse_condition(text: str, schema: pa.Schema, argument: str = "--where") -> Condition:
     """Parse a condition on the columns of a schema.
 
     Args:
         text: The condition.
         schema: The columns, in whose types literals must be.
+        argument: The argument that has it, for errors.
 
     Returns:
         The condition.
@@ -78,14 +85,14 @@ def parse_condition(text: str, schema: pa.Schema) -> Condition:
             where.
 
     """
-    return _Parser(text, schema).parse()
+    return _Parser(text, schema, argument).parse()
 
 
 class _Parser:
     """Recursive descent; ``OR`` binds least, then ``AND``, ``NOT``, comparisons."""
 
-    def __init__(self, text: str, schema: pa.Schema) -> None:
-        self.text, self.schema = text, schema
+    def __init__(self, text: str, schema: pa.Schema, argument: str) -> None:
+        self.text, self.schema, self.argument = text, schema, argument
         self.used: dict[str, None] = {}
         self.tokens = list(self._tokens())
         self.position = 0
@@ -104,11 +111,11 @@ class _Parser:
     def _refuse(self, problem: str, position: int, remedy: str = "") -> NoReturn:
         shown = self.text[position:].strip()
         raise OptionError(
-            f"--where: {problem}",
+            f"{self.argument}: {problem}",
             found=f"{shown[:60]!r}, at character {position + 1} of {self.text!r}"
             if shown
             else f"the end of {self.text!r}",
-            remedy=remedy or "such as --where \"total < 0 AND profile.tier = 'GOLD'\"",
+            remedy=remedy or f"such as {self.argument} \"total < 0 AND profile.tier = 'GOLD'\"",
         )
 
     # -- tokens ------------------------------------------------------------------------------------------------
@@ -139,7 +146,7 @@ class _Parser:
         condition = self._either()
         if self.position < len(self.tokens):
             self._refuse("AND or OR is missing", self._here)
-        return Condition(tuple(self.used), condition)
+        return Condition(tuple(self.used), condition, self.argument)
 
     def _either(self) -> Callable[[pa.RecordBatch], Any]:
         one = self._both()

@@ -1,0 +1,156 @@
+"""Commands erase and verify-erasure."""
+
+from __future__ import annotations
+
+import posixpath
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.edits import opened
+from pyspark_savepoint.command_line.files import free_target, written
+from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.row_files import file_form, rows_of_file
+from pyspark_savepoint.erasure.erasing import is_self_contained
+from pyspark_savepoint.erasure.report import ERROR, ErasureReport, place_of
+from pyspark_savepoint.execution.texts import numbered
+from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
+from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+
+DONE, FOUND = 0, 1
+REMOVED = ("operator", "table", "state", "seen", "removed")
+
+
+def erase(arguments: Namespace, output: Output) -> int:
+    """Erase keys from a snapshot, and from all below a folder; write reports."""
+    keys, options = _keys(arguments), _options(arguments)
+    if (arguments.all_below is None) != (arguments.all_to is None):
+        raise UsageError("--all-below and --all-to go together: what is read, and where it is written")
+    base = opened(arguments, arguments.path)
+    free_target(arguments)
+    report = _erased(base, arguments, output, arguments.target, arguments.report, keys, options)
+    if not arguments.dry_run:
+        written(arguments, output)
+    for old, new in _others(arguments, base):
+        output.say("")
+        output.say(old.path or "")
+        if not is_self_contained(old.plan):
+            output.say("not self-contained: its files belong to other checkpoints too; nothing was written")
+            output.record({"path": old.path, "self_contained": False})
+            continue
+        own = f"{new}.report.json" if arguments.report is not None else None
+        _erased(old, arguments, output, new, own, keys, options)
+    return FOUND if arguments.dry_run and report.removed else DONE
+
+
+def _erased(
+    base: LocalSavepoint, arguments: Namespace, output: Output, target: str, path: str | None, keys: Any, options: Any
+) -> ErasureReport:
+    """Erase keys from one snapshot, write its report and show what matters of it."""
+    report = base.erase(
+        keys,
+        to=target,
+        dry_run=arguments.dry_run,
+        strict=arguments.strict,
+        below=arguments.below,
+        flink_version=arguments.flink,
+        portable=arguments.portable,
+        **options,
+    )
+    if path is not None:
+        Path(path).expanduser().write_text(report.to_json(), encoding="utf-8")
+        Path(path).expanduser().with_suffix(".md").write_text(report.to_markdown(), encoding="utf-8")
+    output.table(REMOVED, (row for row in report.rows() if row["removed"]))
+    content = report.content
+    verb = "would be removed: nothing was written" if arguments.dry_run else "removed"
+    output.say(f"{numbered(report.removed, 'row')} {verb}")
+    for one in content["not_looked_into"]:
+        place = place_of({**one, "column": one["table"]})
+        hits = sum(hit["hits"] for hit in one["hits"])
+        output.say(f"not looked into: {place}, {one['bytes']} bytes, {hits} hits: {one['why']}")
+    for one in content["standing"]:
+        inside = sum(hit["hits"] for hit in one["inside"])
+        output.say(f"stays: {place_of(one)}: {one['equal']} equal, {inside} inside")
+    for one in content["others"]:
+        output.say(f"also in: {one['path']}: {one['note'] or numbered(one['keys'], 'row')}")
+    return report
+
+
+def _others(arguments: Namespace, base: LocalSavepoint) -> Iterator[tuple[LocalSavepoint, str]]:
+    """Yield the other snapshots below a folder, and where they are written."""
+    if arguments.all_below is None:
+        return
+    folder = absolute(arguments.all_below)
+    for found in find_snapshots(folder):
+        other = opened(arguments, found.path)
+        if other.path != base.path:
+            name = posixpath.relpath(str(other.path), folder)
+            yield other, posixpath.join(absolute(arguments.all_to), name)
+
+
+def verify_erasure(arguments: Namespace, output: Output) -> int:
+    """Prove an erasure."""
+    try:
+        report = Path(arguments.report).expanduser().read_text("utf-8")
+    except FileNotFoundError:
+        raise SnapshotNotFoundError("there is no such file", path=arguments.report) from None
+    options = _options(arguments)
+    options.pop("by")
+    found = opened(arguments, arguments.path).verify_erasure(
+        report, _keys(arguments), old=arguments.old, accept=arguments.accept, **options
+    )
+    output.table(("severity", "check", "evidence"), found)
+    errors = sum(one["severity"] == ERROR for one in found)
+    output.say("proved" if not errors else f"not proved: {numbered(errors, 'error')}")
+    return FOUND if errors else DONE
+
+
+def _keys(arguments: Namespace) -> Any:
+    """Return the keys of the command line, or rows of a file; words without a type are texts, and numbers too."""
+    if arguments.keys is not None and arguments.keys_file is not None:
+        raise UsageError("give --keys or --keys-file: one of them")
+    words: list[str] | None = arguments.keys
+    if arguments.keys_file is not None:
+        path = Path(arguments.keys_file).expanduser()
+        form = file_form(path, arguments.format)
+        if form != "text":
+            return rows_of_file(path, form, {})
+        words = [line for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+        if not words:
+            raise OptionError("the file has no keys", path=str(path))
+    if words is None:
+        return None
+    return [key for word in words for key in ((word, int(word)) if _is_number(word) else (word,))]
+
+
+def _is_number(word: str) -> bool:
+    digits = word.removeprefix("-")
+    return digits.isdecimal() and digits.isascii() and str(int(word)) == word
+
+
+def _options(arguments: Namespace) -> dict[str, Any]:
+    by: dict[str, Any] = {}
+    for text in getattr(arguments, "by", ()):
+        name, mark, column = text.partition("=")
+        if not mark or not name or not column:
+            raise UsageError("--by takes UID=COLUMN, or UID:FIELD=COLUMN", found=repr(text))
+        uid, colon, field = name.partition(":")
+        if colon:
+            by.setdefault(uid, {})[field] = column
+        else:
+            by[uid] = column
+    where = {}
+    for text in arguments.where:
+        name, mark, condition = text.partition(":")
+        if not mark or not name.strip() or not condition.strip():
+            raise UsageError("--where takes UID: CONDITION, or UID.STATE: CONDITION", found=repr(text))
+        where[name.strip()] = condition.strip()
+    salt = None
+    if arguments.salt_file is not None:
+        salt = Path(arguments.salt_file).expanduser().read_text("utf-8").strip()
+    read_options(arguments)
+    return {"by": by, "where": where, "salt": salt}

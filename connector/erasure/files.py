@@ -1,0 +1,255 @@
+"""Files of a snapshot: their SHA-256, and the patterns in them, with what is compressed opened.
+
+Every file is searched as it is, and so is what it holds: parts that are framed by Snappy (key groups, elements,
+changelogs), and blocks of RocksDB's and ForSt's table files, with keys put together again. So entries are found that no
+table shows, because later ones delete or replace them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import cramjam
+import numpy as np
+
+from pyspark_savepoint.erasure.patterns import Hits, Search, described
+from pyspark_savepoint.formats.columns import Bytes
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.io import snappy
+from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, InlineLocation
+from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
+from pyspark_savepoint.formats.metadata.keyed_handles import (
+    ChangelogStateBackendHandle,
+    IncrementalRemoteKeyedStateHandle,
+    InMemoryChangelogStateHandle,
+    KeyedStateHandle,
+)
+from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
+
+#: Bytes of a file that are read at once.
+WINDOW = 16 << 20
+#: Blocks of a table file that are opened at once.
+BLOCKS = 256
+#: Fields of a subtask's state, as they are named here.
+KINDS = {
+    "managed_keyed_state": "keyed state",
+    "raw_keyed_state": "raw keyed state",
+    "managed_operator_state": "operator state",
+    "raw_operator_state": "raw operator state",
+    "input_channel_state": "records in flight",
+    "result_subpartition_state": "records in flight",
+}
+
+
+@dataclass
+class Searched:
+    """A file, or a part of ``_metadata``: what it holds, and hits in it; ``sha256`` and ``size`` of whole files only.
+
+    ``of``: the uid hash of the operator and the kind of its state, for each that has state there.
+    """
+
+    name: str
+    size: int | None = None
+    sha256: str | None = None
+    of: set[tuple[str, str]] = field(default_factory=set)
+    hits: Hits = field(default_factory=Counter)
+    problem: str | None = None
+
+    def row(self) -> dict[str, Any]:
+        """Return the file for a report."""
+        named = sorted(f"{operator} {kind}".strip() for operator, kind in self.of)
+        row: dict[str, Any] = {"name": self.name, "size": self.size, "sha256": self.sha256, "of": named}
+        row |= {"hits": described(self.hits)} if self.hits else {}
+        return row | ({"problem": self.problem} if self.problem else {})
+
+
+def searched_files(snapshot: Snapshot, search: Search) -> list[Searched]:
+    """Read every file of a snapshot once: ``_metadata`` and what it names.
+
+    Raises:
+        SavepointError: If a file is missing; one that cannot be opened as what it is has a ``problem``.
+
+    """
+    return list(_Files(snapshot, search).all())
+
+
+@dataclass
+class _Files:
+    snapshot: Snapshot
+    search: Search
+    found: dict[str, Searched] = field(default_factory=dict)
+
+    def all(self) -> Iterator[Searched]:
+        metadata = FileLocation(self.snapshot.location.filesystem, self.snapshot.metadata_path)
+        yield self._file(metadata, "_metadata", ("", "metadata"))
+        for operator in self.snapshot.operators:
+            yield from self._inline(operator)
+            for index, subtask in sorted(operator.subtasks.items()):
+                for name, kind in KINDS.items():
+                    part = replace(operator, subtasks={index: OperatorSubtaskState(**{name: getattr(subtask, name)})})
+                    for handle in streams_of(part):
+                        place = self.snapshot.resolve(handle, operator)
+                        if isinstance(place, FileLocation):
+                            self._file(place, self._name(place), (operator.operator_id.hex, kind))
+                if subtask.managed_keyed_state is not None:
+                    self._tables(operator, subtask.managed_keyed_state)
+        for master in self.snapshot.metadata.master_states:
+            yield self._part(f"_metadata: master state {master.name}", ("", "master state"), [master.data])
+        yield from (each for name, each in self.found.items() if name != "_metadata")
+
+    def _name(self, place: FileLocation) -> str:
+        folder, name = posixpath.split(place.path)
+        return name if folder == self.snapshot.location.directory else place.filesystem.uri(place.path)
+
+    def _file(self, place: FileLocation, name: str, of: tuple[str, str]) -> Searched:
+        """Search a whole file, once."""
+        known = self.found.get(name)
+        if known is not None:
+            known.of.add(of)
+            return known
+        one = self.found[name] = Searched(name, of={of})
+        with replace(place, start=0, size=0, segment=False).open() as source:
+            digest, framed = hashlib.sha256(), []
+            mark = np.frombuffer(snappy.IDENTIFIER, np.uint8)
+            extra = self.search.overlap
+            for start in range(0, source.size, WINDOW):
+                before = min(2, start)  # of a word that goes on
+                after = min(source.size, start + WINDOW + extra)
+                data = np.empty(after - start + before, np.uint8)
+                source.read_into(start - before, data)
+                size = min(WINDOW, source.size - start)
+                digest.update(data[before : before + size].data)
+                one.hits += self.search.count(data, before, before + size)
+                framed += [start - before + at for at in _marks(data, mark, before, before + size)]
+            one.size, one.sha256 = source.size, digest.hexdigest()
+            self._framed(source, framed, one)
+        return one
+
+    def _framed(self, source: ByteSource, starts: list[int], one: Searched) -> None:
+        """Search what Snappy frames, from each identifier on."""
+        done = 0
+        for start in starts:
+            if start < done:
+                continue
+            content = bytearray()
+            for end, chunk in _chunks(source, start):
+                done = end
+                content += chunk
+                if len(content) > WINDOW:
+                    self._add(one, content, len(content) - self.search.overlap)
+                    del content[: len(content) - self.search.overlap]
+            self._add(one, content, len(content))
+
+    def _add(self, one: Searched, content: bytearray, end: int) -> None:
+        one.hits += self.search.count(np.frombuffer(bytes(content), np.uint8), 0, max(end, 0))
+
+    def _tables(self, operator: OperatorState, handle: KeyedStateHandle) -> None:
+        """Open the table files of a database, and search their entries."""
+        if isinstance(handle, ChangelogStateBackendHandle):
+            for each in handle.materialized:
+                self._tables(operator, each)
+        if not isinstance(handle, IncrementalRemoteKeyedStateHandle):
+            return
+        from pyspark_savepoint.formats.rocksdb.database import Database
+
+        source = RocksDBSource.of(self.snapshot, operator, handle)
+        prefix = 2 if operator.max_parallelism > 128 else 1
+        with Database(dict(source.files), prefix) as database:
+            for family in database.families.values():
+                for info in family.files.values():
+                    place = database.files[info.name]
+                    name = self._name(place) if isinstance(place, FileLocation) else f"_metadata: {info.name}"
+                    one = self.found.setdefault(name, Searched(name))
+                    if ("", "entries") in one.of:
+                        continue
+                    one.of |= {("", "entries"), (operator.operator_id.hex, "keyed state")}
+                    try:
+                        table = database.table(info, 0, (1 << 8 * prefix) - 1, False)
+                        for content in _entries(database.open(info), table, (1 << 8 * prefix) - 1):
+                            one.hits += self.search.count(content)
+                    except SavepointError as error:
+                        one.problem = str(error)
+
+    def _inline(self, operator: OperatorState) -> Iterator[Searched]:
+        """Search what ``_metadata`` itself has of an operator."""
+        label = operator.uid or operator.operator_id.hex
+        if operator.coordinator_state is not None:
+            of = (operator.operator_id.hex, "coordinator state")
+            yield self._part(f"_metadata: coordinator state of {label}", of, [operator.coordinator_state.data])
+        for name, kind in KINDS.items():
+            pieces: list[bytes] = []
+            for index, subtask in sorted(operator.subtasks.items()):
+                part = replace(operator, subtasks={index: OperatorSubtaskState(**{name: getattr(subtask, name)})})
+                for handle in streams_of(part):
+                    place = self.snapshot.resolve(handle, operator)
+                    if isinstance(place, InlineLocation):
+                        pieces.append(place.data)
+                if name == "managed_keyed_state":
+                    pieces += _changes(subtask.managed_keyed_state)
+            if pieces:
+                yield self._part(f"_metadata: {kind} of {label}", (operator.operator_id.hex, kind), pieces)
+
+    def _part(self, name: str, of: tuple[str, str], pieces: list[bytes]) -> Searched:
+        one = Searched(name, sum(map(len, pieces)), of={of})
+        mark = np.frombuffer(snappy.IDENTIFIER, np.uint8)
+        for piece in pieces:
+            data = np.frombuffer(piece, np.uint8)
+            one.hits += self.search.count(data)
+            source = InlineLocation(name, piece).open()
+            self._framed(source, list(_marks(data, mark, 0, len(data))), one)
+        return one
+
+
+def _changes(handle: KeyedStateHandle | None) -> list[bytes]:
+    """Return the changes of a changelog that are in ``_metadata``."""
+    if isinstance(handle, ChangelogStateBackendHandle):
+        parts = (*handle.materialized, *handle.non_materialized)
+        return [change for part in parts for change in _changes(part)]
+    return [one.change for one in handle.changes] if isinstance(handle, InMemoryChangelogStateHandle) else []
+
+
+def _marks(data: Bytes, mark: Bytes, begin: int, end: int) -> Iterator[int]:
+    """Yield the positions of a mark that begin in [begin, end)."""
+    at = np.flatnonzero(data[begin:end] == mark[0]) + begin
+    at = at[at + len(mark) <= len(data)]
+    for offset, byte in enumerate(mark.tolist()):
+        at = at[data[at + offset] == byte]
+    yield from at.tolist()
+
+
+def _chunks(source: ByteSource, start: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the end and content of the chunks after an identifier, up to what is none."""
+    at = start + len(snappy.IDENTIFIER)
+    while at + 4 <= source.size:
+        head = source.read(at, 4)
+        length = int.from_bytes(head[1:], "little")
+        fits = head[0] in (snappy.COMPRESSED, snappy.PLAIN) and 4 <= length <= snappy.MAX_CHUNK
+        if not fits or at + 4 + length > source.size:
+            return
+        try:
+            chunk = bytes(cramjam.snappy.decompress(snappy.IDENTIFIER + head + source.read(at + 4, length)))
+        except cramjam.DecompressionError:
+            return  # bytes that only look like a chunk, and were searched as they are
+        at += 4 + length
+        yield at, chunk
+
+
+def _entries(source: ByteSource, table: Any, last: int) -> Iterator[Bytes]:
+    """Yield the contents and whole keys of some blocks of a table file after the other."""
+    from pyspark_savepoint.formats.rocksdb.entries import decode_entries
+
+    count = len(table.index.offset)
+    for start in range(0, count, BLOCKS):
+        part = slice(start, min(count, start + BLOCKS))
+        entries = decode_entries(table.read(source, part), table, 0, last, int(table.index.size[part].sum()))
+        if len(entries):
+            first = int(min(entries.key_start.min(), entries.value_start.min()))
+            end = int(max(entries.key_end.max(), entries.value_end.max()))
+            yield entries.buffer[first:end]

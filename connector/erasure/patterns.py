@@ -1,0 +1,283 @@
+"""Bytes that keys have in state, and a search for many of them at once.
+
+==========================  ===========================================================================================
+text                        UTF-8, Java's modified UTF-8, Latin-1 (Java's compressed strings), UTF-16; with the length
+                            before it as Flink (``StringValue``), ``DataOutput.writeUTF``, and serializers of SQL and
+                            Python write it; Kryo's ASCII, whose last byte has its high bit set
+whole number                big-endian and little-endian in 8, 4 and 2 bytes; variable-length, plain and zigzag (Kryo,
+                            Avro); its decimal digits as text
+UUID                        16 bytes, big-endian, and its text
+bytes                       as they are
+any key                     what the key serializer of each operator writes
+==========================  ===========================================================================================
+
+A text without its length is found only where no letter, digit or ``_`` stands beside it: ``user-1`` is not in
+``user-10``. A hit of a short pattern may be chance: it is certain if at least :data:`CERTAIN` of its bytes are neither
+00 nor FF, else possible. Patterns of fewer than :data:`SHORTEST` bytes are not searched, but counted.
+
+The search looks at every position of the bytes once per width of its windows (8, 4 and 2 bytes), whatever the number of
+patterns: a window that is none of the patterns' is dropped by a table of bits, others are compared whole.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Bytes, Longs
+
+#: Number of bytes other than 00 and FF from which on a hit is no chance.
+CERTAIN = 6
+#: The length in bytes of the shortest pattern that is searched.
+SHORTEST = 3
+WIDTHS = (8, 4, 2)
+#: Bytes that are searched at once, each of which takes about 20 bytes of memory meanwhile.
+PIECE = 1 << 21
+#: Bits of the table that drops windows, and the multiplier that spreads them.
+TABLE_BITS = 20
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
+AS_STORED = "as the operator stores its keys"
+WORD = np.zeros(256, bool)
+WORD[[*b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"]] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How bytes were made. ``before`` and ``after``: distances of the bytes beside that may not be of a word."""
+
+    name: str
+    before: int = 0
+    after: int = 0
+
+
+#: Encoding, whether hits are certain, length in bytes of the pattern.
+Kind = tuple[str, bool, int]
+#: Number of hits of each kind.
+Hits = Counter[Kind]
+
+
+def is_certain(pattern: bytes) -> bool:
+    """Return whether a hit of a pattern is no chance.
+
+    >>> is_certain(b"alice@shop"), is_certain((1042).to_bytes(8, "big"))
+    (True, False)
+    """
+    return len(pattern) - pattern.count(0x00) - pattern.count(0xFF) >= CERTAIN
+
+
+def varint(number: int) -> bytes:
+    """Return a number from 0 in groups of 7 bits, the lowest first.
+
+    >>> varint(300).hex()
+    'ac02'
+    """
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def _units(text: str) -> list[int]:
+    """Return the UTF-16 units of a text, Java's chars."""
+    data = text.encode("utf-16-be", "surrogatepass")
+    return [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2)]
+
+
+def modified_utf8(text: str) -> bytes:
+    """Return a text as ``DataOutput.writeUTF`` writes its characters.
+
+    >>> modified_utf8("a" + chr(0)).hex()
+    '61c080'
+    """
+    out = bytearray()
+    for unit in _units(text):
+        if 0 < unit < 0x80:
+            out.append(unit)
+        elif unit < 0x800:
+            out += bytes([0xC0 | unit >> 6, 0x80 | unit & 0x3F])
+        else:
+            out += bytes([0xE0 | unit >> 12, 0x80 | unit >> 6 & 0x3F, 0x80 | unit & 0x3F])
+    return bytes(out)
+
+
+def encodings_of(value: Any) -> Iterator[tuple[bytes, Encoding]]:
+    """Yield the bytes that a key may have, except those of an operator's own serializer; a key may be any value."""
+    if isinstance(value, str):
+        yield from _of_text(value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield from _of_number(value)
+    elif isinstance(value, bytes):
+        yield value, Encoding("bytes")
+    elif isinstance(value, uuid.UUID):
+        yield from _of_text(str(value))
+
+
+def _of_text(text: str) -> Iterator[tuple[bytes, Encoding]]:
+    utf8, java, units = text.encode("utf-8", "surrogatepass"), modified_utf8(text), _units(text)
+    yield utf8, Encoding("UTF-8", 1, 1)
+    yield java, Encoding("modified UTF-8", 1, 1)
+    values = b"".join(map(varint, units))
+    yield values, Encoding("StringValue", 1, 1)
+    yield varint(len(units) + 1) + values, Encoding("StringValue with its length")
+    if len(java) < 1 << 16:
+        yield len(java).to_bytes(2, "big") + java, Encoding("writeUTF")
+    yield len(utf8).to_bytes(4, "big") + utf8, Encoding("UTF-8 with its length")
+    yield text.encode("utf-16-be", "surrogatepass"), Encoding("UTF-16 big-endian", 1, 2)
+    yield text.encode("utf-16-le", "surrogatepass"), Encoding("UTF-16 little-endian", 2, 1)
+    if text.isascii():
+        if len(text) > 1:
+            yield utf8[:-1] + bytes([utf8[-1] | 0x80]), Encoding("Kryo ASCII", 1)
+    elif all(unit < 0x100 for unit in units):
+        yield bytes(units), Encoding("Latin-1", 1, 1)
+    with suppress(ValueError):
+        yield uuid.UUID(text).bytes, Encoding("UUID")
+
+
+def _of_number(number: int) -> Iterator[tuple[bytes, Encoding]]:
+    for width in (8, 4, 2):
+        if -(1 << 8 * width - 1) <= number < 1 << 8 * width - 1:
+            yield number.to_bytes(width, "big", signed=True), Encoding(f"{width} bytes big-endian")
+            yield number.to_bytes(width, "little", signed=True), Encoding(f"{width} bytes little-endian")
+            if width > 2:
+                yield varint(number % (1 << 8 * width)), Encoding("variable-length")
+    if -(1 << 63) <= number < 1 << 63:
+        yield varint((number << 1) ^ (number >> 63)), Encoding("variable-length zigzag")
+    yield str(number).encode(), Encoding("decimal text", 1, 1)
+
+
+@dataclass
+class Patterns:
+    """Patterns of keys, each once, with its encoding; ``too_short``: how many are not searched, by encoding."""
+
+    found: dict[bytes, Encoding] = field(default_factory=dict)
+    too_short: Counter[str] = field(default_factory=Counter)
+
+    def add(self, pairs: Iterable[tuple[bytes, Encoding]]) -> None:
+        """Add the bytes of a key; the first encoding of the same bytes names them."""
+        for pattern, encoding in pairs:
+            if len(pattern) < SHORTEST:
+                self.too_short[encoding.name] += 1
+            else:
+                self.found.setdefault(pattern, encoding)
+
+
+@dataclass(frozen=True, slots=True)
+class _One:
+    """A pattern, and where the window is by which it is found."""
+
+    pattern: Bytes
+    window: int
+    encoding: Encoding
+    kind: Kind
+
+
+class _Windows:
+    """The patterns that are found by windows of one width."""
+
+    def __init__(self, width: int, patterns: dict[bytes, Encoding]) -> None:
+        self.width = width
+        found: dict[int, list[_One]] = {}
+        for pattern, encoding in patterns.items():
+            at = len(pattern) - width  # keys differ most at their ends
+            if 0x00 in pattern or 0xFF in pattern:
+                at = max(range(at + 1), key=lambda at: _rarity(pattern[at : at + width]))
+            one = _One(
+                np.frombuffer(pattern, np.uint8), at, encoding, (encoding.name, is_certain(pattern), len(pattern))
+            )
+            found.setdefault(int.from_bytes(pattern[at : at + width], "little"), []).append(one)
+        self.values = np.array(sorted(found), np.uint64)
+        self.ones = [found[int(value)] for value in self.values]
+        self.table = np.zeros(1 << TABLE_BITS, bool)
+        self.table[self._places(self.values)] = True
+
+    @staticmethod
+    def _places(values: Any) -> Any:
+        return (values * SPREAD) >> np.uint64(64 - TABLE_BITS)
+
+    def candidates(self, data: Bytes, start: int, stop: int) -> Iterator[tuple[list[_One], Longs]]:
+        """Yield patterns, and the positions in [start, stop) of the windows that they may have."""
+        stop = min(stop, len(data) - self.width + 1)
+        if stop <= start:
+            return
+        windows = np.ndarray((stop - start,), f"<u{self.width}", data, start, (1,)).astype(np.uint64)
+        near = np.flatnonzero(self.table[self._places(windows)])
+        values = windows[near]
+        places = np.searchsorted(self.values, values)
+        there = self.values[np.minimum(places, len(self.values) - 1)] == values
+        near, places = near[there] + start, places[there]
+        if not len(near):
+            return
+        order = np.argsort(places, kind="stable")
+        near, places = near[order], places[order]
+        bounds = np.flatnonzero(np.diff(places, prepend=-1)).tolist()
+        for low, high in zip(bounds, [*bounds[1:], len(places)], strict=True):
+            yield self.ones[int(places[low])], near[low:high]
+
+
+def _rarity(window: bytes) -> tuple[int, int]:
+    return sum(byte not in (0x00, 0xFF) for byte in window), len(set(window))
+
+
+class Search:
+    """A search for patterns in bytes."""
+
+    def __init__(self, patterns: Patterns) -> None:
+        by_width: dict[int, dict[bytes, Encoding]] = {}
+        for pattern, encoding in patterns.found.items():
+            width = next(width for width in WIDTHS if width <= len(pattern))
+            by_width.setdefault(width, {})[pattern] = encoding
+        self._windows = [_Windows(width, found) for width, found in by_width.items()]
+        #: How many bytes of the next part of a stream must follow those of a part.
+        self.overlap = max(map(len, patterns.found), default=0) + 2
+
+    def positions(self, data: Bytes, begin: int = 0, end: int | None = None) -> Iterator[tuple[Kind, int, Longs]]:
+        """Yield kind, length and positions of the hits that begin in [begin, end) of the bytes."""
+        end = len(data) if end is None else end
+        for start in range(0, len(data), PIECE):
+            for windows in self._windows:
+                for ones, near in windows.candidates(data, start, start + PIECE):
+                    for one in ones:
+                        at = near - one.window
+                        at = _whole(data, at[(at >= begin) & (at < end)], one)
+                        if len(at):
+                            yield one.kind, len(one.pattern), at
+
+    def count(self, data: Bytes, begin: int = 0, end: int | None = None) -> Hits:
+        """Return the number of hits of each kind that begin in [begin, end) of the bytes."""
+        hits: Hits = Counter()
+        for kind, _, at in self.positions(data, begin, end):
+            hits[kind] += len(at)
+        return hits
+
+
+def _whole(data: Bytes, at: Longs, one: _One) -> Longs:
+    """Return the positions at which the whole pattern stands, and no word goes on beside it."""
+    size = len(one.pattern)
+    at = at[at + size <= len(data)]
+    for offset, byte in enumerate(one.pattern.tolist()):
+        if not len(at):
+            return at
+        at = at[data[at + offset] == byte]
+    if one.encoding.before:
+        beside = at - one.encoding.before
+        at = at[~((beside >= 0) & WORD[data[np.maximum(beside, 0)]])]
+    if one.encoding.after:
+        beside = at + size - 1 + one.encoding.after
+        at = at[~((beside < len(data)) & WORD[data[np.minimum(beside, len(data) - 1)]])]
+    return at
+
+
+def described(hits: Hits) -> list[dict[str, Any]]:
+    """Return hits as rows: encoding, length in bytes of the pattern, number, and whether they are certain."""
+    return [
+        {"encoding": name, "bytes": size, "hits": count, "certain": certain}
+        for (name, certain, size), count in sorted(hits.items())
+        if count
+    ]

@@ -1,0 +1,284 @@
+"""Keys that are to be erased, as users give them, and as each operator has them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import hmac
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.erasure.patterns import AS_STORED, Encoding, Patterns, encodings_of
+from pyspark_savepoint.erasure.tables import Mask
+from pyspark_savepoint.execution.conditions import parse_condition
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError, did_you_mean, type_name
+from pyspark_savepoint.plan.engine import Engine
+from pyspark_savepoint.plan.keyed_edits import PLAIN
+from pyspark_savepoint.plan.operator_plan import OperatorPlan
+from pyspark_savepoint.plan.python_inputs import python_key_type, stored_keys
+from pyspark_savepoint.statebackends.model.entry_bytes import SERIALIZED_KEY
+from pyspark_savepoint.statebackends.writing.rows.entry_encoder import KeyEncoder
+
+KEY = "key"
+#: In place of a value that a type cannot hold.
+NONE = object()
+
+
+@dataclass(frozen=True)
+class Sought:
+    """Keys, by the columns in which they were given."""
+
+    columns: Mapping[str, Sequence[Any]] = field(repr=False)
+
+    @classmethod
+    def of(cls, engine: Engine, given: object) -> Sought:
+        """Return keys of a list, or of rows; raise OptionError for anything else, or none at all."""
+        if given is None:
+            return cls({})
+        if isinstance(given, list | tuple | set | frozenset | range):
+            columns: dict[str, list[Any]] = {KEY: list(given)}
+        else:
+            rows = engine.rows(given)
+            if rows is None:
+                raise OptionError(
+                    f"keys must be {engine.rows_are} or a list",
+                    found=type_name(given),
+                    remedy="erase(keys=[1042]), or erase(keys=rows.select('key'))",
+                )
+            collected = rows.collected()
+            columns = {name: [row[name] for row in collected] for name in rows.schema.names}
+        found = {name: _distinct(values) for name, values in columns.items()}
+        if not any(found.values()):
+            raise OptionError("there are no keys to erase", remedy="give at least one")
+        return cls(found)
+
+    @property
+    def values(self) -> list[Any]:
+        """All values, of all columns."""
+        return _distinct([value for values in self.columns.values() for value in values])
+
+    def column(self, name: str | None, operator: str) -> Sequence[Any]:
+        """Return the values of a column; by default of ``key``, or of the only one."""
+        if not self.columns:
+            return ()
+        if name is None and len(self.columns) > 1 and KEY not in self.columns:
+            raise OptionError(
+                "the keys have several columns, and none is 'key'",
+                operator=operator,
+                found=", ".join(self.columns),
+                remedy=f"by={{{operator!r}: 'COLUMN'}} names the column of the operator's keys",
+            )
+        wanted = name if name is not None else KEY if KEY in self.columns else next(iter(self.columns))
+        if wanted not in self.columns:
+            raise OptionError(
+                f"the keys have no column {wanted!r}", operator=operator, remedy=did_you_mean(wanted, self.columns)
+            )
+        return self.columns[wanted]
+
+    def patterns(self) -> Patterns:
+        """Return the bytes that the values may have."""
+        found = Patterns()
+        for value in self.values:
+            found.add(encodings_of(value))
+        return found
+
+    def hashes(self, salt: bytes) -> list[str]:
+        """Return a salted hash of each value, in order of the hashes."""
+        return sorted(salted(salt, [type(value).__name__, _plain(value)]) for value in self.values)
+
+
+def salted(salt: bytes, value: object) -> str:
+    """Return the HMAC-SHA-256 of a value of JSON, by which it can be recognised but not read.
+
+    >>> salted(b"1", "a") == salted(b"1", "a") != salted(b"2", "a")
+    True
+    """
+    return hmac.new(salt, json.dumps(value, sort_keys=True).encode(), hashlib.sha256).hexdigest()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, int | float | bool | str | None) else str(value)
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    """Return values once, 1 and "1" and True apart; NULL is no key."""
+    known = {(type(value).__name__, repr(value)): value for value in values if value is not None}
+    return list(known.values())
+
+
+def fitting(value: Any, kind: pa.DataType) -> Any:
+    """Return a key as a value of a type, :data:`NONE` if the type cannot hold it. Nothing is cast: 1 is not "1".
+
+    >>> fitting(1, pa.int64()), fitting("1", pa.int64()) is NONE, fitting(1 << 40, pa.int32()) is NONE
+    (1, True, True)
+    """
+    types = pa.types
+    if types.is_struct(kind):
+        names = [kind.field(number).name for number in range(kind.num_fields)]
+        if isinstance(value, Mapping):
+            parts = [value.get(name, NONE) for name in names] if set(value) <= set(names) else []
+        else:
+            parts = list(value) if isinstance(value, list | tuple) else []
+        if len(parts) != len(names):
+            return NONE
+        fitted = {
+            name: None if part is None else fitting(part, kind.field(number).type)
+            for number, (name, part) in enumerate(zip(names, parts, strict=True))
+        }
+        return NONE if any(part is NONE for part in fitted.values()) else fitted
+    if types.is_list(kind):
+        parts = [fitting(part, kind.value_type) for part in value] if isinstance(value, list | tuple) else [NONE]
+        return NONE if any(part is NONE for part in parts) else parts
+    allowed: tuple[tuple[Callable[[pa.DataType], bool], tuple[type, ...]], ...] = (
+        (types.is_boolean, (bool,)),
+        (types.is_integer, (int,)),
+        (types.is_decimal, (Decimal, int)),
+        (types.is_floating, (float,)),
+        (types.is_string, (str, uuid.UUID)),
+        (types.is_binary, (bytes,)),
+        (types.is_timestamp, (dt.datetime,)),
+        (types.is_date, (dt.date,)),
+        (types.is_time, (dt.time,)),
+    )
+    fits = next((kinds for is_kind, kinds in allowed if is_kind(kind)), ())
+    if not isinstance(value, fits) or (isinstance(value, bool) and bool not in fits):
+        return NONE
+    value = str(value) if isinstance(value, uuid.UUID) else value
+    try:
+        pa.scalar(value, kind)
+    except (pa.ArrowException, OverflowError, ValueError):
+        return NONE
+    return value
+
+
+@dataclass
+class KeysOfOperator:
+    """The keys of one operator that are erased: as a column, and as bytes."""
+
+    plan: OperatorPlan
+    kind: pa.DataType
+    #: As they were given, and as they were read: the types may differ.
+    keys: list[pa.Array]
+    stored: pa.Array
+    #: How many of the given keys the type can hold, and cannot.
+    fits: int = 0
+    misfits: int = 0
+    #: Why keys cannot be looked for: their type can be read, and not written.
+    problem: str | None = None
+
+    @classmethod
+    def of(cls, plan: OperatorPlan) -> KeysOfOperator | None:
+        """Return no keys of an operator; None if it has no keyed state."""
+        if plan.key_serializer is None:
+            return None
+        opaque = bool(plan.key_serializer.opaque_parts())
+        kind = pa.binary() if opaque else python_key_type(plan) or plan.key_serializer.arrow_type(PLAIN)
+        return cls(plan, kind, [], pa.array([], pa.binary()))
+
+    @property
+    def tables(self) -> list[pa.Table]:
+        """The keys as rows, once for each type of their column."""
+        return [pa.table({KEY: pa.concat_arrays(keys)}) for keys in self._by_type()]
+
+    def _by_type(self) -> Iterator[list[pa.Array]]:
+        for kind in dict.fromkeys(keys.type for keys in self.keys):
+            yield [keys for keys in self.keys if keys.type == kind]
+
+    def encoded(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the bytes of the keys of a batch."""
+        assert self.plan.key_serializer is not None
+        (keys,) = KeyEncoder(self.plan.key_serializer, (KEY,), (), self.plan.label)(
+            iter([stored_keys(self.plan, batch.select([KEY]))])
+        )
+        return keys.column(SERIALIZED_KEY)
+
+    def add_values(self, values: Sequence[Any]) -> None:
+        """Add those of the given keys that the operator can have."""
+        found = [value for value in (fitting(value, self.kind) for value in values) if value is not NONE]
+        before = self.fits
+        try:
+            self._add(pa.array(found, self.kind))
+            self.fits += len(found)
+        except SavepointError:
+            # A type that has some values only, such as an enum.
+            for value in found:
+                try:
+                    self._add(pa.array([value], self.kind))
+                    self.fits += 1
+                except UndecodableStateError as error:
+                    self.problem = str(error)
+                except SavepointError:
+                    continue
+        self.misfits += len(values) - (self.fits - before)
+
+    def add_rows(self, rows: pa.RecordBatch) -> None:
+        """Add the keys of rows of the operator's tables."""
+        if len(rows):
+            self._add(rows.column(KEY))
+
+    def _add(self, keys: pa.Array) -> None:
+        stored = self.encoded(pa.record_batch([keys], [KEY]))
+        stored = stored.cast(pa.binary())
+        first = pa.array(list({one: place for place, one in reversed(list(enumerate(stored.to_pylist())))}.values()))
+        keys, stored = keys.take(first.cast(pa.int64())), stored.take(first.cast(pa.int64()))
+        new = pc.invert(pc.is_in(stored, value_set=self.stored))
+        if new.true_count:
+            self.keys.append(keys.filter(new))
+            self.stored = pa.concat_arrays([self.stored, stored.filter(new)])
+
+    def mask(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return which rows of a batch have one of the keys."""
+        if not len(self.stored):
+            return pa.repeat(pa.scalar(False), len(batch))
+        return pc.is_in(self.encoded(batch).cast(pa.binary()), value_set=self.stored)
+
+    def count(self, keys: Sequence[Any], kind: pa.DataType) -> int:
+        """Return how many of some keys of a table are among the keys."""
+        return int(self.mask(pa.record_batch([pa.array(keys, kind)], [KEY])).true_count)
+
+    def patterns(self) -> Iterator[tuple[bytes, Encoding]]:
+        """Yield the bytes of the keys as the operator stores them."""
+        for stored in self.stored.to_pylist():
+            yield stored, Encoding(AS_STORED)
+
+
+def mask_of(condition: object, schema: pa.Schema, argument: str) -> tuple[Mask, tuple[str, ...]]:
+    """Return a condition as a function of batches, and the columns that it needs.
+
+    A condition is a text, as in ``--where``, or an expression of ``pyarrow.compute``.
+    """
+    if isinstance(condition, str):
+        parsed = parse_condition(condition, schema, argument)
+        return parsed.mask, parsed.columns
+    if isinstance(condition, pc.Expression):
+        expression = condition
+
+        def mask(batch: pa.RecordBatch) -> pa.Array:
+            numbered = pa.Table.from_batches([batch]).append_column(
+                "row number", pa.array(range(len(batch)), pa.int64())
+            )
+            try:
+                kept = numbered.filter(expression).column("row number").combine_chunks()
+            except (pa.ArrowException, TypeError) as error:
+                raise OptionError(f"{argument} cannot be evaluated", found=str(error).splitlines()[0]) from None
+            return pc.is_in(numbered.column("row number").combine_chunks(), value_set=kept)
+
+        return mask, tuple(schema.names)
+    raise OptionError(
+        f"{argument} must be a text or an expression of Arrow",
+        expected="such as \"buyer = 1042\", or pyarrow.compute.field('buyer') == 1042",
+        found=type_name(condition),
+    )

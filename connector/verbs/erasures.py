@@ -1,0 +1,244 @@
+"""Verbs that erase keys from all state of a snapshot, and prove it."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
+from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
+from pyspark_savepoint.verbs.comparisons import changed_rows, overview
+from pyspark_savepoint.verbs.face import Face, R, T
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.erasure.erasing import Erasing
+    from pyspark_savepoint.erasure.report import ErasureReport
+
+
+class Erasures(Face[R, T]):
+    """Erasure of keys, and its proof."""
+
+    def erase(
+        self,
+        keys: R | Collection[Any] | None = None,
+        *,
+        to: str | PathLike[str] | None = None,
+        where: Mapping[str, Any] | None = None,
+        by: Mapping[str, str | Mapping[str, str]] | None = None,
+        dry_run: bool = False,
+        strict: bool = False,
+        salt: str | None = None,
+        below: str | PathLike[str] | None = None,
+        flink_version: str | None = None,
+        portable: bool = False,
+    ) -> ErasureReport:
+        """Erase keys from all state of the snapshot into a new savepoint, and say what cannot be looked into.
+
+        Removes the keys from keyed state, windows and timers of every operator whose key type can hold them, and
+        what conditions name. 1 is not "1": an operator of text keys cannot hold a number. Searches all other state, and
+        all files, for the keys. This process reads the state, with Spark too.
+
+        Args:
+            keys: The keys: a list of values, or rows with column ``key`` or others that ``by`` names. They are held
+                in memory.
+            to: The folder of the new savepoint; needed unless ``dry_run``.
+            where: Conditions, as texts (``buyer = 1042``) or expressions of ``pyarrow.compute``, on what else is
+                removed: of ``UID`` the keys of matching rows of its first table of keys; of ``UID.STATE`` elements of
+                operator state (columns ``value``, or ``key`` and ``value``), of a list state (``key``, ``list_index``,
+                ``list_value``), entries of a map state (``key``, ``map_key``, ``map_value``), or values of another
+                state (``key``, and the state).
+            by: For operators by uid: the column of ``keys`` that has its keys, or which fields of its composite key
+                have the values of which columns.
+            dry_run: Count only, and write nothing.
+            strict: Refuse to write if there is state that cannot be looked into.
+            salt: A secret by which the report hashes keys and conditions. By default a random one, which the report
+                holds: whoever can list all possible keys finds them by it.
+            below: A folder whose snapshots are named in the report if they have the keys too; by default that of the
+                job's checkpoints, or the one that the savepoint is in.
+            flink_version: As in :meth:`write`.
+            portable: As in :meth:`write`.
+
+        Returns:
+            The report.
+
+        Raises:
+            OptionError: If no operator can have any of the keys, or an argument is invalid.
+            StateNotFoundError: If ``where`` names no operator or state.
+            UnsupportedStateError: If ``strict``, and there is state that cannot be looked into; or an operator that
+                has the keys has raw keyed state other than timers.
+
+        Example::
+
+            sp.erase(keys=[1042], where={"warehouse-export.pending_orders": "value.accountId = 1042"}, dry_run=True)
+            report = sp.erase(keys=[1042], to="/savepoints/erased")
+
+        """
+        from pyspark_savepoint.erasure.erasing import files_of, new_salt
+        from pyspark_savepoint.erasure.report import ErasureReport
+
+        if to is None and not dry_run:
+            raise OptionError(
+                "there is no folder for the new savepoint", remedy="to='/savepoints/erased', or dry_run=True"
+            )
+        if keys is None and not where:
+            raise OptionError("there is nothing to erase", remedy="give keys, or conditions in 'where'")
+        erasing = self._erasing(keys, where or {}, by or {})
+        erasing.examine()
+        content = erasing.report(new_salt() if salt is None else salt.encode(), salt is None, strict, dry_run)
+        content["others"] = list(self._others(erasing, below))
+        unknown = content["not_looked_into"]
+        if strict and unknown and not dry_run:
+            named = ", ".join(
+                ".".join(filter(None, (one["operator_uid"] or one["operator_uid_hash"], one["table"], one["state"])))
+                for one in unknown[:5]
+            )
+            raise UnsupportedStateError(
+                "there is state that cannot be looked into, and 'strict' is set: nothing was written",
+                path=self.path,
+                found=named + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""),
+                remedy="erase(..., dry_run=True) lists it with the hits of byte patterns in it",
+            )
+        if dry_run or to is None:
+            return ErasureReport(content)
+        new = self._planned(erasing.planned()).write(  # type: ignore[attr-defined]
+            to, flink_version=flink_version, portable=portable
+        )
+        after = new._erasing(keys if isinstance(keys, list | tuple | set | frozenset | range) else None, {}, {})
+        after.patterns = erasing.patterns
+        after.search_files()
+        content["after"] = {"path": new.path, "files": files_of(after.files)}
+        content["differences"] = _rows(overview(self, new))
+        return ErasureReport(content)
+
+    def verify_erasure(
+        self,
+        report: ErasureReport | str,
+        keys: R | Collection[Any] | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        salt: str | None = None,
+        old: Face[R, T] | str | PathLike[str] | None = None,
+        accept: Collection[str] = (),
+    ) -> list[dict[str, Any]]:
+        """Prove an erasure: this is the new savepoint, and nothing of the keys is left in it.
+
+        Compares the SHA-256 of all files of both snapshots with the report, searches all tables and files again, and
+        compares both snapshots: only rows of the keys may be missing.
+
+        Args:
+            report: The report, or its JSON text.
+            keys: The keys, as they were erased.
+            where: The conditions, as they were given.
+            salt: The secret that was given.
+            old: The older snapshot, if it is not where it was.
+            accept: Places where the keys may stand, as the report names them (``UID.STATE.COLUMN``): values that are
+                equal by chance.
+
+        Returns:
+            Findings: ``check``, ``severity`` (``error`` or ``note``), ``evidence``. The erasure is proved if none is an
+            ``error``.
+
+        Raises:
+            OptionError: If the text is no report, or an argument is invalid.
+
+        Example::
+
+            findings = pyspark_savepoint.open("/savepoints/erased").verify_erasure(report, [1042])
+            assert not any(one["severity"] == "error" for one in findings)
+
+        """
+        from pyspark_savepoint.erasure.report import ErasureReport, conditions_hashed, verified
+
+        if isinstance(report, str):
+            report = ErasureReport.read(report)
+        given = report.content["arguments"]
+        if (salt is None) == (given["salt"] is None):
+            raise OptionError(
+                "the report holds its salt" if salt is not None else "the report was made with a secret salt",
+                remedy="leave 'salt' out" if salt is not None else "give it: salt='...'",
+            )
+        secret = bytes.fromhex(given["salt"]) if salt is None else salt.encode()
+        new = self._erasing(keys, where or {}, given["by"])
+        new.examine()
+        older: Any = None
+        before: Erasing | None = None
+        try:
+            older = self._other(old if old is not None else report.content["before"]["path"])
+            before = older._erasing(keys, where or {}, given["by"])
+            before.examine()
+        except SavepointError:
+            before = None
+        differences = _rows(overview(older, self)) if before is not None else []
+        missing = _beside(older, self, before, differences) if before is not None else ()
+        hashes = new.sought.hashes(secret), conditions_hashed(where or {}, secret)
+        return list(verified(report, new, before, hashes, differences, missing, accept))
+
+    def _erasing(self, keys: Any, where: Mapping[str, Any], by: Mapping[str, Any]) -> Erasing:
+        from pyspark_savepoint.erasure.erasing import Erasing
+        from pyspark_savepoint.erasure.sought import Sought
+
+        path = self._read_path()
+        return Erasing(self._engine, self.plan, path, self.options, Sought.of(self._engine, keys), by, where)
+
+    def _others(self, erasing: Erasing, below: str | PathLike[str] | None) -> Iterator[dict[str, Any]]:
+        """Yield the other snapshots of a folder, with the number of their rows that have keys."""
+        if below is None:
+            here = erasing.snapshot.path
+            if here.rpartition("/")[2].startswith("chk-") is False and "://" in here:
+                return
+            folder = posixpath.dirname(here)
+        else:
+            folder = self._engine.located(below)
+        for found in find_snapshots(str(StoragePath.of(folder, self.options.get(OPTION)))):
+            if found.path == erasing.snapshot.path:
+                continue
+            row: dict[str, Any] = {"path": found.path, "checkpoint_id": found.checkpoint_id, "keys": None, "note": None}
+            try:
+                other = self._at(found.path, self.options)
+                one = other._erasing(None, {}, erasing.by)
+                one.sought = erasing.sought
+                row["keys"] = one.rows_with_keys()
+            except SavepointError as error:
+                row["note"] = str(error)
+            if row["keys"] != 0:
+                yield row
+
+
+def _rows(table: Any) -> list[dict[str, Any]]:
+    """Return the rows of a small table of either face."""
+    if hasattr(table, "rows"):
+        return list(table.rows())
+    return [row.asDict(recursive=True) for row in table.collect()]
+
+
+def _beside(
+    older: Erasures[R, T], newer: Erasures[R, T], before: Erasing, differences: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield which rows are missing that have none of the keys."""
+    from pyspark_savepoint.erasure.tables import exact
+
+    tables = {
+        (row["operator_uid_hash"], row["table"]): row["operator_uid"] or row["operator_uid_hash"]
+        for row in differences
+        if row["removed"] and row["table"] in ("keyed_state", "window_state", "timers")
+    }
+    sides = [one._at(one._read_path(), exact(one.options)) for one in (older, newer)]
+    for (own, table), uid in tables.items():
+        edited = {one.state for one in before.elements.get(own, ())}
+        count = 0
+        try:
+            rows = older._engine.rows(changed_rows(sides[0], sides[1], uid, table, None))
+            assert rows is not None
+            found = []
+            for row in rows.collected():
+                changed = set(row.get("changed_states") or ())
+                if row["change"] == "removed" or not changed or not changed <= edited:
+                    found.append(row["key"])
+            count = len(found) - before.keys[own].count(found, rows.schema.field("key").type)
+        except SavepointError as error:
+            yield f"{uid} {table}: cannot be compared: {error}"
+        if count:
+            yield f"{uid} {table}: {count} rows differ that have none of the keys"

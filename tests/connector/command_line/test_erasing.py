@@ -1,0 +1,89 @@
+"""Commands erase and verify-erasure."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pyspark_savepoint
+from tests.connector.command_line.conftest import Run
+
+
+def test_erase_and_prove(run: Run, shop: Path, tmp_path: Path) -> None:
+    new, report = tmp_path / "new", tmp_path / "report.json"
+    pq.write_table(pa.table({"id": pa.array([1042, 7], pa.int64())}), tmp_path / "ids.parquet")
+    keys = ("--keys-file", tmp_path / "ids.parquet")
+    where = ("--where", "warehouse-export.pending_orders: value.accountId = 1042")
+
+    dry = run("erase", shop, new, *keys, *where, "--dry-run", "--below", tmp_path)
+    assert (dry.code, new.exists()) == (1, False)
+    assert "6 rows would be removed: nothing was written" in dry.out
+
+    done = run("erase", shop, new, *keys, *where, "--report", report, "--below", tmp_path, "--json")
+    assert done.code == 0
+    assert {"operator": "accounts", "table": "keyed_state", "state": "total", "seen": 200, "removed": 1} in done.records
+    assert "# Erasure from the state of a Flink job" in (tmp_path / "report.md").read_text()
+
+    assert run("verify-erasure", new, report, *keys, *where).out.endswith("proved\n")
+    assert run("verify-erasure", new, report, *keys, *where).code == 0
+    other = run("verify-erasure", new, report, "--keys", "1043", *where)
+    assert other.code == 1
+    assert "the keys, or the salt, are not those of the report" in other.out
+
+
+def test_keys_without_a_type_are_texts_and_numbers(run: Run, shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("1042\nEUR\n\n")
+    (tmp_path / "salt").write_text("secret\n")
+    options = ("--keys-file", tmp_path / "ids.txt", "--salt-file", tmp_path / "salt")
+    report = tmp_path / "report.json"
+    ran = run("erase", shop, tmp_path / "new", *options, "--below", tmp_path, "--report", report)
+    assert "accounts" in ran.out
+    assert "stays: currency-converter.rates.key: 1 equal, 0 inside" in ran.out
+    content = json.loads(report.read_text())
+    assert (len(content["arguments"]["keys"]), content["arguments"]["salt"]) == (3, None)
+    proof = run("verify-erasure", tmp_path / "new", report, *options)
+    assert proof.code == 1  # currencies of accounts
+    assert "currency-converter.rates.key: 1 values equal to a key" in proof.out
+
+
+def test_all_self_contained_savepoints_below_a_folder(run: Run, shop: Path, corpus: Path, tmp_path: Path) -> None:
+    for name in ("one", "two", "deep/three"):
+        shutil.copytree(shop, tmp_path / "job" / name)
+    name = "datastream/udf-rocksdb-checkpoint-2.3"
+    shutil.copytree(corpus / name, tmp_path / "job" / "checkpoints")
+    ran = run(
+        *("erase", tmp_path / "job" / "one", tmp_path / "new", "--keys", "1042", "--report", tmp_path / "new.json"),
+        *("--all-below", tmp_path / "job", "--all-to", tmp_path / "all"),
+    )
+    assert ran.code == 0
+    assert "not self-contained" in ran.out
+    for path, report in (
+        (tmp_path / "new", tmp_path / "new.json"),
+        (tmp_path / "all" / "two", tmp_path / "all" / "two.report.json"),
+        (tmp_path / "all" / "deep" / "three", tmp_path / "all" / "deep" / "three.report.json"),
+    ):
+        keys = pyspark_savepoint.open(path).keyed_state("accounts").select("key").to_arrow().column("key").to_pylist()
+        assert 1042 not in keys
+        assert run("verify-erasure", path, report, "--keys", "1042").code == 0
+    assert not (tmp_path / "all" / "one").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--keys", "1", "--keys-file", "x"), "one of them"),
+        (("--keys", "1", "--by", "accounts"), "UID=COLUMN"),
+        (("--keys", "1", "--where", "accounts"), "UID: CONDITION"),
+        (("--keys", "1", "--all-below", "x"), "go together"),
+        ((), "nothing to erase"),
+    ],
+)
+def test_wrong_usage(run: Run, shop: Path, tmp_path: Path, options: tuple[str, ...], text: str) -> None:
+    ran = run("erase", shop, tmp_path / "new", *options)
+    assert ran.code == 2
+    assert text in ran.err

@@ -1,0 +1,377 @@
+"""Erasures of keys, and their proofs, on savepoints of real Flink."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pyspark_savepoint
+from pyspark_savepoint import LocalSavepoint, Savepoint
+from pyspark_savepoint.erasure.report import ErasureReport
+from pyspark_savepoint.errors import OptionError, SavepointError, StateNotFoundError, UnsupportedStateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ORDERS = "warehouse-export.pending_orders"
+
+
+def errors(findings: list[dict[str, Any]]) -> set[str]:
+    """The checks that failed."""
+    return {one["check"] for one in findings if one["severity"] == "error"}
+
+
+def removed(report: ErasureReport) -> dict[tuple[str, str | None], int]:
+    """Rows that were removed, by operator and state."""
+    return {(row["operator"], row["state"]): row["removed"] for row in report.rows() if row["removed"]}
+
+
+@pytest.fixture
+def person(shop: Path) -> int:
+    """An account that has pending orders, too."""
+    rows = pyspark_savepoint.open(shop).operator_state("warehouse-export", "pending_orders").rows()
+    return int(next(row["value"]["accountId"] for row in rows))
+
+
+def erased(shop: Path, folder: Path, person: int) -> tuple[LocalSavepoint, ErasureReport]:
+    """The shop without a person, and the report."""
+    where = {ORDERS: f"value.accountId = {person}"}
+    report = pyspark_savepoint.open(shop).erase([person], where=where, to=folder / "erased", below=folder)
+    return pyspark_savepoint.open(folder / "erased"), report
+
+
+def test_a_person_is_erased_and_all_others_stay(shop: Path, tmp_path: Path, person: int) -> None:
+    old = pyspark_savepoint.open(shop)
+    new, report = erased(shop, tmp_path, person)
+
+    assert removed(report) | {("accounts", "coupon"): 0} == {
+        ("accounts", "total"): 1,
+        ("accounts", "recent_amounts"): 1,
+        ("accounts", "spent_by_currency"): 1,
+        ("accounts", "profile"): 1,
+        ("accounts", "user-timers"): 2,
+        ("warehouse-export", "pending_orders"): removed(report)["warehouse-export", "pending_orders"],
+        ("accounts", "coupon"): 0,
+    }
+    assert {row["key"] for row in old.diff(new, "accounts").rows()} == {person}
+    assert new.timers("accounts").to_arrow().num_rows == 398
+    orders = new.operator_state("warehouse-export", "pending_orders").to_arrow().column("value").to_pylist()
+    assert orders
+    assert all(order["accountId"] != person for order in orders)
+    assert errors(new.verify_erasure(report, [person], where={ORDERS: f"value.accountId = {person}"})) == set()
+
+
+def test_without_conditions_the_report_names_what_stays(shop: Path, tmp_path: Path, person: int) -> None:
+    report = pyspark_savepoint.open(shop).erase([person], to=tmp_path / "erased", below=tmp_path)
+
+    (standing,) = [one for one in report.content["standing"] if one["column"] == "value.accountId"]
+    assert (standing["operator_uid"], standing["state"], standing["equal"] > 0) == (
+        "warehouse-export",
+        "pending_orders",
+        True,
+    )
+    new = pyspark_savepoint.open(tmp_path / "erased")
+    assert errors(new.verify_erasure(report, [person])) == {"standing"}
+    accepted = new.verify_erasure(report, [person], accept=[f"{ORDERS}.value.accountId"])
+    assert errors(accepted) == set()
+    assert any(f"{ORDERS}.value.accountId" in one["evidence"] for one in accepted)
+
+
+def test_the_report_does_not_hold_the_person(shop: Path, tmp_path: Path, person: int) -> None:
+    _, report = erased(shop, tmp_path, person)
+
+    texts = report.to_json(), report.to_markdown()
+
+    assert not any(str(person) in text for text in texts)
+    assert "| accounts | keyed_state | total | 200 | 1 |" in texts[1]
+    content = json.loads(texts[0])
+    files = {one["name"] for one in content["after"]["files"] if one["sha256"]}
+    assert files == {path.name for path in (tmp_path / "erased").iterdir()}
+    assert content["arguments"]["keys"] != [person]
+    assert ErasureReport.read(texts[0]) == report
+    with pytest.raises(OptionError, match="no report"):
+        ErasureReport.read("[]")
+
+
+def test_a_secret_salt_is_not_in_the_report(shop: Path, tmp_path: Path, person: int) -> None:
+    sp = pyspark_savepoint.open(shop)
+    report = sp.erase([person], dry_run=True, salt="secret", below=tmp_path)
+    assert "secret" not in report.to_json()
+    assert report.content["arguments"]["salt"] is None
+    with pytest.raises(OptionError, match="secret salt"):
+        sp.verify_erasure(report, [person])
+    assert errors(sp.verify_erasure(report, [person], salt="secret")) == {"report"}
+    assert errors(sp.verify_erasure(report, [person], salt="another")) == {"report", "keys"}
+
+
+def put_back_key(old: LocalSavepoint, new: LocalSavepoint, person: int) -> LocalSavepoint:
+    return new.with_state("accounts", "total", old.keyed_state("accounts", state="total"))
+
+
+def put_back_timer(old: LocalSavepoint, new: LocalSavepoint, person: int) -> LocalSavepoint:
+    return new.remove_state("accounts", "user-timers").with_timers("accounts", old.timers("accounts"))
+
+
+def put_back_element(old: LocalSavepoint, new: LocalSavepoint, person: int) -> LocalSavepoint:
+    return new.with_state(
+        "warehouse-export", "pending_orders", old.operator_state("warehouse-export", "pending_orders")
+    )
+
+
+def put_into_a_value(old: LocalSavepoint, new: LocalSavepoint, person: int) -> LocalSavepoint:
+    rows = new.keyed_state("accounts", state="total").to_arrow()
+    totals = pa.array([person, *rows.column("total").to_pylist()[1:]], pa.int64())
+    return new.with_state("accounts", "total", rows.set_column(1, "total", totals))
+
+
+def remove_another(old: LocalSavepoint, new: LocalSavepoint, person: int) -> LocalSavepoint:
+    other = next(row["key"] for row in new.keyed_state("accounts").rows())
+    return new.remove_keys("accounts", [other])
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (put_back_key, {"rows", "files", "after", "differences"}),
+        (put_back_timer, {"rows", "after", "differences"}),
+        (put_back_element, {"rows", "files", "after", "differences"}),
+        (put_into_a_value, {"standing", "after", "differences"}),
+        (remove_another, {"after", "differences"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_change_by_hand_is_found(shop: Path, tmp_path: Path, person: int, change: Any, found: set[str]) -> None:
+    new, report = erased(shop, tmp_path, person)
+    changed = change(pyspark_savepoint.open(shop), new, person).write(tmp_path / "changed")
+
+    findings = changed.verify_erasure(report, [person], where={ORDERS: f"value.accountId = {person}"})
+
+    assert found <= errors(findings) | {"files"}
+
+
+def test_another_file_other_keys_and_another_savepoint_are_found(shop: Path, tmp_path: Path, person: int) -> None:
+    new, report = erased(shop, tmp_path, person)
+    where = {ORDERS: f"value.accountId = {person}"}
+
+    assert "keys" in errors(new.verify_erasure(report, [person + 1], where=where))
+    assert "keys" in errors(new.verify_erasure(report, [str(person), person], where=where))
+    assert "where" in errors(new.verify_erasure(report, [person], where={ORDERS: "value.accountId = 0"}))
+    assert {"after", "rows"} <= errors(pyspark_savepoint.open(shop).verify_erasure(report, [person], where=where))
+    assert "before" in errors(new.verify_erasure(report, [person], where=where, old=tmp_path / "erased"))
+    assert "before" in errors(new.verify_erasure(report, [person], where=where, old=tmp_path / "nothing"))
+    # A byte of a value, which no check of the format can find.
+    (file,) = [one for one in (tmp_path / "erased").iterdir() if "op2k-0" in one.name]
+    data = bytearray(file.read_bytes())
+    at = data.rindex(b"GOLD") if b"GOLD" in data else data.rindex(b"BASIC")
+    data[at - 20] ^= 1
+    file.write_bytes(data)
+    assert "after" in errors(new.verify_erasure(report, [person], where=where))
+
+
+def test_dry_run_writes_nothing(shop: Path, tmp_path: Path, person: int) -> None:
+    sp = pyspark_savepoint.open(shop)
+    report = sp.erase([person], to=tmp_path / "erased", dry_run=True, below=tmp_path)
+    assert report.removed == 6
+    assert report.content["after"] is None
+    assert not (tmp_path / "erased").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"keys": [1]}, OptionError, "no folder"),
+        ({"dry_run": True}, OptionError, "nothing to erase"),
+        ({"keys": [], "dry_run": True}, OptionError, "no keys"),
+        ({"keys": 7, "dry_run": True}, OptionError, "a list"),
+        ({"keys": [b"1", 1.5], "dry_run": True}, OptionError, "no operator can have any"),
+        ({"where": {"acounts": "key = 1"}, "dry_run": True}, StateNotFoundError, "accounts"),
+        ({"where": {"accounts.coupon": "coupon = ''"}, "dry_run": True}, UnsupportedStateError, "time to live"),
+        ({"where": {"accounts": 1}, "dry_run": True}, OptionError, "a text or an expression"),
+        ({"where": {"accounts": "ky = 1"}, "dry_run": True}, OptionError, r"where\['accounts'\].*no column ky"),
+        ({"keys": [1], "by": {"accounts": "id"}, "dry_run": True}, OptionError, "no column 'id'"),
+    ],
+)
+def test_wrong_arguments(shop: Path, arguments: dict[str, Any], error: type[SavepointError], text: str) -> None:
+    with pytest.raises(error, match=text):
+        pyspark_savepoint.open(shop).erase(**arguments)
+
+
+def test_keys_of_rows_by_condition(shop: Path, tmp_path: Path) -> None:
+    sp = pyspark_savepoint.open(shop)
+    gold = {row["key"] for row in sp.keyed_state("accounts").rows() if row["profile"]["tier"] == "GOLD"}
+    for where in ("profile.tier = 'GOLD'", pc.field("profile", "tier") == "GOLD"):
+        report = sp.erase(where={"accounts": where}, dry_run=True, below=tmp_path)
+        assert removed(report)["accounts", "total"] == len(gold)
+    report = sp.erase(where={"accounts": "profile.tier = 'GOLD'"}, to=tmp_path / "new", below=tmp_path)
+    new = pyspark_savepoint.open(tmp_path / "new")
+    assert {row["key"] for row in sp.diff(new, "accounts").rows()} == gold
+    assert errors(new.verify_erasure(report, where={"accounts": "profile.tier = 'GOLD'"})) <= {"differences"}
+
+
+def test_elements_of_lists_entries_of_maps_and_values(shop: Path, tmp_path: Path) -> None:
+    sp = pyspark_savepoint.open(shop)
+    where = {
+        "accounts.recent_amounts": "list_value > 100.0",
+        "accounts.spent_by_currency": "map_key = 'EUR'",
+        "accounts.total": "total < 5000",
+        "currency-converter.rates": "key = 'USD'",
+        "orders-per-minute.window-contents": "`window-contents`.f0 = 1",
+    }
+    report = sp.erase(where=where, to=tmp_path / "new", below=tmp_path)
+    new = pyspark_savepoint.open(tmp_path / "new")
+    old_rows = {row["key"]: row for row in sp.keyed_state("accounts").rows()}
+    new_rows = {row["key"]: row for row in new.keyed_state("accounts").rows()}
+    assert old_rows.keys() == new_rows.keys()
+    for key, row in old_rows.items():
+        assert new_rows[key]["recent_amounts"] == ([x for x in row["recent_amounts"] if x <= 100] or None)
+        left = [pair for pair in row["spent_by_currency"] if pair[0] != "EUR"]
+        assert sorted(new_rows[key]["spent_by_currency"] or []) == sorted(left)
+        assert new_rows[key]["total"] == (row["total"] if row["total"] >= 5000 else None)
+        assert new_rows[key]["profile"] == row["profile"]
+    assert {row["key"] for row in new.operator_state("currency-converter", "rates").rows()} == {
+        row["key"] for row in sp.operator_state("currency-converter", "rates").rows()
+    } - {"USD"}
+    amounts = [amount for row in old_rows.values() for amount in row["recent_amounts"]]
+    assert removed(report)["accounts", "elements of recent_amounts"] == sum(amount > 100 for amount in amounts)
+    assert errors(new.verify_erasure(report, where=where)) == set()
+    # What the conditions name is put back.
+    again = new.with_state("accounts", "spent_by_currency", sp.keyed_state("accounts", state="spent_by_currency"))
+    assert {"rows"} <= errors(again.write(tmp_path / "again").verify_erasure(report, where=where))
+
+
+@pytest.fixture
+def alike(tmp_path: Path) -> LocalSavepoint:
+    """Operators whose keys look alike, each with a value that names another person too."""
+    sp = pyspark_savepoint.create()
+    for uid, kind, keys in (
+        ("texts", "STRING", ["1", "10", "a", "ab", "alice@shop", "alice@shop2"]),
+        ("numbers", "LONG", [1, 10, 100]),
+        ("small", "INT", [1, 10]),
+    ):
+        column = pa.array(keys) if kind != "INT" else pa.array(keys, pa.int32())
+        rows = pa.table({"key": column, "note": [f"of {key}" for key in keys]})
+        sp = sp.with_operator(uid, rows, types={"key": kind, "note": "STRING"})
+    pair = pa.struct([("f0", pa.string()), ("f1", pa.int64())])
+    rows = pa.table({"key": pa.array([("x", 1), ("y", 1), ("x", 10)], pair), "n": [1, 2, 3]})
+    rows = rows.set_column(0, "key", pa.array([{"f0": a, "f1": b} for a, b in (("x", 1), ("y", 1), ("x", 10))], pair))
+    sp = sp.with_operator("pairs", rows, types={"key": "TUPLE<STRING, LONG>"})
+    return sp.write(tmp_path / "alike")
+
+
+def keys_of(sp: LocalSavepoint, uid: str) -> list[Any]:
+    return sorted(map(str, sp.keyed_state(uid).to_arrow().column("key").to_pylist()))
+
+
+def test_keys_that_look_alike_are_not_confused(alike: LocalSavepoint, tmp_path: Path) -> None:
+    report = alike.erase([1, "a", "alice@shop"], to=tmp_path / "new", below=tmp_path / "alike")
+    new = pyspark_savepoint.open(tmp_path / "new")
+    assert keys_of(new, "texts") == ["1", "10", "ab", "alice@shop2"]
+    assert keys_of(new, "numbers") == ["10", "100"]
+    assert keys_of(new, "small") == ["10"]
+    assert len(keys_of(new, "pairs")) == 3
+    held = {one["operator_uid"]: (one["can_hold"], one["cannot_hold"]) for one in report.content["operators"]}
+    assert held == {"texts": (2, 1), "numbers": (1, 2), "small": (1, 2), "pairs": (0, 3)}
+    findings = new.verify_erasure(report, [1, "a", "alice@shop"])
+    assert errors(findings) == {"standing"}  # the number in keys of pairs
+    assert {one["evidence"].partition(":")[0] for one in findings if one["severity"] == "error"} == {
+        "pairs.key.f1",
+        "pairs.n",
+    }
+
+
+def test_keys_given_as_columns_and_fields_of_composite_keys(alike: LocalSavepoint, tmp_path: Path) -> None:
+    keys = pa.table({"id": pa.array([10], pa.int64()), "mail": ["alice@shop"]})
+    by: dict[str, Any] = {"numbers": "id", "small": "id", "texts": "mail", "pairs": {"f1": "id"}}
+    report = alike.erase(keys, by=by, to=tmp_path / "new", below=tmp_path / "alike")
+    new = pyspark_savepoint.open(tmp_path / "new")
+    assert keys_of(new, "texts") == ["1", "10", "a", "ab", "alice@shop2"]
+    assert keys_of(new, "numbers") == ["1", "100"]
+    assert len(keys_of(new, "pairs")) == 2
+    assert errors(new.verify_erasure(report, keys)) == set()
+    whole = alike.erase([("x", 1), {"f0": "x", "f1": 10}], to=tmp_path / "whole", below=tmp_path / "alike")
+    assert removed(whole) == {("pairs", "n"): 2}
+    with pytest.raises(OptionError, match="several columns"):
+        alike.erase(keys, dry_run=True)
+    with pytest.raises(OptionError, match="no field 'f7'"):
+        alike.erase(keys, by={**by, "pairs": {"f7": "id"}}, dry_run=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "datastream/udf-hashmap-checkpoint-2.3",
+        "datastream/udf-rocksdb-checkpoint-1.20",
+        "datastream/udf-rocksdb-native-2.3",
+        "datastream/udf-changelog-checkpoint-1.20",
+        "datastream/custom-rocksdb-checkpoint-2.3",
+        "datastream/udf-rocksdb_heap_timers-savepoint-1.10",
+    ],
+)
+def test_backends_and_formats(corpus: Path, name: str, tmp_path: Path) -> None:
+    (path,) = {metadata.parent for metadata in (corpus / name).rglob("_metadata")}
+    sp = pyspark_savepoint.open(path, allow_outside=True)
+    uids = {row["operator_uid_hash"] for row in sp.states().rows() if row["table"] == "keyed_state"}
+    keys = [next(sp.keyed_state(uid).rows())["key"] for uid in sorted(uids)]
+    report = sp.erase(keys, to=tmp_path / "new", below=tmp_path)
+    new = pyspark_savepoint.open(tmp_path / "new")
+    assert report.removed >= len(keys)
+    for uid, key in zip(sorted(uids), keys, strict=True):
+        assert key not in new.keyed_state(uid).to_arrow().column("key").to_pylist()
+    found = new.verify_erasure(report, keys)
+    assert errors(found) <= {"standing", "files"}
+    assert not any(one["check"] == "differences" for one in found)
+
+
+def test_opaque_state_is_listed_with_size_and_hits(shop: Path, tmp_path: Path) -> None:
+    sp = pyspark_savepoint.open(shop).with_coordinator_state("orders-source", b"\xff secret of alice@example.org \xff")
+    people = pa.table({"key": ["alice@example.org", "bob@example.org"], "n": [1, 2]})
+    base = sp.with_operator("people", people).write(tmp_path / "base")
+
+    report = base.erase(["alice@example.org"], dry_run=True, below=tmp_path / "base")
+
+    unknown = {(row["operator_uid"], row["table"]): row for row in report.content["not_looked_into"]}
+    # The shop's own sources have splits of the job's classes.
+    assert unknown.keys() == {
+        (uid, table) for uid in ("orders-source", "rates-source") for table in ("operator_state", "coordinator_state")
+    }
+    one = unknown["orders-source", "coordinator_state"]
+    assert (one["bytes"], one["why"][:23]) == (31, "it is not the state of ")
+    assert not any(row["hits"] for row in unknown.values() if row is not one)
+    assert [(hit["encoding"], hit["certain"]) for hit in one["hits"]] == [("UTF-8", True)]
+    with pytest.raises(UnsupportedStateError, match=r"source\.coordinator_state"):
+        base.erase(["alice@example.org"], to=tmp_path / "strict", strict=True, below=tmp_path / "base")
+    assert not (tmp_path / "strict").exists()
+    report = base.erase(["alice@example.org"], to=tmp_path / "new", below=tmp_path / "base")
+    new = pyspark_savepoint.open(tmp_path / "new")
+    assert errors(new.verify_erasure(report, ["alice@example.org"])) == {"files", "standing"}
+
+
+def test_other_snapshots_that_have_the_key_are_named(shop: Path, tmp_path: Path, person: int) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(shop, tmp_path / "job" / name)
+    pyspark_savepoint.open(shop).remove_keys("accounts", [person]).write(tmp_path / "job" / "three")
+
+    report = pyspark_savepoint.open(tmp_path / "job" / "one").erase([person], dry_run=True)
+
+    (other,) = report.content["others"]
+    assert (Path(other["path"]).name, other["keys"]) == ("two", 3)
+
+
+@pytest.mark.spark
+def test_spark_erases_the_same(spark: SparkSession, shop: Path, tmp_path: Path, person: int) -> None:
+    where = {ORDERS: f"value.accountId = {person}", "accounts.spent_by_currency": "map_key = 'EUR'"}
+    keys = spark.createDataFrame([(person,)], "id long")
+    report = Savepoint.load(spark, str(shop)).erase(keys, where=where, to=str(tmp_path / "spark"), below=tmp_path)
+    here = pyspark_savepoint.open(shop).erase([person], where=where, to=tmp_path / "here", below=tmp_path)
+
+    assert removed(report) == removed(here)
+    new = Savepoint.load(spark, str(tmp_path / "spark"))
+    assert errors(new.verify_erasure(report.to_json(), keys, where=where)) == set()
+    both = pyspark_savepoint.open(tmp_path / "spark").diff(tmp_path / "here").rows()
+    assert not any(row["added"] or row["removed"] or row["changed"] or row["note"] for row in both)
