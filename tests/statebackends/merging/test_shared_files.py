@@ -78,7 +78,9 @@ STEP = st.one_of(
     st.tuples(
         st.sampled_from(["put", "put", "put", "delete"]), st.integers(0, 59), st.integers(1, 12), st.integers(0, 2)
     ),
-    st.tuples(st.sampled_from(["flush", "compact", "part", "checkpoint"]), *[st.integers(0, 59)] * 3),
+    st.tuples(
+        st.sampled_from(["flush", "compact", "part", "checkpoint", "checkpoint", "range"]), *[st.integers(0, 59)] * 3
+    ),
 )
 
 
@@ -100,8 +102,11 @@ def test_changes_of_any_history(steps: list[tuple[str, int, int, int]]) -> None:
                 job.each(lambda family: family.flush())
             elif what == "compact":
                 job.each(lambda family: family.compact_range(None, None))
-            elif what == "part":
+            elif what in ("part", "range"):
                 low, high = sorted((bytes([2 * row]), bytes([2 * count])))
+                if what == "range":
+                    job.each(lambda family, low=low, high=high: family.delete_range(low, high))
+                    continue
                 job.each(lambda family, low=low, high=high: family.compact_range(low, high))
             else:
                 number += 1
