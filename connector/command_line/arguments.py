@@ -591,7 +591,9 @@ COMMANDS = (
         "show what differs in two snapshots, whatever backends wrote them; exit code 1 if anything does",
         (
             argument("path", metavar="old", help="the older snapshot"),
+            AS_OF,
             argument("new", help="the newer snapshot"),
+            argument("--new-as-of", metavar="VERSION", help="the same of the newer snapshot's folder"),
             argument("uid", nargs="?", help="the operator whose rows are shown; default: numbers for all"),
             argument("state", nargs="?", help="one state; default: all keyed states"),
             argument(
@@ -605,6 +607,7 @@ COMMANDS = (
         (
             "diff /savepoints/yesterday /savepoints/today",
             "diff /savepoints/yesterday /savepoints/today accounts total",
+            "diff /checkpoints/7d2e /checkpoints/7d2e accounts --as-of 42 --new-as-of latest",
         ),
         prints_table=True,
     ),

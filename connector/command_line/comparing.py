@@ -6,6 +6,7 @@ from argparse import Namespace
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.reading import version_option
 from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
@@ -17,7 +18,8 @@ def diff(arguments: Namespace, output: Output) -> int:
     if arguments.limit < 0:
         raise UsageError("--limit must be 0 or more", found=arguments.limit)
     options = read_options(arguments)
-    old, new = open_savepoint(arguments.path, **options), open_savepoint(arguments.new, **options)
+    newer = {**options, **({} if arguments.new_as_of is None else version_option(arguments.new_as_of))}
+    old, new = open_savepoint(arguments.path, **options), open_savepoint(arguments.new, **newer)
     if arguments.uid is not None:
         found = old.diff(new, arguments.uid, table=arguments.table, state=arguments.state)
         kinds = kinds_of(found.schema)

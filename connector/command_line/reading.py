@@ -48,13 +48,21 @@ def table_of(arguments: Namespace, output: Output, **options: Any) -> SnapshotTa
     return table
 
 
+def version_option(given: str) -> dict[str, str]:
+    """Return the option that chooses a version, which is an id, ``latest`` or a time.
+
+    >>> version_option(" 42 ")
+    {'versionAsOf': '42'}
+    """
+    version = str(given).strip()
+    return {"versionAsOf" if is_version(version) else "timestampAsOf": version}
+
+
 def at_version(arguments: Namespace, output: Output, run: Callable[[Namespace, Output], int]) -> int:
     """Run a command on the snapshot that ``--as-of`` chooses of a folder; on the next, if that is deleted meanwhile."""
     if getattr(arguments, "history", False):
         raise UsageError("--history shows all versions, --as-of chooses one", remedy="leave one of them out")
-    version = str(arguments.as_of).strip()
-    name = "versionAsOf" if is_version(version) else "timestampAsOf"
-    texts = to_options({**read_options(arguments), name: version})
+    texts = to_options({**read_options(arguments), **version_option(arguments.as_of)})
 
     folder, failed = absolute(snapshot_path(arguments.path)), list[SavepointError]()
 

@@ -169,6 +169,8 @@ class SnapshotTable(LocalTable):
     warnings: tuple[str, ...] = ()
     #: How many bytes of files a read of the rows takes, where that is known and not all of them; else empty.
     description: str = ""
+    #: The approximate bytes of state that the table is read from.
+    state_bytes: int = 0
 
     def __repr__(self) -> str:
         """Return one line: the table, its operator and state, its columns and its path."""
@@ -197,7 +199,8 @@ class SnapshotTable(LocalTable):
             options, table = table_of(options)
         except SavepointError as error:
             raise error.with_traceback(None) from None
-        return cls(options, table.schema, table.warnings, table.description if isinstance(table, Described) else "")
+        described = table.description if isinstance(table, Described) else ""
+        return cls(options, table.schema, table.warnings, described, table.state_bytes)
 
     def select(self, *columns: str) -> Self:
         """Return the table with only some columns, in that order; the others are not decoded.

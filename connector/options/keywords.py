@@ -96,6 +96,7 @@ class OpenOptions(TableOptions, total=False):
 
     version_as_of: int | str
     timestamp_as_of: datetime | str
+    as_of: int | str | datetime
 
 
 class StateOptions(TableOptions, total=False):

@@ -59,6 +59,7 @@ from pyspark_savepoint.options.option_fields import (
 from pyspark_savepoint.options.option_fields import (
     text as words,
 )
+from pyspark_savepoint.options.option_values import is_version
 from pyspark_savepoint.options.plan_option import ReadPlan, parse_read_plan
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import operator_at_plan
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraphHasher
@@ -88,7 +89,7 @@ MAX_BATCH_ROWS = 1 << 20
 MAX_TOP = 10_000
 MAX_DECIMAL_PRECISION = 38
 #: Options that choose a snapshot of a folder, in lower case.
-AS_OF = frozenset({"versionasof", "timestampasof"})
+AS_OF = frozenset({"versionasof", "timestampasof", "asof"})
 #: The largest checkpoint id, of 18 digits.
 MAX_VERSION = 10**18 - 1
 #: The largest number of checkpoints of one micro-batch.
@@ -205,6 +206,11 @@ def _time(value: str) -> datetime:
     return found
 
 
+def _version_or_time(value: str) -> int | str | datetime:
+    """Parse what chooses a version: a checkpoint id, ``latest``, or a time with a zone."""
+    return _version(value) if is_version(value) else _time(value)
+
+
 def _deduplication(value: str) -> str:
     modes = {mode.casefold(): mode for mode in (DROP_CARRYOVERS, NO_DEDUPLICATION, NET_CHANGES)}
     if value.strip().casefold() not in modes:
@@ -251,6 +257,11 @@ class SavepointReadOptions:
         _time,
         "of a folder of snapshots the newest that was complete at this time, such as `2026-11-24T12:00:00Z`; its "
         "`_metadata` was written then",
+    )
+    as_of: int | str | datetime | None = option(  # noqa: RUF009 (a field)
+        _version_or_time,
+        "`versionAsOf` or `timestampAsOf`, by a name that SQL's `FROM table WITH (...)` takes: Spark has its own time "
+        "travel by the other two",
     )
     read_change_feed: bool = option(
         flag,
@@ -490,11 +501,16 @@ class SavepointReadOptions:
         read = cls(**collect(cls, options, _conflicts))
         if read.read_change_feed:
             return replace(read, versions=versions_between(read.located, read._range()))
-        if read.version_as_of is None and read.timestamp_as_of is None:
+        version, time = read.version_as_of, read.timestamp_as_of
+        if isinstance(read.as_of, datetime):
+            time = read.as_of
+        elif read.as_of is not None:
+            version = read.as_of
+        if version is None and time is None:
             return read
-        chosen = snapshot_as_of(read.located, read.version_as_of, read.timestamp_as_of)
-        newest = read.version_as_of == LATEST
-        whole = replace(read, version_as_of=None, timestamp_as_of=None)
+        chosen = snapshot_as_of(read.located, version, time)
+        newest = version == LATEST
+        whole = replace(read, version_as_of=None, timestamp_as_of=None, as_of=None)
         return replace(whole, path=chosen.path, chosen_of=read.path, chosen_newest=newest)
 
     def again(self) -> Self:
@@ -645,10 +661,8 @@ def opened_at(options: Mapping[str, str], opened: Callable[[dict[str, str]], A])
 
     The next newest is opened if the newest was asked for, and its job deleted it meanwhile.
     """
-    folder, newest = (
-        next((text for name, text in options.items() if name.casefold() == wanted), "")
-        for wanted in ("path", "versionasof")
-    )
+    folder = next((text for name, text in options.items() if name.casefold() == "path"), "")
+    newest = next((text for name, text in options.items() if name.casefold() in AS_OF), "")
     for attempt in range(ATTEMPTS):
         chosen = at_version(options)
         try:

@@ -112,7 +112,7 @@ def applies(option: str, table: str) -> bool:
     """Return whether a table supports an option, given by its name in Spark."""
     if option in NAMES:
         return table not in OF_SNAPSHOT
-    if option in ("allowOutside", "checksums", "versionAsOf", "timestampAsOf"):
+    if option in ("allowOutside", "checksums", "versionAsOf", "timestampAsOf", "asOf"):
         return table != "snapshots"
     if option == "table":
         return table not in FUNCTIONS

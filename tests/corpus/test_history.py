@@ -124,6 +124,17 @@ def test_a_version_that_is_not_there_is_answered_with_those_that_are(folder: Pat
         pyspark_savepoint.open(folder, version_as_of=4)
     with pytest.raises(OptionError, match="'versionAsOf' is 'newest', expected a checkpoint id"):
         pyspark_savepoint.open(folder, version_as_of="newest")
+    for as_of, number in (
+        ("5", 5),
+        ("LATEST", 8),
+        ("2026-11-24T12:03:30Z", 3),
+        (datetime.fromtimestamp(START + 61), 1),
+    ):
+        assert pyspark_savepoint.open(folder, as_of=as_of).path == str(next(folder.rglob(f"chk-{number}")))
+    with pytest.raises(OptionError, match="'versionAsOf' and 'asOf' each choose"):
+        pyspark_savepoint.open(folder, version_as_of=5, as_of=5)
+    with pytest.raises(OptionError, match="'asOf' is 'newest', expected a time with its zone"):
+        pyspark_savepoint.open(folder, as_of="newest")
     with pytest.raises(OptionError, match="each choose a snapshot"):
         pyspark_savepoint.open(folder, version_as_of=4, timestamp_as_of="2026-11-24T12:03:00Z")
     with pytest.raises(OptionError, match="lists all versions"):
@@ -146,6 +157,13 @@ def test_the_command_line_takes_a_version(folder: Path, capsys: pytest.CaptureFi
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert rows == pyspark_savepoint.open(next(folder.rglob("chk-2"))).keyed_state("names").to_arrow().to_pylist()
     assert main(["offsets", str(folder), "--as-of", "2", "--history"]) == 2
+    capsys.readouterr()
+    words = ["diff", str(folder), str(folder), "names", "--as-of", "3", "--new-as-of", "latest", "--json"]
+    assert main(words) == 1
+    mine = capsys.readouterr().out
+    paths = [str(next(folder.rglob(f"chk-{number}"))) for number in (3, 8)]
+    assert main(["diff", *paths, "names", "--json"]) == 1
+    assert capsys.readouterr().out == mine
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.execution.copying import pin_snapshot
 from pyspark_savepoint.formats.errors import (
     AccessDeniedError,
     CorruptStateError,
@@ -82,6 +83,37 @@ def test_every_backend_reads_ranges(proxy: FaultyProxy, store: int, corpus: Path
     for operator, table in tables:
         asked = {"uid_hash": operator, "table": table}
         assert outcome(there, asked) == outcome(str(here), asked)
+
+
+@pytest.mark.parametrize("copies", [True, False], ids=["the store copies", "it refuses to"])
+def test_a_checkpoint_is_held_by_the_store(proxy: FaultyProxy, store: int, corpus: Path, copies: bool) -> None:
+    here = next((corpus / "lab" / "2.2.1-rocksdb-incr-checkpoint").rglob("_metadata")).parent
+    folder = f"job-{copies}"
+    upload(store, "bucket", here.parent, folder)
+    refused = set()
+
+    def first(method: str, path: str) -> int | None:
+        """Refuse the first request for each copy."""
+        name = path.partition("?")[0]
+        if copies or method != "PUT" or "-copy-" not in name or name.endswith(".checksums") or name in refused:
+            return None
+        refused.add(name)
+        return 403
+
+    proxy.fault = first
+    held, copied = pin_snapshot(Snapshot.open(of(proxy, f"/{folder}/{here.name}")), of(proxy, f"/held-{copies}"))
+    assert (held, copied) == ((len(refused) + held, 0) if copies else (0, len(refused)))
+    assert held + copied > 10
+    for file in here.parent.rglob("*"):
+        if file.is_file():
+            delete(store, f"/bucket/{folder}/{file.relative_to(here.parent).as_posix()}")
+    states = [row for row in rows(str(here), table="states") if row["table"] == "keyed_state"]
+    assert states
+    for operator in {row["operator_uid_hash"] for row in states}:
+        asked = {"uid_hash": operator, "table": "keyed_state"}
+        assert outcome(of(proxy, f"/held-{copies}"), asked) == outcome(str(here), asked)
+    with pytest.raises(SavepointError):
+        Snapshot.open(of(proxy, f"/{folder}/{here.name}"))
 
 
 def test_the_endpoint_may_come_from_the_environment(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:

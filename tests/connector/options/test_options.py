@@ -19,6 +19,7 @@ NAMES = [
     "path",
     "versionAsOf",
     "timestampAsOf",
+    "asOf",
     "readChangeFeed",
     "startingVersion",
     "endingVersion",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from pyspark_savepoint import OperatorIdentifier, Savepoint, diff, history, register
 from pyspark_savepoint.execution.display import MAX_OPERATORS, html_tree, text_tree
@@ -242,6 +243,38 @@ def test_table_functions(spark: Any, shop: Path) -> None:
     assert spark.sql(f"SELECT * FROM savepoint_metadata('{shop}')").count() == 7
     paths = f"SELECT m.operator_uid FROM VALUES ('{shop}') AS t(path), LATERAL savepoint_metadata(t.path) m"
     assert spark.sql(paths).count() == 7
+
+
+def test_table_functions_of_state(spark: Any, shop: Path, corpus: Path) -> None:
+    assert {"savepoint_state", "savepoint_changes"} <= set(register(spark))
+
+    def read(path: Path, **options: Any) -> Any:
+        return spark.read.format("savepoint").options(**options).load(str(path))
+
+    found = spark.sql(f"SELECT * FROM savepoint_state('{shop}', 'accounts')")
+    expected = read(shop, uid="accounts")
+    assert found.schema.names == expected.schema.names
+    assert [field.dataType for field in found.schema] == [field.dataType for field in expected.schema]
+    assert sorted(map(str, found.collect())) == sorted(map(str, expected.collect()))
+    timers = f"SELECT count(*) FROM savepoint_state('{shop}', 'accounts', `table` => 'timers', keys => '[1042, 1043]')"
+    wanted = read(shop, uid="accounts", table="timers", keys="[1042, 1043]").count()
+    assert spark.sql(timers).first()[0] == wanted
+    assert spark.sql(f"SELECT * FROM savepoint_state('{shop}', NULL)").count() == read(shop).count()
+    folder = corpus / "history" / "1.20.5-rocksdb-incr-rescaled" / "checkpoints"
+    changes = spark.sql(f"SELECT * FROM savepoint_changes('{folder}', 'names', 3, 5)")
+    same = read(folder, uid="names", readChangeFeed=True, startingVersion=3, endingVersion=5)
+    assert sorted(map(str, changes.collect())) == sorted(map(str, same.collect()))
+    net = f"SELECT * FROM savepoint_changes('{folder}', 'log', 0, state => 'log', deduplicationMode => 'netChanges')"
+    assert {row["_change_type"] for row in spark.sql(net).collect()} == {"insert"}
+    newest = f"SELECT count(*) FROM savepoint_state('{folder}', 'names', versionAsOf => 'latest')"
+    assert spark.sql(newest).first()[0] == read(folder, uid="names", versionAsOf=8).count()
+    for call, problem in (
+        (f"savepoint_state('{shop}', 'acounts')", "did you mean 'accounts'"),
+        (f"savepoint_changes('{folder}', 'names', 99)", "has checkpoint id 99"),
+        (f"VALUES ('{shop}') AS t(path), LATERAL savepoint_state(t.path, 'accounts')", "is not constant"),
+    ):
+        with pytest.raises(AnalysisException, match=problem):
+            spark.sql(f"SELECT * FROM {call}").collect()
 
 
 def state(uid: str | None, table: str, name: str, **more: Any) -> dict[str, Any]:

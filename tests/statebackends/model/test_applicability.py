@@ -33,7 +33,7 @@ OPTIONS = [name for name, found in named(SavepointReadOptions) if found.metadata
 #: What selects the snapshot or the table, and what no small file can show: a bound of memory, files elsewhere, stores.
 NOT_SHOWN = {
     "path", "table", "memory", "allowOutside", "checksums", "storageOptions", "node", "executionPlan",
-    "streamGraphHasher", "versionAsOf", "timestampAsOf", *FEED,
+    "streamGraphHasher", "versionAsOf", "timestampAsOf", "asOf", *FEED,
 }  # fmt: skip
 
 TRANSACTIONS = "connectors/2.3.0-txnsink"
