@@ -350,8 +350,9 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         later = self.followed.after(base, place.left, versions)
         chosen = self._held([each for each in later if self.until is None or _number(each) <= self.until], count)
         if not chosen:
-            older = bool(versions) and max(versions) < place.version
-            if base is not None and older and self.options.fail_on_data_loss and not self._is_there(base):
+            # Checkpoints, but older ones alone: the job was started anew.
+            older = max(versions, default=0) < place.version and any(job_of(one[0]) for one in versions.values())
+            if base is not None and older and self.options.fail_on_data_loss and not self._has(base.path):
                 self._lost(base, f"checkpoint ids {ranges(list(versions))}")
             return None
         left = [*place.left]
@@ -488,10 +489,10 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
     def _place_of(self, snapshot: SnapshotInfo) -> str | None:
         """Return where a snapshot is: where the job has it, or where it is held; None if it is gone."""
         held = [] if self.pins is None else [self.pins.path(snapshot)]
-        for path in (snapshot.path, *held):
-            if path not in self.gone and is_snapshot(StoragePath.of(path, self.options.storage_options)):
-                return path
-        return None
+        return next((path for path in (snapshot.path, *held) if self._has(path)), None)
+
+    def _has(self, path: str) -> bool:
+        return path not in self.gone and is_snapshot(StoragePath.of(path, self.options.storage_options))
 
     def _planned(self, chosen: Sequence[SnapshotInfo | None]) -> list[InputPartition]:
         newest = chosen[-1]

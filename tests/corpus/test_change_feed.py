@@ -180,6 +180,27 @@ def test_net_changes_are_the_ends_of_chains(corpus: Path, name: str, kind: str) 
     assert Counter(f"{row['_change_type']} {[*row.values()][3:]!s}" for row in net) == expected
 
 
+@pytest.mark.parametrize("name", HISTORIES)
+def test_a_stream_of_spark_has_the_same_changes(spark: SparkSession, corpus: Path, tmp_path: Path, name: str) -> None:
+    path = corpus / "history" / name / "checkpoints"
+    known = versions(path)
+    queries = {}
+    for kind in ("accounts", "names", "windows", "timers", "log", "splits"):
+        given = options(path, **TABLES[kind], maxCheckpointsPerTrigger=3)
+        writer = spark.readStream.format("savepoint").options(**given).load().writeStream.format("parquet")
+        log = str(tmp_path / f"log of {kind}")
+        queries[kind] = writer.trigger(availableNow=True).option("checkpointLocation", log).start(str(tmp_path / kind))
+    for kind, query in queries.items():
+        query.awaitTermination()
+        found = spark.read.parquet(str(tmp_path / kind)).toArrow()
+        given = TABLES[kind]
+        expected = feed(path, startingVersion=0, **given)
+        assert counted(found.cast(expected.schema)) == counted(expected.to_arrow())
+        expect_replay(
+            found.cast(expected.schema), {version: table(at, **given).to_arrow() for version, at in known.items()}
+        )
+
+
 @pytest.mark.parametrize("kind", ["accounts", "windows", "splits"])
 def test_an_update_is_two_rows_one_after_the_other(checkpoints: Path, kind: str) -> None:
     rows = feed(checkpoints, startingVersion=2, **TABLES[kind]).to_arrow().to_pylist()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,47 @@ while True:
 query.stop()
 """
 KILLS = 6
+#: Seconds after which a query that plans no micro-batch is killed.
+WAITING = 30
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query that follows the job of a folder, in processes of its own."""
+
+    folder: Path
+    work: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment, with this Python."""
+        return {**os.environ, "PYSPARK_PYTHON": sys.executable}
+
+    def batches(self) -> list[Path]:
+        """The micro-batches in the log."""
+        return [*(self.work / "log" / "offsets").glob("[0-9]*")]
+
+    def command(self, last: int) -> list[str]:
+        """The command of a query that ends after a checkpoint."""
+        return [sys.executable, "-c", QUERY, str(self.folder), str(self.work), str(last)]
+
+    def kill(self, seconds: float) -> None:
+        """Start the query, and kill all of its processes some time after it has planned another micro-batch."""
+        planned = len(self.batches())
+        with subprocess.Popen(
+            self.command(1 << 40), stdout=subprocess.PIPE, env=self.environment, start_new_session=True, text=True
+        ) as query:
+            assert query.stdout is not None
+            query.stdout.readline()
+            waited = time.monotonic() + WAITING
+            while len(self.batches()) == planned and time.monotonic() < waited:
+                time.sleep(0.05)
+            time.sleep(seconds)
+            os.killpg(query.pid, signal.SIGKILL)
+
+    def finish(self, last: int) -> None:
+        """Run the query until it has the changes of a checkpoint."""
+        subprocess.run(self.command(last), check=True, env=self.environment, timeout=240)
 
 
 @pytest.mark.spark
@@ -62,18 +104,11 @@ def test_a_query_that_is_killed_while_checkpoints_come_and_go(
 
     playing = threading.Thread(target=play)
     playing.start()
-    command = [sys.executable, "-c", QUERY, str(job.folder), str(tmp_path), "8"]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    query = Query(job.folder, tmp_path)
     try:
         for _ in range(KILLS):
-            with subprocess.Popen(
-                command, stdout=subprocess.PIPE, env=environment, start_new_session=True, text=True
-            ) as query:
-                assert query.stdout is not None
-                query.stdout.readline()
-                time.sleep(moments.uniform(0, 8))
-                os.killpg(query.pid, signal.SIGKILL)
-        subprocess.run(command, check=True, env=environment, timeout=240)
+            query.kill(moments.uniform(0, 2))
+        query.finish(8)
     finally:
         ended.set()
         playing.join()

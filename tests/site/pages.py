@@ -72,6 +72,7 @@ HOW_TO = Chapter(
     "How to",
     (
         Page("open", "Open a savepoint", (Section(CONNECTOR, "Read", own=True), Section(CONNECTOR, "Good to know"))),
+        Page("follow", "Follow a running job", (Section(CONNECTOR, "Following a running job"),)),
         Page("bootstrap", "Bootstrap a job", (Section(CONNECTOR, "Write", own=True),)),
         Page("correct", "Correct state", (Section(CONNECTOR, "Change", own=True),)),
         Page(
