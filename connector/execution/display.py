@@ -1,10 +1,12 @@
-"""Representations of a savepoint: one line per operator as text, a tree of operators and states in notebooks."""
+"""Representations: a savepoint as one line, or one per operator; in notebooks a tree with sizes, and columns."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from pyspark_savepoint.execution.texts import numbered, readable_size
 from pyspark_savepoint.formats.errors import SavepointError
@@ -20,7 +22,12 @@ if TYPE_CHECKING:
 MAX_OPERATORS, MAX_STATES = 50, 40
 MAX_TEXT, MAX_PATH = 90, 2048
 MAX_POSITIONS, MAX_POSITIONS_TEXT = 20, 600
-HEADINGS = ("table", "state", "kind", "key", "Flink type", "Spark type")
+HEADINGS = ("table", "state", "size", "kind", "key", "Flink type", "Spark type")
+MAX_TYPE, MAX_COLUMNS = 400, 100
+#: Bytes of state up to which those of each state are read; of a larger savepoint only metadata is.
+MAX_READ = 32 << 20
+#: Widest bar, in pixels.
+BAR = 60
 STYLE = """
 .savepoint-tree{font-size:13px;line-height:1.5;max-width:72em}
 .savepoint-tree .path{font-family:monospace;font-weight:600;overflow-wrap:anywhere}
@@ -34,17 +41,24 @@ STYLE = """
 .savepoint-tree th{font-weight:normal;opacity:.65;border-bottom:1px solid rgba(128,128,128,.35)}
 .savepoint-tree th:nth-child(1){min-width:10em}
 .savepoint-tree th:nth-child(2){min-width:14em}
-.savepoint-tree th:nth-child(3){min-width:8.5em}
-.savepoint-tree th:nth-child(4){min-width:8em}
-.savepoint-tree td.type{font-family:monospace;overflow-wrap:anywhere;min-width:8em}
+.savepoint-tree th:nth-child(4){min-width:8.5em}
+.savepoint-tree th:nth-child(5){min-width:8em}
+.savepoint-tree td.type{font-family:monospace;min-width:8em}
+.savepoint-tree td.size{white-space:nowrap}
+.savepoint-tree .bar{display:inline-block;height:.6em;background:#2f6fb3;margin-right:.4em}
 """
 
 Row = Mapping[str, Any]
 
 
+def line(plan: SavepointPlan, path: str | None) -> str:
+    """Return one line: the path, how many operators, bytes, and the checkpoint."""
+    return f"Savepoint {_plain(path or '(not written yet)', MAX_PATH)}: {_summary(plan)}"
+
+
 def text_tree(plan: SavepointPlan, path: str | None) -> str:
     """Return the path and one line per operator."""
-    lines = [f"Savepoint {_plain(path or '(not written yet)', MAX_PATH)}: {_summary(plan)}"]
+    lines = [line(plan, path)]
     labels = [_plain(operator.label) for operator in plan.operators[:MAX_OPERATORS]]
     width = max(map(len, labels), default=0)
     for label, operator in zip(labels, plan.operators, strict=False):
@@ -55,13 +69,15 @@ def text_tree(plan: SavepointPlan, path: str | None) -> str:
 def html_tree(plan: SavepointPlan, path: str | None, options: Mapping[str, str]) -> str:
     """Return a tree of operators and states as HTML."""
     states = _states(path, options) if path is not None else {}
+    sizes = _sizes(plan, path, options) if path is not None else {}
+    largest = max(map(_size_of, plan.operators), default=0)
     parts = [f"<div class='savepoint-tree'><style>{STYLE}</style>"]
     parts.append(f"<span class='path'>{_text(path or '(not written yet)', 300)}</span>")
     parts.append(f" <span class='dim'>{_text(_summary(plan))}</span>")
     shown = plan.operators[:MAX_OPERATORS]
     for operator in shown:
         rows = states.get(operator.identifier.operator_id.hex, [])
-        parts += _operator(operator, rows, is_open=len(shown) <= 8)
+        parts += _operator(operator, rows, sizes, largest, is_open=len(shown) <= 8)
     parts += [f"<div class='dim'>{_text(line)}</div>" for line in _more(len(plan.operators) - len(shown), "operators")]
     return "".join([*parts, "</div>"])
 
@@ -82,6 +98,39 @@ def _states(path: str, options: Mapping[str, str]) -> dict[str, list[Row]]:
     return found
 
 
+def _sizes(plan: SavepointPlan, path: str, options: Mapping[str, str]) -> dict[tuple[str, ...], int]:
+    """Return the bytes of states by uid hash, table and name; none of a large savepoint, or if they cannot be read."""
+    found: dict[tuple[str, ...], int] = {}
+    if sum(map(_size_of, plan.operators)) > MAX_READ:
+        return found
+    try:
+        request = TableRequest(
+            reached(path, options), table="sizes", allow_outside=options.get("allowOutside") == "true"
+        )
+        for part in open_table(request).partitions(1):
+            for batch in part.batches():
+                for row in batch.to_pylist():
+                    place = _place(row)
+                    found[place] = found.get(place, 0) + (row["bytes"] or 0)
+    except (SavepointError, OSError):
+        return {}
+    return found
+
+
+def _place(row: Row) -> tuple[str, ...]:
+    return row["operator_uid_hash"], row["table"] or "", row["state"] or ""
+
+
+def _size_of(operator: OperatorPlan) -> int:
+    return 0 if operator.base is None else operator.base.operator.state_size
+
+
+def _bar(size: int, largest: int) -> str:
+    """Return a bar whose width is the share of the largest."""
+    width = max(1, round(BAR * size / largest)) if size and largest else 0
+    return f"<span class='bar' style='width:{width}px'></span>" if width else ""
+
+
 def _summary(plan: SavepointPlan) -> str:
     bases = [operator.base.operator.state_size for operator in plan.operators if operator.base is not None]
     ids = {base.checkpoint_id for base in plan.bases}
@@ -96,16 +145,19 @@ def _facts(operator: OperatorPlan) -> list[str]:
     return [readable_size(state.state_size), f"parallelism {state.parallelism} of at most {operator.max_parallelism}"]
 
 
-def _operator(operator: OperatorPlan, rows: Sequence[Row], is_open: bool) -> Iterator[str]:
+def _operator(
+    operator: OperatorPlan, rows: Sequence[Row], sizes: Mapping[tuple[str, ...], int], largest: int, is_open: bool
+) -> Iterator[str]:
     hashed = operator.identifier.operator_id.hex
     named = [operator.name] if operator.name and operator.name != operator.label else []
     facts = _text(" · ".join([*named, *_facts(operator), *([] if rows else ["no state to list"])]))
     yield f"<details{' open' if is_open and rows else ''}><summary title='uid hash {hashed}'>"
-    yield f"<b>{_text(operator.label)}</b> <span class='dim'>{facts}</span></summary>"
+    bar = _bar(_size_of(operator), largest)
+    yield f"<b>{_text(operator.label)}</b> {bar}<span class='dim'>{facts}</span></summary>"
     if rows:
         yield f"<table><tr>{''.join(f'<th>{name}</th>' for name in HEADINGS)}</tr>"
         for row in rows[:MAX_STATES]:
-            yield _state(row)
+            yield _state(row, sizes)
         yield "</table>"
     positions = _positions(operator)
     if positions:
@@ -131,18 +183,41 @@ def _positions(operator: OperatorPlan) -> list[str]:
     return [f"{row['stream']} {row['partition']}: {row['position']}" for row in rows]
 
 
-def _state(row: Row) -> str:
+def _state(row: Row, sizes: Mapping[tuple[str, ...], int]) -> str:
     if row["table"] is None and row["note"]:
-        return f"<tr><td colspan='6' class='dim'>{_text(row['note'], 400)}</td></tr>"
+        return f"<tr><td colspan='{len(HEADINGS)}' class='dim'>{_text(row['note'], 400)}</td></tr>"
     kind = f"{row['kind'] or ''}{', TTL' if row['ttl'] else ''}"
     keys = [row["spark_key_type"] or ""]
     if row["namespace_type"] not in (None, "VOID_NAMESPACE"):
         keys.append(row["namespace_type"])
-    plain = [row["table"] or "", row["state"] or "", kind]
+    size = sizes.get(_place(row))
+    sized = "" if size is None else _bar(size, max(sizes.values())) + _text(readable_size(size))
     types = [", ".join(filter(None, keys)), row["value_type"] or "", row["spark_value_type"] or ""]
-    cells = [f"<td>{_text(cell)}</td>" for cell in plain]
-    cells += [f"<td class='type' title='{_text(cell, 1000)}'>{_text(cell)}</td>" for cell in types]
+    cells = [f"<td>{_text(cell)}</td>" for cell in (row["table"] or "", row["state"] or "")]
+    cells += [f"<td class='size'>{sized}</td>", f"<td>{_text(kind)}</td>"]
+    cells += [f"<td class='type'>{_type(cell)}</td>" for cell in types]
     return f"<tr>{''.join(cells)}</tr>"
+
+
+def _type(text: str) -> str:
+    """Return a type, which is broken after its commas."""
+    return _text(text, MAX_TYPE).replace(",", ",<wbr>")
+
+
+def html_columns(title: str, schema: pa.Schema) -> str:
+    """Return the columns of a table as HTML; its rows are not read for that."""
+    parts = [f"<div class='savepoint-tree'><style>{STYLE}</style><span class='path'>{_text(title, 300)}</span>"]
+    parts.append("<table><tr><th>column</th><th>Arrow type</th><th>Flink type</th></tr>")
+    for field in list(schema)[:MAX_COLUMNS]:
+        comment = (field.metadata or {}).get(b"comment", b"").decode("utf-8", "replace")
+        types = f"<td class='type'>{_type(str(field.type))}</td><td class='type'>{_type(comment)}</td>"
+        parts.append(f"<tr><td>{_text(field.name)}</td>{types}</tr>")
+    parts.append("</table>")
+    more = [
+        *_more(len(schema) - MAX_COLUMNS, "columns"),
+        "rows are read by to_arrow(), to_pandas(), rows() or batches()",
+    ]
+    return "".join([*parts, *(f"<div class='dim'>{_text(text)}</div>" for text in more), "</div>"])
 
 
 def _more(count: int, what: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pyarrow as pa
 
+from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
     OptionError,
@@ -19,8 +20,9 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, readable_snapshots
-from pyspark_savepoint.local.local_table import LocalTable, SnapshotTable
+from pyspark_savepoint.local.local_table import LocalTable, SnapshotTable, columns_of
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import feed_options, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
@@ -42,7 +44,7 @@ class Part:
     table: SnapshotTable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LocalHistory(LocalTable):
     """One table of several snapshots, with columns ``checkpoint_id`` and ``snapshot``; oldest snapshots first.
 
@@ -58,6 +60,12 @@ class LocalHistory(LocalTable):
 
     parts: tuple[Part, ...]
     schema: pa.Schema
+
+    def __repr__(self) -> str:
+        """Return one line: the snapshots, and the columns."""
+        first, last = self.parts[0].checkpoint_id, self.parts[-1].checkpoint_id
+        of = f"{numbered(len(self.parts), 'snapshot')}, checkpoints {first} to {last}"
+        return shown(f"<LocalHistory of {of}: {columns_of(self.schema)}>", line=True)
 
     @classmethod
     def of(cls, parts: tuple[Part, ...]) -> LocalHistory:

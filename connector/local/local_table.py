@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import pyarrow as pa
 
+from pyspark_savepoint.execution.display import html_columns
 from pyspark_savepoint.execution.table_reads import explaining_absence, partitions_of, table_of
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning, UnsupportedStateError
 from pyspark_savepoint.formats.redaction import shown
@@ -122,6 +123,9 @@ class LocalTable:
         hint = "" if name.startswith("_") else "; rows are read by to_arrow(), to_pandas(), rows() or batches()"
         raise AttributeError(f"'LocalTable' object has no attribute {name!r}{hint}")
 
+    def _repr_html_(self) -> str:
+        return html_columns(repr(self).strip("<>").partition(": ")[0], self.schema)
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export the rows as a stream of Arrow's C data interface."""
         return pa.RecordBatchReader.from_batches(self.schema, self.batches()).__arrow_c_stream__(requested_schema)
@@ -137,7 +141,7 @@ class ComputedTable(LocalTable):
 
     def __repr__(self) -> str:
         """Return one line: the columns."""
-        return f"<LocalTable: {_columns(self.schema)}>"
+        return f"<LocalTable: {columns_of(self.schema)}>"
 
     @classmethod
     def of(cls, table: pa.Table) -> Self:
@@ -152,7 +156,8 @@ class ComputedTable(LocalTable):
             raise error.with_traceback(None) from None
 
 
-def _columns(schema: pa.Schema) -> str:
+def columns_of(schema: pa.Schema) -> str:
+    """Return how many columns there are, and the names of the first."""
     names = schema.names
     columns = ", ".join(names[:SHOWN_COLUMNS]) + (", ..." if len(names) > SHOWN_COLUMNS else "")
     return f"{len(names)} columns ({columns})"
@@ -179,7 +184,7 @@ class SnapshotTable(LocalTable):
         parts = [read.table or ("states" if operator is None else "operator_state")]
         parts += [f"of {operator!r}"] if operator is not None else []
         parts += [f"state {read.state!r}"] if read.state is not None else []
-        return shown(f"<LocalTable {' '.join(parts)}: {_columns(self.schema)} in {read.path}>")
+        return shown(f"<LocalTable {' '.join(parts)}: {columns_of(self.schema)} in {read.path}>")
 
     @classmethod
     def of(cls, options: SavepointReadOptions) -> Self:

@@ -33,7 +33,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     IncrementalRemoteKeyedStateHandle,
     KeyGroupsSavepointStateHandle,
 )
-from pyspark_savepoint.formats.redaction import printable, shown
+from pyspark_savepoint.formats.redaction import elide, printable, redact
 from pyspark_savepoint.formats.snapshot.as_of import in_order
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
 from pyspark_savepoint.options.paths import reached
@@ -44,8 +44,8 @@ from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 from pyspark_savepoint.statebackends.surveys.ttl_ages import snapshot_time_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Rows of a table, tiles of the treemap, and operators and states that have a chart of their own, or a line.
-MOST_ROWS, MOST_TILES, MOST_OPERATORS, MOST_LINES = 1000, 250, 4, 7
+#: Rows of a table, tiles and frames of the treemap, and operators and states that have a chart of their own, or a line.
+MOST_ROWS, MOST_TILES, MOST_FRAMES, MOST_OPERATORS, MOST_LINES = 1000, 250, 120, 4, 7
 MOST_HEAVY, MOST_BARS = 100, 64
 MAX_VALUE = 600
 #: Parallelism as a multiple of that of the snapshot.
@@ -203,7 +203,13 @@ def _rendered(surveys: Surveys, sections: Sequence[Section]) -> str:
     from markupsafe import Markup
 
     def leaving(value: Any) -> Any:
-        return value if isinstance(value, Markup) else shown(str(value), MAX_VALUE)
+        return (
+            value
+            if isinstance(value, Markup | int | float)
+            else elide(printable(redact(str(value), look=False)), MAX_VALUE)
+        )
+
+    redact("")  # looks for the secrets of the environment, once for all values
 
     room = resources.files(__package__)
     style, script, page = (room.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js", "html"))
@@ -372,27 +378,18 @@ def _sizes(to: Section, surveys: Surveys) -> None:
 
 def _tiles(sizes: Sequence[StateSize]) -> list[Row]:
     """Return the tiles of the treemap: operators and their states; of many, small ones are joined."""
-    operators: dict[str, list[tuple[str, int]]] = {}
+    operators: dict[str, dict[str, int]] = {}
     for rank, each in enumerate(sizes):
-        named = (each.operator, each.state or each.table) if rank < MOST_TILES else (OTHERS, OTHERS)
-        operators.setdefault(named[0], []).append((named[1], each.bytes))
+        operator = each.operator if each.operator in operators or len(operators) < MOST_FRAMES else OTHERS
+        states = operators.setdefault(operator, {})
+        state = (each.state or each.table) if rank < MOST_TILES and operator != OTHERS else OTHERS
+        states[state] = states.get(state, 0) + each.bytes
     tiles: list[Row] = [{"id": "all", "parent": None}]
-    for place, (operator, states) in enumerate(sorted(operators.items(), key=lambda one: -sum(s for _, s in one[1]))):
-        colour = charts.COLOURS[place % len(charts.COLOURS)]
-        whole = sum(size for _, size in states)
-        name = charts.said(operator)
-        tiles.append(
-            {
-                "id": f"o{place}",
-                "parent": "all",
-                "name": name,
-                "said": f"{name}: {readable_size(whole)}",
-                "colour": colour,
-            }
-        )
-        if operator == OTHERS:
-            states = [(OTHERS, whole)]
-        for number, (state, size) in enumerate(states):
+    for place, (operator, states) in enumerate(sorted(operators.items(), key=lambda one: -sum(one[1].values()))):
+        colour, name = charts.COLOURS[place % len(charts.COLOURS)], charts.said(operator)
+        said = f"{name}: {readable_size(sum(states.values()))}"
+        tiles.append({"id": f"o{place}", "parent": "all", "name": name, "said": said, "colour": colour})
+        for number, (state, size) in enumerate(states.items()):
             own = charts.said(state)
             tiles.append({
                 "id": f"o{place}s{number}", "parent": f"o{place}", "name": own, "size": size, "colour": colour,
@@ -416,8 +413,7 @@ def _skew(to: Section, surveys: Surveys) -> None:
         operator = known[name]
         limit, mean = operator.max_parallelism, sum(groups.values()) / len(groups)
         skews = {}
-        for scale in SCALES:
-            parallelism = max(1, min(limit, int(operator.parallelism * scale)))
+        for parallelism in parallelisms(operator.parallelism, limit):
             sizes = bytes_of_subtasks(groups, parallelism, limit)
             skews[parallelism] = max(sizes) * parallelism / max(sum(sizes), 1)
         worst = max(groups, key=lambda group: groups[group])
@@ -452,6 +448,11 @@ def _skew(to: Section, surveys: Surveys) -> None:
         "heaviest subtask per average# | at other parallelisms"
     )
     to.tables.append(_table("Skew of operators with keyed state", columns, rows))
+
+
+def parallelisms(parallelism: int, limit: int) -> list[int]:
+    """Return the numbers of subtasks for which skew is shown: that of the snapshot and others."""
+    return list(dict.fromkeys(max(1, min(limit, int(parallelism * scale))) for scale in SCALES))
 
 
 def _binned(groups: Mapping[int, int], limit: int) -> list[Row]:
@@ -499,7 +500,7 @@ def _ages(to: Section, surveys: Surveys) -> None:
     for row in surveys.ages:
         if row["units"] is not None:
             low = -1 if row["from_seconds"] is None else row["from_seconds"]
-            place = label_of(row), row["state"], low, _age(row["from_seconds"], row["to_seconds"])
+            place = label_of(row), row["state"], low, age_of(row["from_seconds"], row["to_seconds"])
             totals[place] = totals.get(place, 0) + row["units"]
     if not totals:
         to.about = "No state with a time to live can be read."
@@ -520,7 +521,8 @@ def _ages(to: Section, surveys: Surveys) -> None:
     to.tables.append(_table("Units by age", "operator | state | age | units#", rows))
 
 
-def _age(low: int | None, high: int | None) -> str:
+def age_of(low: int | None, high: int | None) -> str:
+    """Return a range of ages in seconds as people read it."""
     if low is None:
         return "later"
     return f"{_span(low)}+" if high is None or low else f"<{_span(high)}"

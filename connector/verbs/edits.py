@@ -7,7 +7,7 @@ from datetime import timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from pyspark_savepoint.execution.display import html_tree, text_tree
+from pyspark_savepoint.execution.display import html_tree, line, text_tree
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SnapshotNotFoundError,
@@ -1210,6 +1210,9 @@ class Edits(Face[R, T]):
     # -- display ------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
+        return line(self.plan, self.path)
+
+    def __str__(self) -> str:
         return text_tree(self.plan, self.path)
 
     def _repr_html_(self) -> str:

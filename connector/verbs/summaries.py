@@ -26,6 +26,7 @@ from pyspark_savepoint.verbs.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import StateOptions
+    from pyspark_savepoint.report.plots import Plots
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 
 #: How rows of summaries name the state that they are about.
@@ -250,6 +251,23 @@ class Summaries(Tables[R, T]):
         with replacing(target) as pending:
             pending.write_text(page, encoding="utf-8")
         return str(target)
+
+    @property
+    def plot(self) -> Plots:
+        """Figures of Matplotlib: ``sizes()``, ``skew(uid)``, ``growth(folder)``, ``timers(uid)`` and ``ttl()``.
+
+        They need the packages of the extra ``plot``. This process reads the state, with Spark too.
+
+        Example::
+
+            sp.plot.sizes()  # in a notebook; elsewhere: sp.plot.sizes().savefig("sizes.png")
+            sp.plot.skew("accounts")
+            sp.plot.growth("/checkpoints/7d2e")
+
+        """
+        from pyspark_savepoint.report.plots import Plots
+
+        return Plots(self._in_process(), self._engine.located)
 
     def check_hash_code(self, uid: OperatorRef, hash_code: Callable[[Any], int]) -> None:
         """Test a function that computes the Java hash of keys on the keyed state of an operator.

@@ -175,7 +175,7 @@ REFERENCE = Chapter(
                 _names(
                     "Look inside and compare",
                     SAVEPOINT,
-                    "sizes heaviest_keys ttl_ages verify doctor report diff changes check_hash_code",
+                    "sizes heaviest_keys ttl_ages verify doctor report plot diff changes check_hash_code",
                 ),
                 _names(
                     "Restores, operator ids, upgrades",

@@ -1,0 +1,268 @@
+"""Pictures of a snapshot for notebooks, as figures of Matplotlib (extra ``plot``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyspark_savepoint.doctor.surveys import Surveys, label_of
+from pyspark_savepoint.execution.texts import readable_size
+from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, did_you_mean
+from pyspark_savepoint.formats.redaction import shown
+from pyspark_savepoint.report.metrics import bytes_of_subtasks
+from pyspark_savepoint.report.page import Reported, age_of, history_of, parallelisms
+from pyspark_savepoint.statebackends.surveys.ttl_ages import snapshot_time_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MAX_NAME = 60
+LAST = 50
+DAY_MILLIS = 86_400_000
+#: Distances of ticks in a unit of bytes.
+STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+
+
+class Plots:
+    """Figures about a snapshot; this process reads the state. Made by ``sp.plot``.
+
+    Example::
+
+        sp.plot.sizes()
+        sp.plot.skew("accounts").savefig("skew.png")
+
+    """
+
+    def __init__(self, savepoint: Reported, located: Callable[[str | PathLike[str]], str]) -> None:
+        self._savepoint = savepoint
+        self._located = located
+        self._surveys = Surveys(savepoint)
+
+    def __repr__(self) -> str:
+        """Return one line: the methods."""
+        return shown(f"<plots of {self._surveys.path}: sizes(), skew(), growth(folder), timers(), ttl()>", line=True)
+
+    def sizes(self, top: int = 20) -> Figure:
+        """Draw the bytes of the largest states.
+
+        Args:
+            top: The number of states; the others are one bar.
+
+        Returns:
+            The figure.
+
+        Raises:
+            OptionError: If ``top`` is below 1, or Matplotlib is not installed.
+
+        """
+        if top < 1:
+            raise OptionError("argument 'top' must be at least 1: it is the number of states", found=top)
+        sizes = self._surveys.sizes
+        names = [_name(f"{size.operator}  {size.state or size.table}") for size in sizes[:top]]
+        values = [size.bytes for size in sizes[:top]]
+        if len(sizes) > top:
+            names.append(f"({len(sizes) - top} others)")
+            values.append(sum(size.bytes for size in sizes[top:]))
+        figure, (axes,) = _figure(1, 1.2 + 0.26 * len(names))
+        bars = axes.barh(range(len(names)), values)
+        axes.bar_label(bars, [readable_size(value) for value in values], padding=3, fontsize=8)
+        axes.set_yticks(range(len(names)), names, fontsize=8, parse_math=False)
+        axes.invert_yaxis()
+        axes.margins(x=0.15)
+        axes.set_title("Bytes by state")
+        _in_bytes(axes, "x")
+        return figure
+
+    def skew(self, uid: str | None = None) -> Figure:
+        """Draw the bytes of the key groups of an operator, and of its heaviest subtask at several parallelisms.
+
+        Args:
+            uid: The operator: its uid or uid hash; by default that of most bytes.
+
+        Returns:
+            The figure.
+
+        Raises:
+            OperatorNotFoundError: If no operator with keyed state is so named; the error names the nearest.
+
+        """
+        known = self._surveys.key_groups
+        if uid is None and known:
+            uid = max(known, key=lambda name: sum(known[name].values()))
+        operator = next(
+            (one for one in self._surveys.snapshot.operators if uid in (one.uid, str(one.operator_id))), None
+        )
+        groups = None if operator is None else known.get(operator.uid or str(operator.operator_id))
+        if operator is None or groups is None:
+            raise OperatorNotFoundError(
+                "no operator with keyed state has this name", operator=uid, remedy=did_you_mean(uid or "", known)
+            )
+        figure, (left, right) = _figure(2, 3)
+        left.bar(list(groups), list(groups.values()), width=1.0)
+        mean = sum(groups.values()) / len(groups)
+        left.axhline(mean, color="black", linestyle="--", linewidth=1, label=f"average {readable_size(mean)}")
+        left.set_title(f"{_name(uid or '')}: bytes by key group", parse_math=False)
+        left.set_xlabel("key group")
+        left.set_xlim(-1, operator.max_parallelism)
+        left.legend(fontsize=8)
+        _in_bytes(left, "y")
+        scales = parallelisms(operator.parallelism, operator.max_parallelism)
+        sizes = {scale: bytes_of_subtasks(groups, scale, operator.max_parallelism) for scale in scales}
+        skews = [max(each) * scale / max(sum(each), 1) for scale, each in sizes.items()]
+        bars = right.bar([str(scale) for scale in scales], skews)
+        right.bar_label(bars, fmt="%.2f", padding=2, fontsize=8)
+        right.axhline(1, color="black", linestyle="--", linewidth=1)
+        right.set_title("heaviest subtask, per average")
+        right.set_xlabel(f"parallelism (now {operator.parallelism})")
+        return figure
+
+    def growth(self, folder: str | PathLike[str], last: int = LAST) -> Figure:
+        """Draw the bytes of the largest states in the snapshots of a folder, up to this one.
+
+        Args:
+            folder: The folder that has the snapshots of the job.
+            last: The number of the newest snapshots, 2 or more.
+
+        Returns:
+            The figure.
+
+        Raises:
+            OptionError: If the folder does not have the snapshot, or ``last`` is below 2.
+
+        """
+        mine = self._savepoint
+        history = history_of(self._surveys.snapshot, self._located(folder), mine.options, last)
+        drawn = [size.place for size in self._surveys.sizes[:7]]
+        rows = []
+        for info in history:
+            sizes = {size.place: size.bytes for size in Surveys(mine._at(info.path, mine.options)).sizes}
+            rows.append([*(sizes.get(place, 0) for place in drawn), sum(sizes.values())])
+        figure, (axes,) = _figure(1, 3.6)
+        at = range(len(history))
+        for place, values in zip([*drawn, None], zip(*rows, strict=True), strict=True):
+            if place is None:
+                axes.plot(at, values, color="black", linestyle="--", label="all states")
+            else:
+                axes.plot(at, values, marker=".", label=_name(f"{place[0]}  {place[2] or place[1]}"))
+        step = -(-len(history) // 12)
+        axes.set_xticks(at[::step], [str(info.checkpoint_id) for info in history[::step]])
+        axes.set_xlabel("checkpoint")
+        axes.set_title("Bytes by state and checkpoint")
+        axes.set_ylim(bottom=0)
+        legend = axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+        _in_bytes(axes, "y")
+        return figure
+
+    def timers(self, uid: str | None = None) -> Figure:
+        """Draw the timers of operators by time, in days after the snapshot.
+
+        Args:
+            uid: The operator: its uid, or the uid hash of one without; by default all that have timers.
+
+        Returns:
+            The figure.
+
+        Raises:
+            OperatorNotFoundError: If the operator has no timers that can be read.
+
+        """
+        found = {
+            place: times for place, times in self._surveys.timers.items() if uid in (None, place[0]) and len(times)
+        }
+        if not found:
+            known = [operator for operator, _ in self._surveys.timers]
+            raise OperatorNotFoundError(
+                "no operator of this name has timers", operator=uid, remedy=did_you_mean(uid or "", known)
+            )
+        figure, (axes,) = _figure(1, 3)
+        now = snapshot_time_of(self._surveys.snapshot) / 1000
+        parts = [(times - now) / DAY_MILLIS for times in found.values()]
+        edges = np.histogram_bin_edges(np.concatenate(parts), bins=48)
+        labels = [_name(f"{operator}, {domain} time") for operator, domain in found]
+        axes.hist(parts, bins=edges.tolist(), stacked=True, label=labels)
+        if edges[0] <= 0 <= edges[-1]:
+            axes.axvline(0, color="black", linestyle="--", linewidth=1)
+        axes.set_xlabel("days after the snapshot")
+        axes.set_ylabel("timers")
+        axes.set_title("Timers by time")
+        for text in axes.legend(fontsize=8).get_texts():
+            text.set_parse_math(False)
+        return figure
+
+    def ttl(self) -> Figure:
+        """Draw how long before the snapshot state with a time to live was last used.
+
+        Returns:
+            The figure.
+
+        Raises:
+            OptionError: If no state has a time to live, or Matplotlib is not installed.
+
+        """
+        ages: dict[float, str] = {}
+        units: dict[tuple[str, str], dict[float, int]] = {}
+        for row in self._surveys.ages:
+            if row["units"] is not None:
+                low = -1 if row["from_seconds"] is None else row["from_seconds"]
+                ages[low] = age_of(row["from_seconds"], row["to_seconds"])
+                mine = units.setdefault((label_of(row), row["state"]), {})
+                mine[low] = mine.get(low, 0) + row["units"]
+        if not units:
+            raise OptionError("no state of the snapshot has a time to live that can be read", path=self._surveys.path)
+        figure, (axes,) = _figure(1, 3)
+        order = sorted(ages)
+        below = np.zeros(len(order))
+        for (operator, state), counts in units.items():
+            heights = np.array([counts.get(low, 0) for low in order])
+            axes.bar([ages[low] for low in order], heights, bottom=below, label=_name(f"{operator}  {state}"))
+            below += heights
+        axes.set_xlabel("last used before the snapshot")
+        axes.set_ylabel("values, elements, entries of maps")
+        axes.set_title("Ages of state with a time to live")
+        for text in axes.legend(fontsize=8).get_texts():
+            text.set_parse_math(False)
+        return figure
+
+
+def _name(text: str) -> str:
+    """Return the name of a state as figures show it; a name that begins with _ would be no label."""
+    return shown(text, MAX_NAME, line=True)
+
+
+def _figure(columns: int, height: float) -> tuple[Figure, tuple[Axes, ...]]:
+    """Return a figure that only what shows it shows, and its axes."""
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise OptionError(
+            "plots need a package that is not installed",
+            expected="matplotlib",
+            remedy='pip install "pyspark-savepoint[plot]"',
+        ) from None
+    figure, axes = pyplot.subplots(1, columns, figsize=(9, height), layout="constrained", squeeze=False)
+    for each in axes[0]:
+        each.spines[["top", "right"]].set_visible(False)
+    # Notebooks show what a cell returns; an open figure would be shown a second time.
+    pyplot.close(figure)
+    return figure, tuple(axes[0])
+
+
+def _in_bytes(axes: Any, which: str) -> None:
+    """Write an axis in bytes, at round numbers of their unit."""
+    from matplotlib import ticker
+
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    low, high = axis.get_view_interval()
+    unit = 1024 ** max(0, int(math.log2(max(high, 1)) // 10))
+    step = max(high - low, 1) / unit / 5
+    step = min((each for each in STEPS if each >= step), default=STEPS[-1]) * unit
+    axis.set_major_locator(ticker.MultipleLocator(step))
+    axis.set_major_formatter(lambda value, _: readable_size(value))
+    axis.set_tick_params(labelsize=8)

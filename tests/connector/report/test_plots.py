@@ -1,0 +1,112 @@
+"""Figures have the numbers of the tables that they show, and names as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from matplotlib.figure import Figure
+
+import pyspark_savepoint
+from pyspark_savepoint import LocalSavepoint
+from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError
+from tests.connector.command_line.test_texts_that_leave import acting
+from tests.connector.report.test_report import HOSTILE, SHOP
+from tests.fuzz.shapes import keyed_subtask, made, operator, snapshot, state
+
+
+@pytest.fixture(scope="module")
+def shop() -> LocalSavepoint:
+    return pyspark_savepoint.open(SHOP)
+
+
+def drawn(figure: Figure, path: Path) -> Figure:
+    figure.savefig(path / "figure.png")
+    assert (path / "figure.png").stat().st_size > 5_000
+    return figure
+
+
+def heights(axes: Any) -> list[float]:
+    return [bar.get_height() for bar in axes.patches]
+
+
+def labels(figure: Figure) -> list[str]:
+    return [text.get_text() for axes in figure.axes for text in axes.get_legend().get_texts()]
+
+
+def test_sizes(shop: LocalSavepoint, tmp_path: Path) -> None:
+    (axes,) = drawn(shop.plot.sizes(top=3), tmp_path).axes
+    widths = [bar.get_width() for bar in axes.patches]
+    assert len(widths) == 4
+    assert sum(widths) == sum(row["bytes"] or 0 for row in shop.sizes().rows() if row["note"] is None)
+    assert widths[:3] == sorted(widths[:3], reverse=True)
+    assert next(text.get_text() for text in axes.get_yticklabels()).startswith("accounts  ")
+    with pytest.raises(OptionError, match="top"):
+        shop.plot.sizes(top=0)
+
+
+def test_skew(shop: LocalSavepoint, tmp_path: Path) -> None:
+    left, right = drawn(shop.plot.skew(), tmp_path).axes
+    groups: dict[int, int] = {}
+    for row in shop.sizes("accounts").rows():
+        groups[row["key_group"]] = groups.get(row["key_group"], 0) + row["bytes"]
+    assert sorted(heights(left)) == sorted(groups.values())
+    halves = [sum(size for group, size in groups.items() if group // 64 == half) for half in (0, 1)]
+    ratios = dict(zip([text.get_text() for text in right.get_xticklabels()], heights(right), strict=True))
+    assert ratios["1"] == 1
+    assert ratios["2"] == pytest.approx(max(halves) * 2 / sum(halves))
+    with pytest.raises(OperatorNotFoundError, match="accounts"):
+        shop.plot.skew("acounts")
+
+
+def test_timers(shop: LocalSavepoint, tmp_path: Path) -> None:
+    (axes,) = drawn(shop.plot.timers("accounts"), tmp_path).axes
+    assert sum(bar.get_height() for container in axes.containers for bar in container) == 400
+    with pytest.raises(OperatorNotFoundError):
+        shop.plot.timers("orders-source")
+
+
+def test_growth_and_ages(corpus: Path, tmp_path: Path) -> None:
+    folder = corpus / "history" / "2.3.0-rocksdb-incr"
+    newest = pyspark_savepoint.open(folder, version_as_of="latest", allow_outside=True)
+    (axes,) = drawn(newest.plot.growth(folder, last=3), tmp_path).axes
+    whole = axes.lines[-1].get_ydata()
+    assert len(whole) == 3
+    assert whole[-1] == sum(row["bytes"] or 0 for row in newest.sizes().rows() if row["note"] is None)
+    (axes,) = drawn(newest.plot.ttl(), tmp_path).axes
+    assert sum(heights(axes)) == sum(row["units"] for row in newest.ttl_ages().rows())
+
+
+def test_names_are_text(tmp_path: Path) -> None:
+    name = HOSTILE + "$x^2$"
+    states = [state(f"{place}{name}", "VALUE", "LONG") for place in range(2)]
+    with made(snapshot(operator(keyed_subtask(states, (1, 2)), name))) as (path, _):
+        plot = pyspark_savepoint.open(path).plot
+        assert acting(repr(plot)) == set()
+        figures = [drawn(plot.sizes(), tmp_path), drawn(plot.skew(), tmp_path)]
+        found = [each.get_text() for figure in figures for axes in figure.axes for each in axes.get_yticklabels()]
+        found += [axes.get_title() for figure in figures for axes in figure.axes]
+    assert acting("".join(found)) == set()
+    assert any("</script>" in text for text in found)
+
+
+def test_no_state_with_a_time_to_live(tmp_path: Path) -> None:
+    written = (
+        pyspark_savepoint.create().with_operator("a", pa.table({"id": [1], "v": [2]}), key="id").write(tmp_path / "s")
+    )
+    with pytest.raises(OptionError, match="time to live"):
+        written.plot.ttl()
+
+
+def test_what_notebooks_show(shop: LocalSavepoint) -> None:
+    assert "12.1 KiB" in shop._repr_html_()
+    assert "," not in shop._repr_html_().replace(",<wbr>", "").partition("</style>")[2].partition("MAP&lt;")[2][:20]
+    table = shop.keyed_state("accounts")
+    shown = table._repr_html_()
+    assert all(f"<td>{name}</td>" in shown for name in table.schema.names)
+    assert "POJO&lt;oracle.Shop$Profile&gt;" in shown
+    for each in (shop, table, shop.plot, pyspark_savepoint.open_history(SHOP), shop.verify()):
+        assert 10 < len(repr(each)) < 400
+        assert "\n" not in repr(each)
