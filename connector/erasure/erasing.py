@@ -51,6 +51,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
     IncrementalRemoteKeyedStateHandle,
 )
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.option_values import inheriting
@@ -84,6 +85,7 @@ class Elements:
     argument: str
 
 
+@redacted
 @dataclass
 class Erasing:
     """One erasure: what is sought in which snapshot, and what was found so far."""

@@ -39,6 +39,7 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedVersionError,
     did_you_mean,
 )
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.options.paths import located, snapshot_path
 from pyspark_savepoint.options.worker_python import expect_session
 from pyspark_savepoint.savepoint.savepoint import Savepoint
@@ -116,6 +117,7 @@ class StreamingOperator:
         return self.has_variables or self.name in (AGGREGATION, DEDUPLICATION, WITHIN_WATERMARK, *GROUP_STATE)
 
 
+@redacted
 @dataclass(frozen=True)
 class StreamingCheckpoint:
     """The checkpoint of a streaming query of Spark after a committed batch; :func:`open_streaming` opens it.
