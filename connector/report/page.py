@@ -47,6 +47,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Rows of a table, tiles and frames of the treemap, and operators and states that have a chart of their own, or a line.
 MOST_ROWS, MOST_TILES, MOST_FRAMES, MOST_OPERATORS, MOST_LINES = 1000, 250, 120, 4, 7
 MOST_HEAVY, MOST_BARS = 100, 64
+#: Snapshots of a folder, the newest, that are compared entry by entry with the one before.
+MOST_COMPARED = 20
 MAX_VALUE = 600
 #: Parallelism as a multiple of that of the snapshot.
 SCALES = (0.5, 1, 2, 4)
@@ -620,6 +622,15 @@ def _types(to: Section, surveys: Surveys) -> None:
     to.tables.append(_table("Types of states", columns, rows))
 
 
+def _numbers(history: Sequence[SnapshotInfo]) -> list[str]:
+    """Return how charts name snapshots: by checkpoint id, and if several have one id by a number too."""
+    ids = [info.checkpoint_id for info in history]
+    return [
+        f"{number}" if ids.count(number) == 1 else f"{number}.{ids[: place + 1].count(number)}"
+        for place, number in enumerate(ids)
+    ]
+
+
 def _growth(to: Section, savepoint: Reported, asked: Asked) -> None:
     before: Snapshot | None = None
     found: list[tuple[SnapshotInfo, int, int | None, list[StateSize]]] = []
@@ -632,8 +643,8 @@ def _growth(to: Section, savepoint: Reported, asked: Asked) -> None:
     drawn = dict(list({(place[0], place[2] or place[1]): size for place, size in newest.items()}.items())[:MOST_LINES])
     points: list[Row] = []
     rows: list[Sequence[Any]] = []
-    for info, full, new, sizes in found:
-        at = str(info.checkpoint_id)
+    numbers = _numbers(asked.history)
+    for at, (info, full, new, sizes) in zip(numbers, found, strict=True):
         of_state: dict[str, int] = {}
         for size in sizes:
             named = size.operator, size.state or size.table
@@ -654,12 +665,12 @@ def _growth(to: Section, savepoint: Reported, asked: Asked) -> None:
     )
     files = [
         {
-            "x": str(info.checkpoint_id),
+            "x": at,
             "y": size,
             "series": kind,
-            "said": f"checkpoint {info.checkpoint_id}, {kind}: {readable_size(size)}",
+            "said": f"checkpoint {at}, {kind}: {readable_size(size)}",
         }
-        for info, full, new, _ in found
+        for at, (_, full, new, _) in zip(numbers, found, strict=True)
         for kind, size in (("all files", full), ("new files", new))
         if size is not None
     ]
@@ -688,7 +699,8 @@ def _bytes_more(size: int) -> Cell:
 def _changes(to: Section, savepoint: Reported, asked: Asked) -> None:
     kinds = (("added", "inserted"), ("changed", "updated"), ("removed", "deleted"))
     points, rows = [], []
-    for old, new in pairwise(asked.history):
+    compared = asked.history[-MOST_COMPARED - 1 :]
+    for (old, new), at in zip(pairwise(compared), _numbers(compared)[1:], strict=True):
         older, newer = (savepoint._at(info.path, savepoint.options) for info in (old, new))
         total = dict.fromkeys((kind for kind, _ in kinds), 0)
         for row in older.diff(newer).rows():
@@ -701,14 +713,16 @@ def _changes(to: Section, savepoint: Reported, asked: Asked) -> None:
                 total[kind] += row[kind] or 0
         points += [
             {
-                "x": str(new.checkpoint_id),
+                "x": at,
                 "y": total[kind],
                 "series": name,
-                "said": f"checkpoint {new.checkpoint_id}: {total[kind]:,} {name}",
+                "said": f"checkpoint {at}: {total[kind]:,} {name}",
             }
             for kind, name in kinds
         ]
     to.about = "Entries (values, entries of maps, timers, elements) that differ from the checkpoint before."
+    if len(compared) < len(asked.history):
+        to.about += f" The newest {MOST_COMPARED} of {len(asked.history)} checkpoints are compared."
     names = [name for _, name in kinds]
     to.charts.append(Chart("Changed entries by checkpoint", charts.bars(points, "checkpoint", "entries", series=names)))
     columns = "checkpoint# | operator | table | state | inserted# | updated# | deleted# | note"

@@ -206,7 +206,7 @@ class Summaries(Tables[R, T]):
         folder: str | PathLike[str] | None = None,
         last: int = 50,
         since: Face[R, T] | str | PathLike[str] | None = None,
-        job: Job | None = None,
+        job: Job | Face[R, T] | None = None,
         flink: str | None = None,
         budgets: str | None = None,
         show_keys: bool = False,
@@ -217,7 +217,8 @@ class Summaries(Tables[R, T]):
 
         Args:
             path: The local file to write; one that exists is replaced.
-            folder: The folder that has the snapshots of the job, whose growth and changes up to this one are shown.
+            folder: The folder that has the snapshots of the job, whose growth and changes up to this one are shown. The
+                sizes of each are read, and the newest 20 are compared with the one before.
             last: How many of these snapshots, 2 or more; the newest.
             since: An older snapshot of the job, or its path: what differs is shown.
             job: The new job, as in :meth:`check_restore`: whether it would restore the snapshot is shown.
@@ -245,7 +246,8 @@ class Summaries(Tables[R, T]):
         history = (
             () if folder is None else history_of(mine._snapshot(), self._engine.located(folder), self.options, last)
         )
-        asked = Asked(history, older, job, flink, Budgets.parse(budgets), show_keys)
+        described = job._snapshot() if isinstance(job, Face) else job
+        asked = Asked(history, older, described, flink, Budgets.parse(budgets), show_keys)
         target = Path(path_text(path)).expanduser()
         page = page_of(mine, asked)
         with replacing(target) as pending:

@@ -10,11 +10,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
+from pyspark_savepoint.report.page import MOST_COMPARED
 from tests.connector.command_line.test_texts_that_leave import acting
 from tests.connector.report.browser import BROWSER, Page, opened
 from tests.fuzz.shapes import keyed_subtask, made, operator, snapshot, state
@@ -32,7 +34,8 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def of_shop(room: Path) -> Path:
-    return Path(pyspark_savepoint.open(SHOP).report(room / "shop.html", since=SHOP, flink="1.20"))
+    shop = pyspark_savepoint.open(SHOP)
+    return Path(shop.report(room / "shop.html", since=SHOP, job=shop, flink="1.20"))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +91,7 @@ class Read(HTMLParser):
 
 def test_sections_and_numbers(of_shop: Path) -> None:
     page = Read(of_shop)
-    assert page.sections == [*ALWAYS, "since", "migration"]
+    assert page.sections == [*ALWAYS, "since", "restore", "migration"]
     sizes = {(row[0], row[2]): row for row in page.rows["sizes-1"] if row}
     rows = [row for row in pyspark_savepoint.open(SHOP).sizes("accounts").rows() if row["state"] == "total"]
     assert sizes["accounts", "total"][4] == f"{sum(row['entries'] for row in rows):,}"
@@ -98,6 +101,7 @@ def test_sections_and_numbers(of_shop: Path) -> None:
         groups[row["key_group"]] = groups.get(row["key_group"], 0) + row["bytes"]
     assert skew[5] == f"{max(groups.values()) * len(groups) / sum(groups.values()):.2f}"
     assert len(page.rows["types-1"]) == 1 + pyspark_savepoint.open(SHOP).states().to_arrow().num_rows
+    assert {row[0] for row in page.rows["restore-1"] if row} == {"restores"}
     timers = next(row for row in page.rows["timers-1"] if row and row[:2] == ["accounts", "event"])
     assert timers[2] == "200"
 
@@ -109,6 +113,19 @@ def test_of_a_folder(of_history: Path) -> None:
     assert [row[0] for row in checkpoints] == ["9", "10", "11", "12", "13"]
     assert {row[0] for row in page.rows["changes-1"] if row} == {"10", "11", "12", "13"}
     assert any(row[4] != "0" for row in page.rows["changes-1"] if row)
+
+
+def test_of_snapshots_of_one_id_and_older_ones_that_are_not_compared(tmp_path: Path) -> None:
+    for number in range(MOST_COMPARED + 3):
+        rows = pa.table({"id": range(number + 1), "v": [number] * (number + 1)})
+        last = (
+            pyspark_savepoint.create().with_operator("a", rows, key="id").write(tmp_path / "folder" / f"sp-{number:02}")
+        )
+    page = Read(Path(last.report(tmp_path / "a.html", folder=tmp_path / "folder")))
+    assert len(page.rows["growth-1"]) == 1 + MOST_COMPARED + 3
+    changes = [row for row in page.rows["changes-1"] if row]
+    assert [row[4] for row in changes] == ["1"] * MOST_COMPARED
+    assert [row[5] for row in changes] == [str(MOST_COMPARED + 2 - place) for place in range(MOST_COMPARED)]
 
 
 def test_keys_are_shown_only_if_asked(of_shop: Path, tmp_path: Path) -> None:
