@@ -656,7 +656,7 @@ def _growth(to: Section, savepoint: Reported, asked: Asked) -> None:
         ]
         entries, total = sum(size.entries for size in sizes), sum(size.bytes for size in sizes)
         rows.append((
-            info.checkpoint_id, _moment(info.modified or 0), _bytes(full), None if new is None else _bytes(new),
+            Cell(at, len(rows)), _moment(info.modified or 0), _bytes(full), None if new is None else _bytes(new),
             _count(entries), _bytes(total),
         ))  # fmt: skip
     names = list(dict.fromkeys(point["series"] for point in reversed(points)))
@@ -700,13 +700,14 @@ def _changes(to: Section, savepoint: Reported, asked: Asked) -> None:
     kinds = (("added", "inserted"), ("changed", "updated"), ("removed", "deleted"))
     points, rows = [], []
     compared = asked.history[-MOST_COMPARED - 1 :]
-    for (old, new), at in zip(pairwise(compared), _numbers(compared)[1:], strict=True):
+    numbers = _numbers(asked.history)[1 - len(compared) :]
+    for place, ((old, new), at) in enumerate(zip(pairwise(compared), numbers, strict=True)):
         older, newer = (savepoint._at(info.path, savepoint.options) for info in (old, new))
         total = dict.fromkeys((kind for kind, _ in kinds), 0)
         for row in older.diff(newer).rows():
             if any(row[kind] for kind, _ in kinds):
                 rows.append((
-                    new.checkpoint_id, label_of(row), row["table"], row["state"],
+                    Cell(at, place), label_of(row), row["table"], row["state"],
                     *(_count(row[kind] or 0) for kind, _ in kinds), row["note"],
                 ))  # fmt: skip
             for kind in total:

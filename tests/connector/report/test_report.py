@@ -124,6 +124,7 @@ def test_of_snapshots_of_one_id_and_older_ones_that_are_not_compared(tmp_path: P
     page = Read(Path(last.report(tmp_path / "a.html", folder=tmp_path / "folder")))
     assert len(page.rows["growth-1"]) == 1 + MOST_COMPARED + 3
     changes = [row for row in page.rows["changes-1"] if row]
+    assert [row[0] for row in changes] == [f"0.{MOST_COMPARED + 3 - place}" for place in range(MOST_COMPARED)]
     assert [row[4] for row in changes] == ["1"] * MOST_COMPARED
     assert [row[5] for row in changes] == [str(MOST_COMPARED + 2 - place) for place in range(MOST_COMPARED)]
 
