@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
 from tests.oracle.matrix.__main__ import lines
 from tests.oracle.matrix.bases import BASES
-from tests.oracle.matrix.cells import NAMES, REFERENCED, Cell, Results
+from tests.oracle.matrix.cells import BOTH, NAMES, PORTABLE, REFERENCED, WIDE, Cell, Newest, Results, run
 from tests.oracle.matrix.changes import CHANGES, change_of
 from tests.oracle.matrix.table import BEGIN, END, README, columns, printed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def rows(table: str) -> list[list[str]]:
@@ -56,3 +64,19 @@ def test_bases_are_those_of_the_newest_writer_that_is_no_newer() -> None:
     releases = ["2.3.0", "1.16.3", "2.0.2", "1.20.5"]
     assert lines(releases, ["1.16.3", "2.0.2"]) == {"1.16.3": ["1.16.3", "1.20.5"], "2.0.2": ["2.0.2", "2.3.0"]}
     assert lines(releases, []) == {release: [release] for release in releases}
+
+
+@pytest.mark.flink
+def test_both_engines_make_the_same_edits_and_flink_restores_them(
+    spark: SparkSession, flink_version: str, tmp_path: Path
+) -> None:
+    """All edits in one savepoint, without Spark; Spark writes the same; all values that Flink finds are compared."""
+    results: Results = {}
+    newest = Newest(flink_version, tmp_path / "newest")
+    names = [*CHANGES, WIDE, PORTABLE]
+    for found in run(
+        spark, flink_version, [flink_version], newest, tmp_path / "run", names, ["RocksDB canonical"], BOTH
+    ):
+        results |= found
+    assert {name: result for name, result in results.items() if "error" in result} == {}
+    assert len(results) == 2 * len(names)

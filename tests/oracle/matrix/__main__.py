@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from tests.oracle.flink import compile_harness, newest_version
 from tests.oracle.matrix.bases import BASES
-from tests.oracle.matrix.cells import NAMES, Cell, Newest, Results, run
+from tests.oracle.matrix.cells import ENGINES, NAMES, SPARK, Cell, Newest, Results, run
 from tests.oracle.matrix.table import BEGIN, END, README, RELEASES, by_number, printed
 
 
@@ -44,7 +44,13 @@ def main() -> int:
     parser.add_argument("--releases", nargs="*", default=list(RELEASES))
     parser.add_argument("--changes", nargs="*", choices=NAMES, default=list(NAMES), metavar="CHANGE")
     parser.add_argument("--bases", nargs="*", choices=BASES, default=list(BASES), metavar="BASE")
-    parser.add_argument("--results", type=Path, default=Path("build/matrix.json"), help="by default %(default)s")
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default=SPARK,
+        help="what changes and writes: Spark, this process without Spark, or both, whose savepoints must be equal",
+    )
+    parser.add_argument("--results", type=Path, default=None, help="by default build/matrix-ENGINE.json")
     parser.add_argument("--resume", action="store_true", help="leave out changes that the results have of all bases")
     parser.add_argument(
         "--writers",
@@ -55,6 +61,7 @@ def main() -> int:
     parser.add_argument("--newest", default=None, help="the release that writes bases for others; default: the newest")
     parser.add_argument("--readme", action="store_true", help="write the table into tests/README.md")
     args = parser.parse_args()
+    args.results = args.results or Path(f"build/matrix-{args.engine}.json")
     results: Results = json.loads(args.results.read_text("utf-8")) if args.results.exists() else {}
     with tempfile.TemporaryDirectory(prefix="savepoint-matrix-") as folder:
         newest = Newest(args.newest or newest_version(), Path(folder) / "newest")
@@ -72,7 +79,9 @@ def main() -> int:
             for release in restoring:
                 compile_harness(release)
             begin = time.monotonic()
-            for new in run(session(), writer, restoring, newest, Path(folder) / writer, changes, args.bases):
+            for new in run(
+                session(), writer, restoring, newest, Path(folder) / writer, changes, args.bases, args.engine
+            ):
                 results |= new
                 args.results.parent.mkdir(parents=True, exist_ok=True)
                 args.results.write_text(json.dumps(results, indent=0), "utf-8")

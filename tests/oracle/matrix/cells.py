@@ -16,12 +16,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+import pyspark_savepoint
 from pyspark_savepoint import Savepoint
 from tests.oracle.compare import differences
 from tests.oracle.evolution import Job, evolve
 from tests.oracle.matrix.bases import BASES, CLUSTER, Base, generate
 from tests.oracle.matrix.changes import CHANGES, Change, Operators, change_of, job_of
-from tests.oracle.matrix.rows import Rows
+from tests.oracle.matrix.rows import Here, Rows, parted, same_bytes
 
 Found = dict[str, dict[str, list[Any]]]
 #: Changes of a savepoint as a whole, each made in a separate savepoint.
@@ -31,6 +32,8 @@ WIDE, FOR_RELEASE, REFERENCED, PORTABLE = (
     'write(files="reference")',
     "write(portable=True)",
 )
+#: What writes: Spark, this process alone, or both, which must come to the same; Flink restores what this one wrote.
+SPARK, LOCAL, BOTH = ENGINES = ("spark", "local", "both")
 WHOLE = (WIDE, FOR_RELEASE, REFERENCED, PORTABLE)
 NAMES = (*CHANGES, *WHOLE)
 MAX_PARALLELISM = 512
@@ -133,12 +136,17 @@ class Newest:
 class Bench:
     """The bases that one release writes, and what is done with them."""
 
-    def __init__(self, spark: SparkSession, writer: str, newest: Newest, folder: Path, changes: list[str]) -> None:
+    def __init__(
+        self, spark: SparkSession, writer: str, newest: Newest, folder: Path, changes: list[str], engine: str
+    ) -> None:
         self.spark, self.writer, self.newest, self.folder = spark, writer, newest, folder
+        #: That of the savepoint that is being written; ``both``: whether the other one writes it, too.
+        self.engine, self.both = SPARK if engine == SPARK else LOCAL, engine == BOTH
+        self.same = [0, 0]
         self.changes = [CHANGES[name] for name in changes if name in CHANGES]
         self.whole = [name for name in changes if name in WHOLE]
         self.results: Results = {}
-        self.read: dict[Path, Rows] = {}
+        self.read: dict[tuple[str, Path], Rows] = {}
         self.number = 0
 
     @property
@@ -178,13 +186,17 @@ class Bench:
 
     def load(self, path: Path) -> Savepoint:
         """Return a base; changelogs have a separate folder."""
+        if self.engine == LOCAL:
+            here: Any = Here(pyspark_savepoint.open(path, allow_outside=True))
+            return here
         return Savepoint.load(self.spark, str(path), allow_outside=True)
 
     def rows(self, path: Path) -> Rows:
         """Return the content of a base, read on first use."""
-        if path not in self.read:
-            self.read[path] = Rows(self.load(path), path)
-        return self.read[path]
+        place = self.engine, path
+        if place not in self.read:
+            self.read[place] = Rows(self.spark, self.load(path), path)
+        return self.read[place]
 
     def before(self, base: Base, changes: list[Change], found: dict[str, Found]) -> Operators:
         """The operators of some changes, with what Flink found in them."""
@@ -211,17 +223,22 @@ class Bench:
             if name != FOR_RELEASE:
                 operators = self.before(base, UNTOUCHED, self.found)
                 way, told, settings = WAYS[name]
-                made = self.write(base, partial(way, self.only(self.load(path), operators)), told, (name,))
+                made = self.write(base, partial(self.whole_plan, way, path, operators), told, (name,))
                 if made is not None:
                     on = backends if name == REFERENCED else (base.own, base.other)
                     yield Written(self.release, base, (), made, operators, on, (name,), settings)
 
+    def whole_plan(self, way: Callable[[Savepoint], Savepoint], path: Path, operators: Operators) -> Savepoint:
+        """A change of a base as a whole."""
+        return way(self.only(self.load(path), operators))
+
     def changed(self, base: Base, path: Path, changes: list[Change], backends: tuple[str, ...]) -> Iterator[Written]:
         """The changes in one savepoint; in one each where that is not written."""
         # One more, so that the job has an operator when the change removes its own.
-        operators, rows = self.before(base, [UNTOUCHED[0], *changes], self.found), self.rows(path)
+        operators = self.before(base, [UNTOUCHED[0], *changes], self.found)
 
         def plan() -> Savepoint:
+            rows = self.rows(path)
             sp = self.only(rows.savepoint, operators)
             for change in changes:
                 sp = change.apply(sp, rows, change.name)
@@ -252,6 +269,8 @@ class Bench:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 plan().write(str(new), **told)
+                if self.both:
+                    self.compare(plan, told, new)
         except Exception as error:
             for name in cells:
                 for backend in backends or (base.own, base.other):
@@ -260,6 +279,20 @@ class Bench:
             print(f"  {base.name}: {', '.join(cells) or 'all changes'} not written: {str(error)[:500]}", flush=True)
             return None
         return new
+
+    def compare(self, plan: Callable[[], Savepoint], told: dict[str, Any], new: Path) -> None:
+        """Write the same with Spark; raise AssertionError if its content differs from what this process wrote."""
+        other = self.path()
+        self.engine = SPARK
+        try:
+            plan().write(str(other), **told)
+        finally:
+            self.engine = LOCAL
+        if lines := parted(new, other):
+            raise AssertionError(f"with Spark it differs: {'; '.join(lines)[:2000]}")
+        same, count = same_bytes(new, other)
+        self.same = [self.same[0] + same, self.same[1] + count]
+        shutil.rmtree(other)
 
     def for_release(self, bases: list[Base]) -> Iterator[Written]:
         """Bases of the newest release, written for this one."""
@@ -333,9 +366,13 @@ def run(
     folder: Path,
     changes: list[str],
     bases: list[str],
+    engine: str = SPARK,
 ) -> Iterator[Results]:
     """The results of the releases that restore the bases of one, by cell; those of a release as soon as it is done."""
+    bench = Bench(spark, writer, newest, folder, changes, engine)
     try:
-        yield from Bench(spark, writer, newest, folder, changes).run([BASES[name] for name in bases], releases)
+        yield from bench.run([BASES[name] for name in bases], releases)
+        if bench.both:
+            print(f"  {bench.same[0]} of {bench.same[1]} state files have the same bytes with and without Spark")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
