@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
     from pyspark_savepoint.functions.operator_transformation import OperatorTransformation
-    from pyspark_savepoint.local.local_history import LocalHistory, open_changes, open_history
+    from pyspark_savepoint.local.local_history import open_changes, open_history
     from pyspark_savepoint.local.local_savepoint import LocalSavepoint
     from pyspark_savepoint.local.local_savepoint import create_savepoint as create
     from pyspark_savepoint.local.local_savepoint import open as open  # noqa: A004
-    from pyspark_savepoint.local.local_table import LocalTable
-    from pyspark_savepoint.savepoint.history import history
+    from pyspark_savepoint.local.local_table import LocalHistory, LocalTable
     from pyspark_savepoint.savepoint.progress import show_progress
-    from pyspark_savepoint.savepoint.savepoint import Savepoint
+    from pyspark_savepoint.savepoint.savepoint import Savepoint, history
     from pyspark_savepoint.savepoint.streaming_checkpoint import (
         StreamingCheckpoint,
         open_streaming,
@@ -237,7 +236,7 @@ _LAZY = {
     **{name: (f"{_FUNCTIONS}.{module}", name) for module, names in _OF_FUNCTIONS.items() for name in names},
     "OperatorTransformation": ("pyspark_savepoint.functions.operator_transformation", "OperatorTransformation"),
     "UserFunctionError": ("pyspark_savepoint.formats.errors", "UserFunctionError"),
-    "LocalHistory": ("pyspark_savepoint.local.local_history", "LocalHistory"),
+    "LocalHistory": ("pyspark_savepoint.local.local_table", "LocalHistory"),
     "LocalSavepoint": ("pyspark_savepoint.local.local_savepoint", "LocalSavepoint"),
     "LocalTable": ("pyspark_savepoint.local.local_table", "LocalTable"),
     "create": ("pyspark_savepoint.local.local_savepoint", "create_savepoint"),
@@ -259,7 +258,7 @@ _LAZY = {
     "starting_offsets": ("pyspark_savepoint.savepoint.streaming_start", "starting_offsets"),
     "SavepointError": ("pyspark_savepoint.formats.errors", "SavepointError"),
     "diff": ("pyspark_savepoint.verbs.summaries", "diff"),
-    "history": ("pyspark_savepoint.savepoint.history", "history"),
+    "history": ("pyspark_savepoint.savepoint.savepoint", "history"),
     "register": ("pyspark_savepoint.catalog.table_functions", "register"),
 }
 

@@ -83,6 +83,8 @@ COMMON = (
         help="how an object store is reached, such as endpoint=http://host:9000 or region=eu-west-1",
     ),
     argument("--allow-outside", action="store_true", help="open files that the snapshot names outside its own folder"),
+    argument("--progress", action="store_true", help="show progress where standard error is no terminal, too"),
+    argument("--quiet", action="store_true", help="show no progress, and not that kernels are compiled"),
     argument("--debug", action="store_true", help="show the traceback of an error"),
 )
 TOP = (
@@ -1052,10 +1054,12 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
                 f"there is no command {first!r}", remedy=f"{did_you_mean(first, names)}; {PROGRAM} --help lists them"
             )
         words.insert(0, "ls")
-    if first in ("--json", "--csv", "--wide", "--debug"):
+    if first in ("--json", "--csv", "--wide", "--progress", "--quiet", "--debug"):
         raise UsageError(f"{first} must come after the command", remedy=f"{PROGRAM} ls PATH {first}")
     if "--json" in words and "--csv" in words:
         raise UsageError("--json and --csv exclude each other", remedy="give one of them")
+    if "--quiet" in words and "--progress" in words:
+        raise UsageError("--progress and --quiet exclude each other", remedy="give one of them")
     found, unknown = parser().parse_known_args(words)
     if unknown:
         listed = next((one.all_arguments for one in COMMANDS if one.name == found.command), TOP)

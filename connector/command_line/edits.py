@@ -6,7 +6,6 @@ With ``--dry-run`` everything is checked and nothing written.
 from __future__ import annotations
 
 import json
-import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,10 +49,9 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 
 DONE = 0
 COLUMNS = ("change", "operator", "state", "to", "key_type", "type", "entries", "bytes", "rows", "keys", "note")
+OF_OPERATOR = (LIST, UNION, BROADCAST)
 #: Columns of tables that are no state.
 OF_WINDOWS = ("window", "state_window")
-OF_OPERATOR = (LIST, UNION, BROADCAST)
-TELL_EVERY = 5.0
 OPENING = ("storageOptions", "allowOutside")
 #: Options from which the meaning of types follows.
 OF_CLASSES = ("classes", "inferredBy", "kryoTypes")
@@ -337,7 +335,7 @@ def remove_keys(arguments: Namespace, output: Output) -> int:
         raise UsageError("--table is the one whose columns --where names")
     if arguments.where is not None:
         table = base.table(arguments.table, operator.identifier, **_more_options(arguments))
-        keys: Any = matching(table, arguments.where, output)
+        keys: Any = matching(table, arguments.where)
         count = keys.count
         if not count:
             raise StateNotFoundError(
@@ -358,7 +356,6 @@ class MatchingKeys(RowsOfFile):
 
     table: LocalTable
     condition: Condition
-    output: Output
 
     @property
     def schema(self) -> pa.Schema:  # type: ignore[override]
@@ -372,27 +369,15 @@ class MatchingKeys(RowsOfFile):
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the keys of each batch."""
-        counted = telling(self.table.batches(), self.output)
-        return (self.condition.kept(batch).select(["key"]) for batch in counted)
+        return (self.condition.kept(batch).select(["key"]) for batch in self.table.batches())
 
 
-def matching(table: LocalTable, text: str, output: Output) -> MatchingKeys:
+def matching(table: LocalTable, text: str) -> MatchingKeys:
     """Return the keys of the rows of a table that a condition selects; only the columns that it needs are decoded."""
     if "key" not in table.schema.names:
         raise StateNotFoundError("the table has no keys", found=", ".join(table.schema.names))
     condition = parse_condition(text, table.schema)
-    return MatchingKeys(table.select(*dict.fromkeys(("key", *condition.columns))), condition, output)
-
-
-def telling(batches: Iterable[pa.RecordBatch], output: Output) -> Iterator[pa.RecordBatch]:
-    """Yield batches, and say how many rows were read every few seconds."""
-    rows, told = 0, time.monotonic()
-    for batch in batches:
-        rows += len(batch)
-        if time.monotonic() - told > TELL_EVERY:
-            told = time.monotonic()
-            output.remark(f"{rows:,} rows read")
-        yield batch
+    return MatchingKeys(table.select(*dict.fromkeys(("key", *condition.columns))), condition)
 
 
 def _given_keys(arguments: Namespace, base: LocalSavepoint, operator: OperatorPlan, output: Output) -> tuple[Any, int]:

@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -140,11 +141,11 @@ def _run(words: list[str], output: Output) -> int:
     if arguments.command is None:
         parser().print_help()
         return FAILED
-    if arguments.json:
+    if arguments.json or arguments.quiet:
         from pyspark_savepoint.formats.kernels.interpretation import notice
 
         notice.silence()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _showing(arguments):
         warnings.simplefilter("always")
         warnings.showwarning = _remarking(output)
         run = command(arguments)
@@ -153,6 +154,15 @@ def _run(words: list[str], output: Output) -> int:
 
             return at_version(arguments, output, run)
         return run(arguments, output)
+
+
+def _showing(arguments: Namespace) -> AbstractContextManager[None]:
+    """Show the progress of a command, unless it ends with a Ctrl-C only, or Spark runs it."""
+    from pyspark_savepoint.execution.progress import Mode, showing
+
+    endless = getattr(arguments, "follow", False) or getattr(arguments, "sql", None)
+    quiet = arguments.quiet or endless or (arguments.json and not arguments.progress)
+    return showing(arguments.command, Mode.NOWHERE if quiet else Mode.LINES if arguments.progress else Mode.TERMINALS)
 
 
 def _remarking(output: Output) -> Callable[..., None]:

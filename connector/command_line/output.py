@@ -21,6 +21,7 @@ from enum import Enum
 from itertools import chain, groupby, islice
 from typing import Any, TextIO
 
+from pyspark_savepoint.execution.progress import erase
 from pyspark_savepoint.formats.redaction import printable
 
 #: Rows from which the widths of columns are taken; later rows may be wider.
@@ -110,6 +111,7 @@ class Output:
         if self.width is not None and self.remarks.isatty():
             indents = (line[: len(line) - len(line.lstrip())] + GAP for line in lines)
             lines = [part for line, indent in zip(lines, indents, strict=True) for part in self._wrapped(line, indent)]
+        erase()
         print("\n".join(lines), file=self.remarks, flush=True)
 
     def _wrapped(self, line: str, indent: str) -> list[str]:
@@ -123,6 +125,7 @@ class Output:
         if self.as_json:
             # JSON escapes all that is not ASCII, and control characters except one.
             self.begun.add("record")
+            erase()
             print(json.dumps(finite(_plain(values))).replace("\x7f", "\\u007f"), file=self.results)
 
     def table(
@@ -227,6 +230,7 @@ class Output:
 
     def _print(self, text: str) -> None:
         self.begun.add("text")
+        erase()
         print(printable(text), file=self.results)
 
 

@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, explained
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
-from pyspark_savepoint.local.local_history import history_of, open_changes
+from pyspark_savepoint.local.local_history import history_here, open_changes
 from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import is_version, to_options
@@ -250,7 +250,7 @@ def offsets(arguments: Namespace, output: Output) -> int:
     columns: tuple[str, ...] = ("operator", "connector", "stream", "partition", "position", "subtask")
     if arguments.history:
         options = to_options({**read_options(arguments), "table": "offsets"})
-        history = history_of(absolute(arguments.path), operator_options(arguments.uid), arguments.last, options)
+        history = history_here(absolute(arguments.path), arguments.uid, arguments.last, False, options)
         for warning in history.warnings:
             output.remark(f"warning: {warning}")
         rows = sorted(history.rows(), key=lambda row: (row["checkpoint_id"], row["snapshot"], _by_partition(row)))

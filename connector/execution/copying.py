@@ -6,13 +6,11 @@ for a whole snapshot, without Spark.
 
 from __future__ import annotations
 
-import sys
-import threading
-import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from pyspark_savepoint.execution import progress
 from pyspark_savepoint.formats.errors import StateExistsError
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, uids_beside, write_metadata
 from pyspark_savepoint.formats.metadata.manifest import with_manifest
@@ -34,8 +32,6 @@ from pyspark_savepoint.formats.snapshot.relocation import (
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 COPIERS = 8
-#: Seconds between two reports of progress.
-TELL_EVERY = 5.0
 
 
 def copy_snapshot(source: Snapshot, target: str) -> None:
@@ -143,36 +139,11 @@ def publish(
 
 
 def copy_files(copies: Sequence[FileCopy], staging: Staging) -> None:
-    """Copy all files, several at a time, the largest first; long copying prints its progress."""
-    progress = Progress(len(copies), sum(copy.size for copy in copies))
-
-    def run(copy: FileCopy) -> None:
-        progress.add(copy.run(staging.create_state))
-
+    """Copy all files, several at a time, the largest first."""
+    size = sum(copy.size for copy in copies)
+    copied = 0
     with ThreadPoolExecutor(COPIERS) as pool:
-        for _ in pool.map(run, sorted(copies, key=lambda copy: -copy.size)):
-            pass
-
-
-class Progress:
-    """Prints the progress of long copying to standard error."""
-
-    def __init__(self, files: int, size: int) -> None:
-        self.files, self.size = files, size
-        self._done, self._copied = 0, 0
-        self._reported = time.monotonic()
-        self._lock = threading.Lock()
-
-    def add(self, size: int) -> None:
-        """Count a copied file."""
-        with self._lock:
-            self._done, self._copied = self._done + 1, self._copied + size
-            now = time.monotonic()
-            if now - self._reported >= TELL_EVERY:
-                self._reported = now
-                print(
-                    f"savepoint: copied {self._done} of {self.files} files, "
-                    f"{self._copied / 1e9:.1f} of {self.size / 1e9:.1f} GB",
-                    file=sys.stderr,
-                    flush=True,
-                )
+        sizes = pool.map(lambda copy: copy.run(staging.create_state), sorted(copies, key=lambda copy: -copy.size))
+        for done, one in enumerate(sizes, 1):
+            copied += one
+            progress.detail(f"copied {done} of {len(copies)} files, {copied / 1e9:.1f} of {size / 1e9:.1f} GB")

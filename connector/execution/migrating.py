@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
-from pyspark_savepoint.execution.copying import TELL_EVERY, publish, to_free_path
+from pyspark_savepoint.execution import progress
+from pyspark_savepoint.execution.copying import publish, to_free_path
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.changes import assemble, metadata_version
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
@@ -33,15 +32,13 @@ Run = Callable[[Pieces], Mapping[int, bytes]]
 
 
 def run_here(work: Pieces) -> dict[int, bytes]:
-    """Run the pieces of some work in this process; long work prints its progress."""
-    what = "scanned" if isinstance(work, ScanWork) else "migrated"
+    """Run the pieces of some work in this process."""
+    progress.detail("scanned" if isinstance(work, ScanWork) else "migrated")
+    progress.parts(len(work.pieces))
     results: dict[int, bytes] = {}
-    reported = time.monotonic()
     for number in range(len(work.pieces)):
         results[number] = work.run(number)
-        if time.monotonic() - reported >= TELL_EVERY:
-            reported = time.monotonic()
-            print(f"savepoint: {what} {len(results)} of {len(work.pieces)} parts", file=sys.stderr, flush=True)
+        progress.part_done()
     return results
 
 

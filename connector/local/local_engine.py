@@ -22,13 +22,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_savepoint.execution import progress
 from pyspark_savepoint.execution.copying import copy_files
 from pyspark_savepoint.execution.function_pickles import copy_of
 from pyspark_savepoint.execution.migrating import run_here
 from pyspark_savepoint.formats.columns import fixed_array, fixed_values
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, ValueRangeError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
-from pyspark_savepoint.local.local_table import ComputedTable, LocalTable, SnapshotTable
+from pyspark_savepoint.local.local_table import ComputedTable, LocalHistory, LocalTable, SnapshotOf, SnapshotTable
 from pyspark_savepoint.options.ddl import arrow_columns
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
@@ -197,6 +198,22 @@ class LocalEngine:
             warnings.warn(warning, SavepointWarning, stacklevel=5)  # the caller of a verb
         return table
 
+    def opened(self, options: Mapping[str, str]) -> SnapshotTable:
+        """Return the table that options select."""
+        return SnapshotTable.of(SavepointReadOptions.parse(dict(options)))
+
+    def where(self, table: LocalTable, column: str, value: str) -> LocalTable:
+        """Return the rows whose column has a value."""
+
+        def kept() -> Iterator[pa.RecordBatch]:
+            return (batch.filter(pc.equal(batch.column(column), value)) for batch in table.batches())
+
+        return ComputedTable(table.schema, kept, table.warnings)
+
+    def joined(self, parts: Sequence[tuple[int, str, LocalTable]]) -> LocalHistory:
+        """Return one table of tables of several snapshots."""
+        return LocalHistory.of(tuple(SnapshotOf(*part) for part in parts))
+
     def shown(self, table: pa.Table) -> LocalTable:
         """Return an Arrow table as users get tables."""
         return ComputedTable.of(table)
@@ -276,7 +293,8 @@ class LocalEngine:
         plan = plan_write(request, rows.schema, rows.layout)
         published = False
         try:
-            outputs = [write_rows(plan, number, part()) for number, part in enumerate(rows.parts)]
+            progress.parts(len(rows.parts))
+            outputs = [write_rows(plan, number, _counted(part)) for number, part in enumerate(rows.parts)]
             for note in merge_notes(outputs):
                 _warn(note)
             commit(plan, outputs)
@@ -420,6 +438,10 @@ class LocalEngine:
         """Explain nothing: there is one Python."""
         return nullcontext()
 
+    def showing(self, what: str) -> AbstractContextManager[None]:
+        """Show the progress of the work."""
+        return progress.showing(what)
+
 
 def _without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch; raise ValueRangeError for a NULL in a column that is NOT NULL."""
@@ -430,6 +452,14 @@ def _without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
                 remedy="leave NOT NULL out of the schema",
             )
     return batch
+
+
+def _counted(part: Part) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a part that is written, and count them."""
+    for batch in part():
+        progress.rows(batch.num_rows)
+        yield batch
+    progress.part_done()
 
 
 def _run(task: PartTask, number: int, part: Part) -> Iterator[pa.RecordBatch]:

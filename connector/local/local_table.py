@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import pyarrow as pa
 
+from pyspark_savepoint.execution import progress
 from pyspark_savepoint.execution.display import html_columns
 from pyspark_savepoint.execution.table_reads import explaining_absence, partitions_of, table_of
+from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning, UnsupportedStateError
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.plan.engine import CHECKPOINT_ID, SNAPSHOT
 from pyspark_savepoint.statebackends.model.request import Described, PartitionOfRows, TablePartition, choose_columns
 from pyspark_savepoint.statebackends.tables.text_notes import noting_texts
 
@@ -95,7 +98,8 @@ class LocalTable:
             SavepointError: If the state cannot be read.
 
         """
-        table: ArrowTable = pa.Table.from_batches(self.batches(), self.schema)
+        with progress.showing("reading"):
+            table: ArrowTable = pa.Table.from_batches(self.batches(), self.schema)
         return table
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
@@ -234,7 +238,7 @@ class SnapshotTable(LocalTable):
         """
         try:
             with explaining_absence(self.options):
-                batches = (batch for partition in self._partitions() for batch in partition.batches())
+                batches = (batch for partition in self._partitions() for batch in _counted(partition))
                 yield from noting_texts(batches, self.options.text, _warn, self.options.uid)
         except SavepointError as error:
             raise error.with_traceback(None) from None
@@ -255,8 +259,9 @@ class SnapshotTable(LocalTable):
                 for partition in self._partitions():
                     if isinstance(partition, PartitionOfRows):
                         yield from ({name: _plain(row.get(name)) for name in names} for row in partition.rows())
+                        progress.part_done()
                     else:
-                        for batch in noting_texts(partition.batches(), self.options.text, _warn, self.options.uid):
+                        for batch in noting_texts(_counted(partition), self.options.text, _warn, self.options.uid):
                             yield from batch.to_pylist()
         except SavepointError as error:
             raise error.with_traceback(None) from None
@@ -264,6 +269,7 @@ class SnapshotTable(LocalTable):
     def _partitions(self) -> list[TablePartition]:
         """Plan a read of the rows."""
         _, _, partitions = partitions_of(self.options, self._same_columns, workers=1)
+        progress.parts(len(partitions))
         return partitions
 
     def _same_columns(self, found: pa.Schema) -> list[str]:
@@ -279,6 +285,117 @@ class SnapshotTable(LocalTable):
                 remedy="open the table again",
             )
         return self.schema.names
+
+
+@dataclass(frozen=True)
+class SnapshotOf:
+    """The table of one snapshot."""
+
+    checkpoint_id: int
+    snapshot: str
+    table: LocalTable
+
+
+@dataclass(frozen=True, repr=False)
+class LocalHistory(LocalTable):
+    """One table of several snapshots, with columns ``checkpoint_id`` and ``snapshot``; oldest snapshots first.
+
+    Args:
+        parts: The tables of the snapshots, oldest first.
+        schema: The Arrow schema of every batch.
+
+    Example::
+
+        pyspark_savepoint.open_history("/checkpoints/7d2e", "accounts", state="total").to_arrow()
+
+    """
+
+    parts: tuple[SnapshotOf, ...]
+    schema: pa.Schema
+
+    def __repr__(self) -> str:
+        """Return one line: the snapshots, and the columns."""
+        first, last = self.parts[0].checkpoint_id, self.parts[-1].checkpoint_id
+        of = f"{numbered(len(self.parts), 'snapshot')}, checkpoints {first} to {last}"
+        return shown(f"<LocalHistory of {of}: {columns_of(self.schema)}>", line=True)
+
+    @classmethod
+    def of(cls, parts: tuple[SnapshotOf, ...]) -> LocalHistory:
+        """Internal: join the columns of all parts by name; what a snapshot does not have is NULL.
+
+        Args:
+            parts: The tables of the snapshots, oldest first.
+
+        Returns:
+            Their rows as one table.
+
+        Raises:
+            UnsupportedStateError: If a column has another type in another snapshot.
+
+        """
+        fields = {CHECKPOINT_ID: pa.field(CHECKPOINT_ID, pa.int64()), SNAPSHOT: pa.field(SNAPSHOT, pa.string())}
+        for part in parts:
+            for field in part.table.schema:
+                known = fields.setdefault(field.name, field.with_nullable(True))
+                if known.type != field.type:
+                    raise UnsupportedStateError(
+                        f"column {field.name!r} has another type in older snapshots",
+                        path=part.snapshot,
+                        expected=known.type,
+                        found=field.type,
+                        remedy="read fewer snapshots: last=N",
+                    )
+        return cls(parts, pa.schema(list(fields.values())))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about the tables, each once."""
+        return tuple(dict.fromkeys(warning for part in self.parts for warning in part.table.warnings))
+
+    def batches(self) -> Iterator[ArrowBatch]:
+        """Yield the rows in batches, snapshot by snapshot.
+
+        Yields:
+            Batches of :attr:`schema`.
+
+        Raises:
+            SavepointError: If the state cannot be read.
+
+        """
+        for part in self.parts:
+            for batch in part.table.batches():
+                own = {CHECKPOINT_ID: part.checkpoint_id, SNAPSHOT: part.snapshot} | dict(
+                    zip(batch.schema.names, batch.columns, strict=True)
+                )
+                columns = [_column(own.get(field.name), field.type, batch.num_rows) for field in self.schema]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows as dictionaries by column, maps as lists of pairs.
+
+        Yields:
+            A dictionary per row.
+
+        Raises:
+            SavepointError: If the state cannot be read.
+
+        """
+        names = dict.fromkeys(self.schema.names)
+        for part in self.parts:
+            own = {**names, CHECKPOINT_ID: part.checkpoint_id, SNAPSHOT: part.snapshot}
+            yield from (own | row for row in part.table.rows())
+
+
+def _column(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
+    return value if isinstance(value, pa.Array) else pa.repeat(pa.scalar(value, kind), rows)
+
+
+def _counted(partition: TablePartition) -> Iterator[ArrowBatch]:
+    """Yield the batches of a partition, and count them."""
+    for batch in partition.batches():
+        progress.rows(batch.num_rows)
+        yield batch
+    progress.part_done()
 
 
 def _warn(warning: str) -> None:

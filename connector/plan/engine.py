@@ -22,6 +22,8 @@ from pyspark_savepoint.statebackends.writing.planning.planned_write import Distr
 
 A = TypeVar("A")
 B = TypeVar("B")
+#: The columns of a table of several snapshots that say which it is.
+CHECKPOINT_ID, SNAPSHOT = "checkpoint_id", "snapshot"
 #: The column of key groups that a function of the user computes.
 HASHED = "__savepoint_key_group_of_hash"
 #: Converts the batches of a part of a table.
@@ -143,6 +145,18 @@ class Engine(Protocol):
     def table(self, options: Mapping[str, str]) -> Any:
         """Return the table that the options of a read select, as users get it."""
 
+    def opened(self, options: Mapping[str, str]) -> Any:
+        """Return the same table, without warning of what it cannot show."""
+
+    def where(self, table: Any, column: str, value: str) -> Any:
+        """Return the rows of a user's table whose column has a value."""
+
+    def joined(self, parts: Sequence[tuple[int, str, Any]]) -> Any:
+        """Return one table of user's tables, each of a checkpoint id and a path, which are columns of it.
+
+        Columns have the same place by their names; what a table does not have is NULL.
+        """
+
     def shown(self, table: pa.Table) -> Any:
         """Return a small Arrow table as users get tables."""
 
@@ -229,6 +243,9 @@ class Engine(Protocol):
 
     def explaining(self) -> AbstractContextManager[None]:
         """Explain errors that come from how the engine is installed."""
+
+    def showing(self, what: str) -> AbstractContextManager[None]:
+        """Show the progress of work that this process does; Spark shows that of its tasks itself."""
 
 
 def expect_same_engine(expected: Engine, found: Engine) -> None:

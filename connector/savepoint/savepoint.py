@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 
 from pyspark_savepoint.catalog.namespaces import create_tables, drop_tables
 from pyspark_savepoint.formats.errors import OptionError, type_name
+from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
@@ -38,11 +39,12 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 )
 from pyspark_savepoint.verbs import SavepointVerbs
 from pyspark_savepoint.verbs.face import own_arguments
+from pyspark_savepoint.verbs.histories import history_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pyspark_savepoint.options.keywords import OpenOptions
+    from pyspark_savepoint.options.keywords import OpenOptions, SnapshotOptions
 
 NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
@@ -219,3 +221,52 @@ class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
 
     def _planned(self, plan: SavepointPlan) -> Savepoint:
         return Savepoint(self.spark, plan, None, self.options)
+
+
+def history(
+    spark: SparkSession,
+    folder: str | PathLike[str],
+    uid: OperatorRef | None = None,
+    *,
+    last: int | None = None,
+    changes: bool = False,
+    **options: Unpack[SnapshotOptions],
+) -> DataFrame:
+    """Return the union of one table over all snapshots below a folder, with columns ``checkpoint_id`` and ``snapshot``.
+
+    Snapshots that do not have the operator, or cannot be read, are skipped. A state that only some snapshots have is
+    NULL in the rows of the others.
+
+    Args:
+        spark: The session, classic or Connect.
+        folder: A folder of savepoints or retained checkpoints, such as that of a job's checkpoints.
+        uid: The operator; None for a table about all operators.
+        last: The number of newest snapshots to read; all by default.
+        changes: Return what :meth:`Savepoint.diff` counts between each snapshot and the one before it, by operator and
+            state, instead of a table.
+        **options: Options of a read, such as ``table``, ``state``. Without ``uid``, ``table`` is ``metadata`` by
+        default.
+
+    Returns:
+        ``checkpoint_id``, ``snapshot`` (its path), and the columns of the table; oldest snapshots first.
+
+    Raises:
+        SnapshotNotFoundError: If no snapshot below the folder can be read.
+        OperatorNotFoundError: If none of them has the operator.
+        OptionError: If ``last`` is below 1, an option is invalid, or ``changes`` has options.
+
+    Example::
+
+        pyspark_savepoint.history(spark, "/checkpoints/7d2e", "accounts").groupBy("checkpoint_id").sum("total").show()
+
+    """
+    expect_session(spark, "pyspark_savepoint.history(spark, folder)")
+    texts = to_options(options)
+    storage = {name: text for name, text in texts.items() if name == OPTION}
+    at = located(spark, folder)
+    engine = SparkEngine(spark)
+
+    def opened(path: str) -> Savepoint:
+        return Savepoint._loaded(spark, path, storage)
+
+    return history_of(engine, opened, at, str(folder), uid, last, changes, texts)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -22,7 +22,7 @@ from pyspark_savepoint.options.paths import located
 from pyspark_savepoint.options.pickled_serializers import texts_in
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema, struct_type, table_schema
 from pyspark_savepoint.options.worker_python import explaining_worker_python
-from pyspark_savepoint.plan.engine import HASHED
+from pyspark_savepoint.plan.engine import CHECKPOINT_ID, HASHED, SNAPSHOT
 from pyspark_savepoint.source.arrow_batches import unmeasured_batches
 from pyspark_savepoint.source.copy_tasks import copy_large
 from pyspark_savepoint.source.datasource import SavepointDataSource
@@ -39,7 +39,9 @@ from pyspark_savepoint.source.distribution import (
 from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, WINDOW_COLUMN
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import SparkSession
 
     from pyspark_savepoint.formats.snapshot.publication import Staging
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
@@ -165,6 +167,23 @@ class SparkEngine:
     def table(self, options: Mapping[str, str]) -> DataFrame:
         """Return the table that options select."""
         return self.read(options).frame
+
+    def opened(self, options: Mapping[str, str]) -> DataFrame:
+        """Return the table that options select."""
+        return self.table(options)
+
+    def where(self, table: DataFrame, column: str, value: str) -> DataFrame:
+        """Return the rows whose column has a value."""
+        return table.where(F.col(column) == value)
+
+    def joined(self, parts: Sequence[tuple[int, str, DataFrame]]) -> DataFrame:
+        """Return the union by name of tables of several snapshots."""
+        frames = []
+        for number, path, table in parts:
+            own = F.lit(number).cast("bigint").alias(CHECKPOINT_ID), F.lit(path).alias(SNAPSHOT)
+            # Table "metadata" has the checkpoint id, too.
+            frames.append(table.drop(CHECKPOINT_ID, SNAPSHOT).select(*own, "*"))
+        return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
     def shown(self, table: pa.Table) -> DataFrame:
         """Return a small Arrow table as a DataFrame."""
@@ -329,6 +348,10 @@ class SparkEngine:
         """Explain errors of a Python without this package."""
         with explaining_worker_python(self.spark):
             yield
+
+    def showing(self, what: str) -> AbstractContextManager[None]:
+        """Show nothing: Spark does, on its console."""
+        return nullcontext()
 
 
 # -- serializers of the user's, and sessions ------------------------------------------------------------------------

@@ -200,7 +200,6 @@ class Edits(Face[R, T]):
         copied = SavepointPlan().taken(self.plan, uid)
         return self._planned(self.plan.merged(copied.with_identifier(copied.operators[0], identifier_of(new))))
 
-    @own_arguments
     def merge_operator(self, uid: OperatorRef, *, into: OperatorRef) -> Self:
         """Move the keyed state and timers of an operator into another one, byte for byte, then drop it.
 
@@ -272,7 +271,6 @@ class Edits(Face[R, T]):
         """
         return self._planned(self.plan.relocated(path_text(old), path_text(new)))
 
-    @own_arguments
     def with_max_parallelism(self, max_parallelism: int, *, key_hashes: Mapping[str, R] | None = None) -> Self:
         """Change the max parallelism: keyed state and timers are assigned to new key groups.
 
@@ -534,7 +532,6 @@ class Edits(Face[R, T]):
 
     # -- sources ------------------------------------------------------------------------------------------
 
-    @own_arguments
     def with_offsets(
         self,
         uid: OperatorRef | None = None,
@@ -595,7 +592,6 @@ class Edits(Face[R, T]):
             lambda plan: with_source(plan, connector, lambda source: with_offsets(source, found, to, by)),
         )
 
-    @own_arguments
     def with_source(
         self,
         uid: OperatorRef,
@@ -635,7 +631,6 @@ class Edits(Face[R, T]):
         rows = offset_rows(splits, new) if isinstance(splits, Mapping) else rows_of_table(self._engine, splits, new)
         return self._planned(self.plan.with_new(as_new_source(new, connector, connector_version, rows)))
 
-    @own_arguments
     def add_splits(
         self,
         uid: OperatorRef,
@@ -669,7 +664,6 @@ class Edits(Face[R, T]):
         rows = rows_of_table(self._engine, splits, self.plan.operator(uid))
         return self._changed(uid, lambda plan: with_source(plan, connector, lambda source: add_splits(source, rows)))
 
-    @own_arguments
     def remove_splits(
         self, uid: OperatorRef, splits: Collection[Any], *, forget: bool | None = None, connector: str | None = None
     ) -> Self:
@@ -701,7 +695,6 @@ class Edits(Face[R, T]):
             lambda plan: with_source(plan, connector, lambda source: remove_splits(source, splits, forget)),
         )
 
-    @own_arguments
     def start_over(self, uid: OperatorRef, *, connector: str | None = None) -> Self:
         """Forget all splits of a source, so that it begins as on a first start, where the job's settings start.
 
@@ -747,7 +740,6 @@ class Edits(Face[R, T]):
 
     # -- sinks and older sources --------------------------------------------------------------------------
 
-    @own_arguments
     def remove_committables(
         self,
         uid: OperatorRef,
@@ -785,7 +777,6 @@ class Edits(Face[R, T]):
             uid, lambda plan: with_committables_removed(self._engine, plan, committables, lose_data, connector)
         )
 
-    @own_arguments
     def mark_committables(
         self,
         uid: OperatorRef,
@@ -819,7 +810,6 @@ class Edits(Face[R, T]):
             uid, lambda plan: with_committables_marked(self._engine, plan, committables, status, connector)
         )
 
-    @own_arguments
     def clear_in_flight(self, uid: OperatorRef, *, lose_data: bool = False) -> Self:
         """Empty the queue of an asynchronous function, whose records Flink would otherwise send to it again.
 
@@ -842,7 +832,6 @@ class Edits(Face[R, T]):
         """
         return self._changed(uid, lambda plan: with_in_flight_cleared(plan, lose_data))
 
-    @own_arguments
     def migrate_source(
         self,
         uid: OperatorRef,
@@ -888,7 +877,6 @@ class Edits(Face[R, T]):
 
     # -- the job ------------------------------------------------------------------------------------------
 
-    @own_arguments
     def check_restore(
         self,
         job: Job | Face[R, T],
@@ -995,7 +983,6 @@ class Edits(Face[R, T]):
             changed = changed.change_operator_identifier(old, new)
         return changed
 
-    @own_arguments
     def restore_plan(self, job: Job | Face[R, T], *, stream_graph_hasher: str | None = None) -> T:
         """Return the assignment of state to the subtasks of a job: one row per operator and subtask.
 
@@ -1019,7 +1006,6 @@ class Edits(Face[R, T]):
 
         return self._shown(plan_table(self._snapshot(), self._job(job), stream_graph_hasher))
 
-    @own_arguments
     def operator_at(
         self, graph: StreamGraph, name: str, *, stream_graph_hasher: str | None = None
     ) -> OperatorIdentifier:
@@ -1056,7 +1042,6 @@ class Edits(Face[R, T]):
 
         return all(is_portable(operator) for operator in self.plan.operators)
 
-    @own_arguments
     def write(
         self,
         path: str | PathLike[str],
@@ -1119,7 +1104,7 @@ class Edits(Face[R, T]):
         options = {OPTION: self.options[OPTION]} if OPTION in self.options else {}
         options |= to_options({OPTION: storage_options})
         target = reached(path, options)
-        with self._engine.explaining():
+        with self._engine.explaining(), self._engine.showing("writing"):
             SavepointWriter.to(self._engine, self.plan, target, files, version, portable, checkpoint_id).run()
         options |= {"allowOutside": "true"} if files == "reference" else {}
         return self._at(path, {**self.options, **options})

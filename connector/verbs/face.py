@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import wraps
+from inspect import CO_VARKEYWORDS
 from os import PathLike
+from types import FunctionType
 from typing import TYPE_CHECKING, Generic, ParamSpec, Self, TypeVar
 
 import pyarrow as pa
@@ -64,6 +66,15 @@ class Face(Generic[R, T]):
     path: str | None
     options: Mapping[str, str]
     _engine: Engine
+
+    def __init_subclass__(cls) -> None:
+        """Let each verb with named arguments, and without options, answer one that is misspelt."""
+        super().__init_subclass__()
+        for name, verb in list(vars(cls).items()):
+            if isinstance(verb, FunctionType) and not name.startswith("_"):
+                code = verb.__code__
+                if code.co_kwonlyargcount and not code.co_flags & CO_VARKEYWORDS:
+                    setattr(cls, name, own_arguments(verb))
 
     @abstractmethod
     def _planned(self, plan: SavepointPlan) -> Self:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.execution.migrating import Migration, migration_of
 from pyspark_savepoint.options.paths import reached
-from pyspark_savepoint.verbs.face import Face, R, T, own_arguments
+from pyspark_savepoint.verbs.face import Face, R, T
 
 S = TypeVar("S", bound=Face)  # type: ignore[type-arg]
 
@@ -25,8 +25,10 @@ class SavepointMigration(Generic[S, T]):
 
     def check(self) -> T:
         """Return the verdicts about all parts of the state, the worst first."""
-        checked: pa.Table = self.migration.check(self.savepoint._engine.run).to_arrow()
-        verdicts: T = self.savepoint._engine.shown(checked)
+        engine = self.savepoint._engine
+        with engine.showing("checking"):
+            checked: pa.Table = self.migration.check(engine.run).to_arrow()
+        verdicts: T = engine.shown(checked)
         return verdicts
 
     def write(self, path: str | PathLike[str]) -> S:
@@ -53,7 +55,7 @@ class SavepointMigration(Generic[S, T]):
         """
         engine, options = self.savepoint._engine, self.savepoint.options
         target = engine.located(path)
-        with engine.explaining():
+        with engine.explaining(), engine.showing("migrating"):
             self.migration.write(reached(target, options), engine.run)
         return self.savepoint._at(target, options)
 
@@ -61,7 +63,6 @@ class SavepointMigration(Generic[S, T]):
 class Migrations(Face[R, T]):
     """Migration to another release."""
 
-    @own_arguments
     def check_migration(
         self,
         flink: str,
@@ -98,7 +99,6 @@ class Migrations(Face[R, T]):
         migration = self.migrate(flink, classes=classes, types=types, types_from=types_from, kryo_types=kryo_types)
         return migration.check()
 
-    @own_arguments
     def migrate(
         self,
         flink: str,

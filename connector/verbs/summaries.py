@@ -130,7 +130,6 @@ class Summaries(Tables[R, T]):
         found: T = self._engine.summed(table, summed, schema)
         return found
 
-    @own_arguments
     def diff(
         self,
         newer: Face[R, T] | str | PathLike[str],
@@ -164,7 +163,6 @@ class Summaries(Tables[R, T]):
             return overview(self, other)
         return changed_rows(self, other, uid, table, state)
 
-    @own_arguments
     def doctor(
         self,
         budgets: str | None = None,

@@ -208,6 +208,57 @@ def test_both_engines_find_the_same_differences(spark: SparkSession, shop: Path,
         assert rows[0], arguments
 
 
+@pytest.fixture(scope="module")
+def folder(shop: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three snapshots of a job; one operator is in the last two only."""
+    folder = tmp_path_factory.mktemp("history")
+    base = pyspark_savepoint.open(shop)
+    first = base.remove_operator("currency-converter").write(folder / "chk-1", checkpoint_id=1)
+    second = first.remove_keys("accounts", [1042]).with_operator("currency-converter", base)
+    second.write(folder / "chk-2", checkpoint_id=2).remove_keys("accounts", [1043]).write(
+        folder / "chk-3", checkpoint_id=3
+    )
+    return folder
+
+
+HISTORIES: list[dict[str, Any]] = [
+    {},
+    {"last": 2},
+    {"uid": "accounts", "state": "total"},
+    {"uid": "currency-converter", "table": "operator_state", "state": "rates"},
+    {"changes": True},
+    {"changes": True, "uid": "accounts"},
+    {"changes": True, "last": 1},
+]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_history_without_spark(folder: Path) -> None:
+    def history(**given: Any) -> list[dict[str, Any]]:
+        return pyspark_savepoint.open_history(folder, **given).to_arrow().to_pylist()
+
+    assert [row["checkpoint_id"] for row in history(uid="currency-converter", last=1, table="states")] == [3] * 1
+    removed = {
+        (row["checkpoint_id"], row["removed"]) for row in history(changes=True, uid="accounts") if row["removed"]
+    }
+    assert {number for number, _ in removed} == {2, 3}
+    assert history(changes=True, last=1) == []
+    with pytest.raises(OptionError, match="without options"):
+        history(changes=True, state="total")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("given", HISTORIES, ids=repr)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_both_engines_have_the_same_history(spark: SparkSession, folder: Path, given: dict[str, Any]) -> None:
+    frame = pyspark_savepoint.history(spark, str(folder), **given)
+    table = pyspark_savepoint.open_history(folder, **given)
+    assert frame.columns == table.schema.names
+    rows = [sorted(map(repr, each.to_pylist())) for each in (frame.toArrow(), table.to_arrow())]
+    assert rows[0] == rows[1]
+    assert bool(rows[0]) == (given != {"changes": True, "last": 1})
+
+
 # -- functions without Spark ------------------------------------------------------------------------------------------
 
 
