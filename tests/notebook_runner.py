@@ -10,6 +10,7 @@ its files are deleted afterwards. Outputs are kept without data of the machine: 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,8 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 SECONDS_FOR_A_CELL = 300
+#: What Spark prints of the worker of each query with ``transformWithState``.
+SPARKS_OWN = re.compile(r"(\s*(Starting )?Streaming TransformWithStateInPandas Python worker[^\n]*\s*)+")
 
 
 def read(name: str) -> nbformat.NotebookNode:
@@ -49,6 +52,9 @@ def run(name: str, scratch: Path) -> nbformat.NotebookNode:
     # Spark's JVM prints where it runs, among other lines.
     (setup, *_) = (cell for cell in notebook.cells if cell.cell_type == "code")
     setup.outputs = [output for output in setup.outputs if output.get("name") != "stderr"]
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if not SPARKS_OWN.fullmatch(output.get("text", ""))]
     return relative(notebook, place)
 
 
