@@ -1,11 +1,11 @@
 """Reader of a stream: the changes of each checkpoint of a job, as micro-batches of Structured Streaming.
 
 An offset is a place between two checkpoints: after one of them. It names the folder, the checkpoint, those of the same
-micro-batch before it, and their times, so that another process plans the same rows from it::
+micro-batch before it, their times and the digests of their metadata, so that another process plans the same rows::
 
     {"folder": "/checkpoints", "of": "uid accounts", "checkpoint": 7, "snapshot": "7d2e/chk-7",
-     "time": 1764028800000000, "previous": 5,
-     "between": {"6": {"snapshot": "7d2e/chk-6", "time": 1764028740000000}}}
+     "digest": "0d84e72f...", "time": 1764028800000000, "previous": 5,
+     "between": {"6": {"snapshot": "7d2e/chk-6", "digest": "a1c0930b...", "time": 1764028740000000}}}
 
 ``checkpoint`` 0 is before all checkpoints. Spark calls all methods but ``read`` in one process on the driver. From
 PySpark 4.2 on it says where a micro-batch begins and how much it may have; before, it only asks for the newest offset.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -30,7 +29,6 @@ from pyspark_savepoint.formats.errors import (
     SavepointError,
     SnapshotGoneError,
     SnapshotNotFoundError,
-    StateExistsError,
     StateFileNotFoundError,
     StateNotFoundError,
     UnsupportedStateError,
@@ -127,7 +125,7 @@ class Offsets:
 
     def _snapshot(self, snapshot: SnapshotInfo) -> dict[str, Any]:
         time = {} if snapshot.modified is None else {"time": round(snapshot.modified * MICROS)}
-        return {"snapshot": self._relative(snapshot.path), **time}
+        return {"snapshot": self._relative(snapshot.path), "digest": snapshot.digest.hex(), **time}
 
     def _relative(self, path: str) -> str:
         return path.removeprefix(f"{self.folder}/")
@@ -171,9 +169,8 @@ class Offsets:
 
     def _read(self, number: int, described: Mapping[str, Any]) -> SnapshotInfo:
         time = described.get("time")
-        return SnapshotInfo(
-            self._path(described["snapshot"]), None if time is None else int(time) / MICROS, int(number)
-        )
+        path, digest = self._path(described["snapshot"]), bytes.fromhex(described["digest"])
+        return SnapshotInfo(path, None if time is None else int(time) / MICROS, int(number), digest=digest)
 
     def _path(self, relative: str) -> str:
         if posixpath.normpath(relative) != relative or relative.startswith(("/", "..")):
@@ -215,12 +212,31 @@ class Pins:
             StateFileNotFoundError: If the job deletes it meanwhile.
 
         """
+        if self.holds(snapshot):
+            return  # an earlier run of the query was interrupted
         source = Snapshot.open(
             StoragePath.of(snapshot.path, self.options.storage_options), allow_outside=self.options.allow_outside
         )
-        # Where it is held already, an earlier run of the query was interrupted.
-        with suppress(StateExistsError):
-            pin_snapshot(source, StoragePath.of(self.path(snapshot), self.options.storage_options))
+        pin_snapshot(source, StoragePath.of(self.path(snapshot), self.options.storage_options))
+
+    def holds(self, snapshot: SnapshotInfo) -> bool:
+        """Return whether a snapshot is held; another one in its place, of an earlier query, is deleted.
+
+        Args:
+            snapshot: The snapshot.
+
+        Returns:
+            Whether it is held.
+
+        """
+        path = StoragePath.of(self.path(snapshot), self.options.storage_options)
+        if not is_snapshot(path):
+            return False
+        if Snapshot.open(path).origin.digest == snapshot.digest:
+            return True
+        filesystem, located = locate(path)
+        filesystem.delete_directory(located)
+        return False
 
     def release(self, version: int) -> None:
         """Delete the snapshots before one.
@@ -278,6 +294,15 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         #: Whether PySpark 4.0 or 4.1 has asked for the newest offset.
         self.asked = False
         self.pins = None if options.pin_folder is None else Pins(options)
+        if self.pins is not None and f"{self.pins.folder}/".startswith(f"{options.path.rstrip('/')}/"):
+            raise OptionError(
+                "option 'pinFolder' is in the folder that the stream reads",
+                path=options.path,
+                found=self.pins.folder,
+                remedy="name a folder beside it",
+            )
+        #: The snapshots of the folder when it was listed last.
+        self.listed: dict[int, list[SnapshotInfo]] = {}
         #: Snapshots that have lost files.
         self.gone: set[str] = set()
         #: What is read up to a checkpoint that was stepped over.
@@ -352,7 +377,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         if not chosen:
             # Checkpoints, but older ones alone: the job was started anew.
             older = max(versions, default=0) < place.version and any(job_of(one[0]) for one in versions.values())
-            if base is not None and older and self.options.fail_on_data_loss and not self._has(base.path):
+            if base is not None and older and self.options.fail_on_data_loss and not self._has(base):
                 self._lost(base, f"checkpoint ids {ranges(list(versions))}")
             return None
         left = [*place.left]
@@ -382,7 +407,8 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
     def _versions(self) -> dict[int, list[SnapshotInfo]]:
         found = self.followed.versions()
         kept = {number: [each for each in several if each.path not in self.gone] for number, several in found.items()}
-        return {number: several for number, several in kept.items() if several}
+        self.listed = {number: several for number, several in kept.items() if several}
+        return self.listed
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return of how many checkpoints a micro-batch has the changes.
@@ -438,6 +464,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         if last.version == first.version:
             return []
         for _ in range(PLANNINGS):
+            self._versions()
             chosen = self._chosen(first, last)
             self.instead[last.version] = chosen[-1]
             if len(chosen) == 1:
@@ -467,7 +494,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
             missing.insert(0, base)
         if not missing:
             return [base, *wanted]
-        known = self.followed.after(last.snapshot, (), self._versions())
+        known = self.followed.after(last.snapshot, (), self.listed)
         if self.options.fail_on_data_loss:
             self._lost(missing[0], f"checkpoint ids {ranges([_number(each) for each in (*there, *known)])}")
         if last.snapshot in missing:
@@ -488,11 +515,16 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
 
     def _place_of(self, snapshot: SnapshotInfo) -> str | None:
         """Return where a snapshot is: where the job has it, or where it is held; None if it is gone."""
-        held = [] if self.pins is None else [self.pins.path(snapshot)]
-        return next((path for path in (snapshot.path, *held) if self._has(path)), None)
+        if self._has(snapshot):
+            return snapshot.path
+        if self.pins is None or self.pins.path(snapshot) in self.gone or not self.pins.holds(snapshot):
+            return None
+        return self.pins.path(snapshot)
 
-    def _has(self, path: str) -> bool:
-        return path not in self.gone and is_snapshot(StoragePath.of(path, self.options.storage_options))
+    def _has(self, snapshot: SnapshotInfo) -> bool:
+        """Return whether the job had a snapshot when its folder was listed last."""
+        listed = self.listed.get(_number(snapshot), ())
+        return any((each.path, each.digest) == (snapshot.path, snapshot.digest) for each in listed)
 
     def _planned(self, chosen: Sequence[SnapshotInfo | None]) -> list[InputPartition]:
         newest = chosen[-1]

@@ -388,6 +388,30 @@ def test_checkpoints_that_a_query_holds(job: Played, tmp_path: Path, retained: i
     assert state(found) == {row["key"]: row for row in newest.to_pylist(maps_as_pydicts="strict")}
 
 
+def test_a_checkpoint_that_was_replaced(job: Played, tmp_path: Path) -> None:
+    job.take(3)
+    query = Engine(job.folder, uid="names", pinFolder=str(tmp_path / "held"), failOnDataLoss="true")
+    plain = Engine(job.folder, uid="names")
+    found = query.run()
+    plain.run()
+    third, fourth = next(job.folder.glob("*/chk-3")), next(job.recorded.glob("*/chk-4"))
+    pyspark_savepoint.open(third).remove_keys("names", ["name-1"]).write(tmp_path / "edited")
+    shutil.rmtree(third)
+    shutil.move(tmp_path / "edited", third)
+    job.take(1)
+    with pytest.raises(SnapshotNotFoundError, match="checkpoint 3 is gone"):
+        plain.run()
+    found += query.run()
+    rows = pyspark_savepoint.open(next(job.folder.glob(f"*/{fourth.name}"))).keyed_state("names").rows()
+    assert state(found) == {row["key"]: row for row in rows}
+
+
+def test_where_a_query_cannot_hold_checkpoints(job: Played) -> None:
+    job.take(1)
+    with pytest.raises(OptionError, match="'pinFolder' is in the folder that the stream reads"):
+        Engine(job.folder, uid="names", pinFolder=str(job.folder / "held"))
+
+
 def test_a_micro_batch_that_a_query_holds(job: Played, tmp_path: Path) -> None:
     job.take(3)
     given = {"uid": "names", "pinFolder": str(tmp_path / "held"), "maxCheckpointsPerTrigger": "2"}
