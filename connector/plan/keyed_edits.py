@@ -59,7 +59,7 @@ from pyspark_savepoint.statebackends.writing.rows.row_forms import DescribedRows
 PLAIN = DecodeOptions(timestamps="raw")
 HASH_CODE = "hash_code"
 #: Options of ``Savepoint.load`` that determine how the snapshot's bytes are found and read.
-READ_OPTIONS = frozenset({"allowOutside", "checksums", "kryo", "memory", OPTION})
+READ_OPTIONS = frozenset({"allowOutside", "checksums", "classes", "kryo", "kryoTypes", "memory", OPTION})
 #: Number of times that tasks may read a file of the base for a larger max parallelism, instead of a shuffle.
 MAX_READS = 8
 

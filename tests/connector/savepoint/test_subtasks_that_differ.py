@@ -17,7 +17,8 @@ import pyspark_savepoint
 from pyspark_savepoint import Savepoint
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.errors import SavepointWarning, UndecodableStateError, ValueRangeError
+from pyspark_savepoint.formats.errors import SavepointError, SavepointWarning, UndecodableStateError, ValueRangeError
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -204,6 +205,43 @@ def test_class_files_describe_the_subclasses_that_a_snapshot_lacks(native: Path,
         assert load is None or load["crates"] == number or load["liters"] == number / 2
     timers = opened.timers(uid, text="replace").to_arrow()
     assert sorted(timers["timestamp"].to_pylist()) == [1_000_000 + each for each in range(40)]
+
+
+def test_edits_beside_such_subclasses_use_the_class_files(native: Path, tmp_path: Path) -> None:
+    """They were read, and each edit failed with the remedy that had been followed."""
+    classes = str(native / "classes")
+    sp = pyspark_savepoint.open(native / "savepoint", classes=classes)
+    more = pa.table({"key": [3, 500], "later": [1, 2]})
+    edited = sp.rename_state("vehicles", "depot", "depots").with_state("vehicles", "later", more)
+    edited = edited.remove_keys("vehicles", keys=[5]).with_max_parallelism(333)
+    edited.write(tmp_path / "edited", portable=True)
+    found = pyspark_savepoint.open(tmp_path / "edited", classes=classes)
+    before = {row["key"]: row for row in sp.keyed_state("vehicles").rows()}
+    after = {row["key"]: row for row in found.keyed_state("vehicles").rows()}
+    assert set(after) == (set(before) - {5}) | {500}
+    for key in set(before) - {5}:
+        expected = {**before[key], "depots": before[key]["depot"], "later": 1 if key == 3 else None}
+        assert after[key] == {name: value for name, value in expected.items() if name != "depot"}
+    vehicles = sp.keyed_state("vehicles", state="vehicle")
+    with pytest.raises(SavepointError, match="the fields of column 'vehicle' are not those of its type"):
+        sp.with_state("vehicles", "vehicle", vehicles)
+    differences = [row for row in sp.diff(found).rows() if row["added"] or row["removed"] or row["changed"]]
+    assert {row["operator_uid_hash"] for row in differences} == {uid_hash("vehicles")}
+
+
+def test_edits_with_spark_use_the_class_files(spark: SparkSession, native: Path, tmp_path: Path) -> None:
+    classes = str(native / "classes")
+    sp = Savepoint.load(spark, native / "savepoint", classes=classes)
+    sp.remove_keys("vehicles-by-id", keys=[]).remove_state("vehicles", "later").write(tmp_path / "out")
+    before, after = (
+        sorted(pyspark_savepoint.open(path, classes=classes).keyed_state("vehicles").rows(), key=lambda row: row["key"])
+        for path in (native / "savepoint", tmp_path / "out")
+    )
+    assert after == [{name: value for name, value in row.items() if name != "later"} for row in before]
+
+
+def uid_hash(uid: str) -> str:
+    return OperatorID.from_uid(uid).hex
 
 
 def snapshot_bytes(serializer: TypeSerializer) -> bytes:
