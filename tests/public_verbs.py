@@ -163,6 +163,9 @@ class Verbs:
         self.run("verify", lambda: sp.verify())
         self.run("doctor", lambda: sp.doctor("size=1KB"))
         self.run("report", lambda: written_or_needed(sp, self.folder / "report.html"))
+        erased = str(self.folder / "erased")
+        report = self.run("erase", lambda: sp.erase([1042], to=erased, below=self.folder))
+        self.run("verify_erasure", lambda: Savepoint.load(self.spark, erased).verify_erasure(report, [1042]))
         self.run("check_hash_code", lambda: sp.check_hash_code(ACCOUNTS, lambda key: (key ^ key >> 32) & 0xFFFFFFFF))
         self.run("offsets", lambda: sp.offsets().schema)  # the shop's source has no splits left
         self.run("read_list_state", lambda: sp.read_list_state(ORDERS, "pending_orders"))

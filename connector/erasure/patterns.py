@@ -39,6 +39,8 @@ SHORTEST = 3
 WIDTHS = (8, 4, 2)
 #: Bytes that are searched at once, each of which takes about 20 bytes of memory meanwhile.
 PIECE = 1 << 21
+#: Windows whose patterns are compared at once.
+AT_ONCE = 1 << 16
 #: Bits of the table that drops windows, and the multiplier that spreads them.
 TABLE_BITS = 20
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -168,32 +170,31 @@ class Patterns:
                 self.found.setdefault(pattern, encoding)
 
 
-@dataclass(frozen=True, slots=True)
-class _One:
-    """A pattern, and where the window is by which it is found."""
-
-    pattern: Bytes
-    window: int
-    encoding: Encoding
-    kind: Kind
-
-
 class _Windows:
-    """The patterns that are found by windows of one width."""
+    """The patterns that are found by windows of one width; arrays have an entry for each, in order of their windows."""
 
     def __init__(self, width: int, patterns: dict[bytes, Encoding]) -> None:
         self.width = width
-        found: dict[int, list[_One]] = {}
+        named: list[tuple[int, int, bytes, Encoding]] = []
         for pattern, encoding in patterns.items():
             at = len(pattern) - width  # keys differ most at their ends
             if 0x00 in pattern or 0xFF in pattern:
                 at = max(range(at + 1), key=lambda at: _rarity(pattern[at : at + width]))
-            one = _One(
-                np.frombuffer(pattern, np.uint8), at, encoding, (encoding.name, is_certain(pattern), len(pattern))
-            )
-            found.setdefault(int.from_bytes(pattern[at : at + width], "little"), []).append(one)
-        self.values = np.array(sorted(found), np.uint64)
-        self.ones = [found[int(value)] for value in self.values]
+            named.append((int.from_bytes(pattern[at : at + width], "little"), at, pattern, encoding))
+        named.sort(key=lambda one: one[:3])
+        kinds: dict[Kind, int] = {}
+        self.kind = np.array(
+            [kinds.setdefault((e.name, is_certain(p), len(p)), len(kinds)) for _, _, p, e in named], np.int64
+        )
+        self.kinds = list(kinds)
+        self.window = np.array([at for _, at, _, _ in named], np.int64)
+        self.length = np.array([len(pattern) for _, _, pattern, _ in named], np.int64)
+        self.before = np.array([encoding.before for _, _, _, encoding in named], np.int64)
+        self.after = np.array([encoding.after for _, _, _, encoding in named], np.int64)
+        self.data = np.frombuffer(b"".join(pattern for _, _, pattern, _ in named), np.uint8)
+        self.start = np.cumsum(self.length) - self.length
+        of_each = np.array([value for value, _, _, _ in named], np.uint64)
+        self.values, self.first, self.count = np.unique(of_each, return_index=True, return_counts=True)
         self.table = np.zeros(1 << TABLE_BITS, bool)
         self.table[self._places(self.values)] = True
 
@@ -201,24 +202,43 @@ class _Windows:
     def _places(values: Any) -> Any:
         return (values * SPREAD) >> np.uint64(64 - TABLE_BITS)
 
-    def candidates(self, data: Bytes, start: int, stop: int) -> Iterator[tuple[list[_One], Longs]]:
-        """Yield patterns, and the positions in [start, stop) of the windows that they may have."""
+    def hits(self, data: Bytes, start: int, stop: int) -> Iterator[tuple[Longs, Longs]]:
+        """Yield positions of hits whose windows begin in [start, stop), and the pattern of each."""
         stop = min(stop, len(data) - self.width + 1)
         if stop <= start:
             return
         windows = np.ndarray((stop - start,), f"<u{self.width}", data, start, (1,)).astype(np.uint64)
         near = np.flatnonzero(self.table[self._places(windows)])
         values = windows[near]
-        places = np.searchsorted(self.values, values)
-        there = self.values[np.minimum(places, len(self.values) - 1)] == values
+        places = np.minimum(np.searchsorted(self.values, values), len(self.values) - 1)
+        there = self.values[places] == values
         near, places = near[there] + start, places[there]
-        if not len(near):
-            return
-        order = np.argsort(places, kind="stable")
-        near, places = near[order], places[order]
-        bounds = np.flatnonzero(np.diff(places, prepend=-1)).tolist()
-        for low, high in zip(bounds, [*bounds[1:], len(places)], strict=True):
-            yield self.ones[int(places[low])], near[low:high]
+        for low in range(0, len(near), AT_ONCE):
+            some, counts = places[low : low + AT_ONCE], self.count[places[low : low + AT_ONCE]]
+            within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+            pattern = np.repeat(self.first[some], counts) + within
+            at = np.repeat(near[low : low + AT_ONCE], counts) - self.window[pattern]
+            yield self._whole(data, at, pattern)
+
+    def _whole(self, data: Bytes, at: Longs, pattern: Longs) -> tuple[Longs, Longs]:
+        """Return the positions at which the whole pattern stands, and no word goes on beside it."""
+        kept = (at >= 0) & (at + self.length[pattern] <= len(data))
+        at, pattern = at[kept], pattern[kept]
+        offset = 0
+        checked = np.flatnonzero(self.length[pattern] > offset)
+        same = np.ones(len(at), bool)
+        while len(checked):
+            equal = data[at[checked] + offset] == self.data[self.start[pattern[checked]] + offset]
+            same[checked[~equal]] = False
+            offset += 1
+            checked = checked[equal]
+            checked = checked[self.length[pattern[checked]] > offset]
+        at, pattern = at[same], pattern[same]
+        beside = at - self.before[pattern]
+        goes_on = (self.before[pattern] > 0) & (beside >= 0) & WORD[data[np.maximum(beside, 0)]]
+        beside = at + self.length[pattern] - 1 + self.after[pattern]
+        goes_on |= (self.after[pattern] > 0) & (beside < len(data)) & WORD[data[np.minimum(beside, len(data) - 1)]]
+        return at[~goes_on], pattern[~goes_on]
 
 
 def _rarity(window: bytes) -> tuple[int, int]:
@@ -237,41 +257,23 @@ class Search:
         #: How many bytes of the next part of a stream must follow those of a part.
         self.overlap = max(map(len, patterns.found), default=0) + 2
 
-    def positions(self, data: Bytes, begin: int = 0, end: int | None = None) -> Iterator[tuple[Kind, int, Longs]]:
-        """Yield kind, length and positions of the hits that begin in [begin, end) of the bytes."""
+    def positions(self, data: Bytes, begin: int = 0, end: int | None = None) -> Iterator[tuple[Kind, Longs]]:
+        """Yield kind and positions of the hits that begin in [begin, end) of the bytes."""
         end = len(data) if end is None else end
         for start in range(0, len(data), PIECE):
             for windows in self._windows:
-                for ones, near in windows.candidates(data, start, start + PIECE):
-                    for one in ones:
-                        at = near - one.window
-                        at = _whole(data, at[(at >= begin) & (at < end)], one)
-                        if len(at):
-                            yield one.kind, len(one.pattern), at
+                for at, pattern in windows.hits(data, start, start + PIECE):
+                    kept = (at >= begin) & (at < end)
+                    places, kinds = at[kept], windows.kind[pattern[kept]]
+                    for kind in np.unique(kinds).tolist():
+                        yield windows.kinds[kind], places[kinds == kind]
 
     def count(self, data: Bytes, begin: int = 0, end: int | None = None) -> Hits:
         """Return the number of hits of each kind that begin in [begin, end) of the bytes."""
         hits: Hits = Counter()
-        for kind, _, at in self.positions(data, begin, end):
+        for kind, at in self.positions(data, begin, end):
             hits[kind] += len(at)
         return hits
-
-
-def _whole(data: Bytes, at: Longs, one: _One) -> Longs:
-    """Return the positions at which the whole pattern stands, and no word goes on beside it."""
-    size = len(one.pattern)
-    at = at[at + size <= len(data)]
-    for offset, byte in enumerate(one.pattern.tolist()):
-        if not len(at):
-            return at
-        at = at[data[at + offset] == byte]
-    if one.encoding.before:
-        beside = at - one.encoding.before
-        at = at[~((beside >= 0) & WORD[data[np.maximum(beside, 0)]])]
-    if one.encoding.after:
-        beside = at + size - 1 + one.encoding.after
-        at = at[~((beside < len(data)) & WORD[data[np.minimum(beside, len(data) - 1)]])]
-    return at
 
 
 def described(hits: Hits) -> list[dict[str, Any]]:

@@ -239,7 +239,7 @@ def _inside(values: pa.Array, search: Search) -> Hits:
     offsets, data = binary_parts(pc.binary_join_element_wise(values, b"", b"\x00"))
     data = np.ascontiguousarray(data[int(offsets[0]) : int(offsets[-1])])
     ends = offsets[1:] - offsets[0] - 1
-    for kind, size, at in search.positions(data):
-        within = at + size <= ends[np.searchsorted(offsets[1:] - offsets[0], at, side="right")]
+    for kind, at in search.positions(data):
+        within = at + kind[2] <= ends[np.searchsorted(offsets[1:] - offsets[0], at, side="right")]
         hits[kind] += int(np.count_nonzero(within))
     return +hits

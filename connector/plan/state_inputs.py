@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
@@ -14,8 +16,8 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located_types
 from pyspark_savepoint.options.write_options import parse_spec
-from pyspark_savepoint.plan.engine import Engine, Rows
-from pyspark_savepoint.plan.keyed_edits import with_states
+from pyspark_savepoint.plan.engine import Engine, Rows, SessionLookup
+from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS, with_states
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,
     OPERATOR,
@@ -29,7 +31,6 @@ from pyspark_savepoint.plan.operator_plan import (
     expect_rows,
 )
 from pyspark_savepoint.plan.python_inputs import python_name, with_stored_values
-from pyspark_savepoint.plan.session_inputs import with_state_windows
 from pyspark_savepoint.statebackends.model.descriptors import (
     STATE_WINDOW,
     WINDOW_COLUMN,
@@ -41,6 +42,7 @@ from pyspark_savepoint.statebackends.model.sql.window_spans import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl
 from pyspark_savepoint.statebackends.python.python_state import shown_name
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
+from pyspark_savepoint.statebackends.tables.session_windows import MERGING
 from pyspark_savepoint.statebackends.writing.planning.describe_keyed import describe_keyed
 from pyspark_savepoint.statebackends.writing.planning.describe_operator import describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
@@ -132,7 +134,7 @@ def put_state(engine: Engine, plan: OperatorPlan, name: str, given: object, opti
     if table == WINDOW_STATE:
         rows = rows.select(*(column for column in rows.schema.names if column == name or column not in SPAN_COLUMNS))
     if old is not None and old.put < 0 and name in WINDOW_CONTENTS:
-        rows = with_state_windows(engine, plan, rows, spec.key or ("key",))
+        rows = _with_state_windows(engine, plan, rows, spec.key or ("key",))
     windows = (STATE_WINDOW,) if STATE_WINDOW in rows.schema.names and table == WINDOW_STATE else ()
     column = _only_state_column(rows.schema.names, name, (*(spec.key or ("key",)), *windows, WINDOW_COLUMN), plan.label)
     # Types of an existing state are found by its name in the base.
@@ -143,6 +145,35 @@ def put_state(engine: Engine, plan: OperatorPlan, name: str, given: object, opti
     spec = _by_known_name(spec, {name, column}, known)
     exact = old.put < 0 and not SAID & set(texts)
     return _put(plan, renamed, spec if exact else _kept(plan, old, spec, texts), old, name, exact)
+
+
+def _with_state_windows(engine: Engine, plan: OperatorPlan, rows: Rows, keys: tuple[str, ...]) -> Rows:
+    """Return the rows with their state windows, if the operator's windows merge.
+
+    A row is found by its key and session, or by its state window. A row of another window fails the write.
+    """
+    merging = [state for state in plan.states or () if state.kind == KEYED and state.name in MERGING]
+    if not merging or {STATE_WINDOW, WINDOW_COLUMN} & set(rows.schema.names) != {WINDOW_COLUMN}:
+        return rows
+    state = merging[0]
+    if state.put >= 0:
+        raise OptionError(
+            f"state {state.name!r} was changed, so the state windows of the sessions are not known",
+            operator=plan.label,
+            expected=f"column {STATE_WINDOW!r}",
+            remedy="add the column, or change the contents first",
+        )
+    assert plan.base is not None, "the state was read from there"
+    base = plan.base
+    options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
+    options |= {"path": base.path, "uidHash": base.operator.operator_id.hex, "table": "keyed_state"}
+    options |= {"state": state.origin}
+    window = rows.schema.field(WINDOW_COLUMN).type
+    if pa.types.is_struct(window) and any(pa.types.is_int64(field.type) for field in window):
+        options["timestamps"] = "raw"
+    unknown = f"with_state: {state.name} of {plan.label} has no session of the window "
+    lookup = SessionLookup(options, state.origin, state.meta.state_type == "MAP", keys, unknown)
+    return engine.with_state_windows(rows, lookup)
 
 
 def _put_python(engine: Engine, plan: OperatorPlan, name: str, rows: Rows, texts: dict[str, str]) -> OperatorPlan:
