@@ -324,7 +324,8 @@ class Tags(HTMLParser):
         self.text: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.open.append(tag)
+        if tag != "wbr":  # where a type may be broken; it has no end
+            self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
