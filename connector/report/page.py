@@ -767,14 +767,14 @@ def _restore(to: Section, snapshot: Snapshot, job: Job) -> None:
 def _migration(to: Section, snapshot: Snapshot, flink: str) -> None:
     rows = [
         (
-            row["verdict"], label_of(row), row["state"], row["part"], row["hashmap"], row["rocksdb"], row["type"],
-            row["new_type"], row["reason"], row["remedy"],
+            row["verdict"], label_of(row), row["state"], row["part"], row["reason"], row["remedy"], row["hashmap"],
+            row["rocksdb"], row["type"], row["new_type"],
         )
         for row in migration_of(snapshot, flink).check().to_arrow().to_pylist()
     ]  # fmt: skip
     counts = {verdict: sum(row[0] == verdict for row in rows) for verdict in dict.fromkeys(row[0] for row in rows)}
     to.about = ", ".join(f"{number} {verdict}" for verdict, number in counts.items()) or "Nothing to migrate."
-    columns = "verdict | operator | state | part | on hashmap | on RocksDB | type | new type | reason | what to do"
+    columns = "verdict | operator | state | part | reason | what to do | on hashmap | on RocksDB | type | new type"
     to.tables.append(
         _table("What a migration does with each part, and what Flink does without one", columns, rows, choices=0)
     )
