@@ -175,26 +175,22 @@ class _Windows:
 
     def __init__(self, width: int, patterns: dict[bytes, Encoding]) -> None:
         self.width = width
-        named: list[tuple[int, int, bytes, Encoding]] = []
-        for pattern, encoding in patterns.items():
-            at = len(pattern) - width  # keys differ most at their ends
-            if 0x00 in pattern or 0xFF in pattern:
-                at = max(range(at + 1), key=lambda at: _rarity(pattern[at : at + width]))
-            named.append((int.from_bytes(pattern[at : at + width], "little"), at, pattern, encoding))
-        named.sort(key=lambda one: one[:3])
+        length = np.array([len(pattern) for pattern in patterns], np.int64)
+        data = np.frombuffer(b"".join(patterns), np.uint8)
+        start = np.cumsum(length) - length
+        place, value = _rarest(data, start, length, width)
+        order = np.argsort(value, kind="stable")
         kinds: dict[Kind, int] = {}
-        self.kind = np.array(
-            [kinds.setdefault((e.name, is_certain(p), len(p)), len(kinds)) for _, _, p, e in named], np.int64
-        )
+        kind = [
+            kinds.setdefault((encoding.name, is_certain(pattern), len(pattern)), len(kinds))
+            for pattern, encoding in patterns.items()
+        ]
         self.kinds = list(kinds)
-        self.window = np.array([at for _, at, _, _ in named], np.int64)
-        self.length = np.array([len(pattern) for _, _, pattern, _ in named], np.int64)
-        self.before = np.array([encoding.before for _, _, _, encoding in named], np.int64)
-        self.after = np.array([encoding.after for _, _, _, encoding in named], np.int64)
-        self.data = np.frombuffer(b"".join(pattern for _, _, pattern, _ in named), np.uint8)
-        self.start = np.cumsum(self.length) - self.length
-        of_each = np.array([value for value, _, _, _ in named], np.uint64)
-        self.values, self.first, self.count = np.unique(of_each, return_index=True, return_counts=True)
+        self.kind = np.array(kind, np.int64)[order]
+        self.before = np.array([encoding.before for encoding in patterns.values()], np.int64)[order]
+        self.after = np.array([encoding.after for encoding in patterns.values()], np.int64)[order]
+        self.data, self.start, self.length, self.window = data, start[order], length[order], place[order]
+        self.values, self.first, self.count = np.unique(value[order], return_index=True, return_counts=True)
         self.table = np.zeros(1 << TABLE_BITS, bool)
         self.table[self._places(self.values)] = True
 
@@ -241,8 +237,22 @@ class _Windows:
         return at[~goes_on], pattern[~goes_on]
 
 
-def _rarity(window: bytes) -> tuple[int, int]:
-    return sum(byte not in (0x00, 0xFF) for byte in window), len(set(window))
+def _rarest(data: Bytes, start: Longs, length: Longs, width: int) -> tuple[Longs, Any]:
+    """Return for each pattern the place of one of its windows, and its value.
+
+    It is that with the fewest bytes 00 and FF, and of these the one that the fewest patterns have: keys may have
+    beginnings and ends in common.
+    """
+    count = length - width + 1
+    within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    at = np.repeat(start, count) + within
+    windows = np.ndarray((len(data) - width + 1,), f"<u{width}", data, 0, (1,))[at].astype(np.uint64)
+    plain = np.concatenate([[0], np.cumsum((data == 0x00) | (data == 0xFF))])
+    _, same, often = np.unique(windows, return_inverse=True, return_counts=True)
+    owner = np.repeat(np.arange(len(length)), count)
+    order = np.lexsort((often[same], plain[at + width] - plain[at], owner))
+    chosen = order[np.cumsum(count) - count]
+    return within[chosen], windows[chosen]
 
 
 class Search:

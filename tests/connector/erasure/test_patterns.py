@@ -131,3 +131,13 @@ def test_hits_across_pieces_are_found_once() -> None:
     assert described(Search(patterns).count(data)) == [{"encoding": "text", "bytes": 23, "hits": 4, "certain": True}]
     assert sum(Search(patterns).count(data, 0, PIECE - 5).values()) == 1
     assert not Search(Patterns()).count(data)
+
+
+@pytest.mark.parametrize("form", ["customer-{}", "{}@example.org", "tenant/{}/user"])
+def test_keys_that_have_much_in_common_are_found_by_windows_of_their_own(form: str) -> None:
+    patterns = Patterns()
+    for number in range(1000, 3000):
+        patterns.add(encodings_of(form.format(number)))
+
+    # Else each place where one of the keys stands would be compared with all of them.
+    assert max(windows.count.max() for windows in Search(patterns)._windows) < 100
