@@ -174,6 +174,10 @@ class Verbs:
         self.run("is_portable", lambda: sp.is_portable)
         self.run("create_tables", sp.create_tables)
         self.run("drop_tables", sp.drop_tables)
+        self.run(
+            "create_tables of a folder", lambda: pyspark_savepoint.create_tables(self.spark, SHOP.parent, prefix="all")
+        )
+        self.run("drop_tables of a folder", lambda: pyspark_savepoint.drop_tables(self.spark, SHOP.parent))
         self.run("register", lambda: pyspark_savepoint.register(self.spark))
         self.run("SQL", lambda: self.spark.sql(f"SELECT * FROM savepoint_states('{SHOP}')"))
         self.run("history", lambda: pyspark_savepoint.history(self.spark, str(SHOP)))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 from pyspark.sql import DataFrame
 
-from pyspark_savepoint.catalog.namespaces import create_tables, drop_tables
+from pyspark_savepoint.catalog.namespaces import create_tables_of_snapshot, drop_tables_of_snapshot
 from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
@@ -195,7 +195,7 @@ class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
             spark.sql("SELECT * FROM accounts.keyed_state")
 
         """
-        return create_tables(self.spark, self.states(), self._read_path(), self.options, prefix)
+        return create_tables_of_snapshot(self.spark, self.states(), self._read_path(), self.options, prefix)
 
     def drop_tables(self) -> list[str]:
         """Drop the views and namespaces that :meth:`create_tables` created from this snapshot.
@@ -208,7 +208,7 @@ class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
             sp.drop_tables()
 
         """
-        return drop_tables(self.spark, self._read_path())
+        return drop_tables_of_snapshot(self.spark, self._read_path())
 
     def _in_process(self) -> LocalSavepoint:
         return LocalSavepoint(self._read_path(), self.options)

@@ -30,10 +30,7 @@ def history_of(
 
     ``at`` is the absolute path of the folder, ``folder`` what the user gave; ``opened`` opens a snapshot by its path.
     """
-    if last is not None and (isinstance(last, bool) or not isinstance(last, int) or last < 1):
-        raise OptionError(
-            "argument 'last' must be at least 1: it is the number of newest snapshots to read", found=repr(last)
-        )
+    expect_last(last)
     given = [name for name in options if name != OPTION]
     if changes and given:
         raise OptionError(
@@ -79,3 +76,11 @@ def history_of(
             parts.append((number, path, engine.opened({**texts, **own, "path": path})))
     joined: T = engine.joined(parts)
     return joined
+
+
+def expect_last(last: int | None) -> None:
+    """Raise OptionError unless the number of newest snapshots is at least 1."""
+    if last is not None and (isinstance(last, bool) or not isinstance(last, int) or last < 1):
+        raise OptionError(
+            "argument 'last' must be at least 1: it is the number of newest snapshots to read", found=repr(last)
+        )

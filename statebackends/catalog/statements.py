@@ -113,10 +113,22 @@ def _tables(rows: list[Row]) -> Iterator[tuple[str, dict[str, str]]]:
             yield names.take(row["state"]), {**reads, "table": "operator_state", "state": row["state"]}
 
 
-def create_statements(tables: Iterable[NamedTable], path: str, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield namespaces and statements in order of execution; ``options`` are added to those of every table."""
+def in_one_namespace(tables: Iterable[NamedTable], namespace: str) -> list[NamedTable]:
+    """Return the tables of a snapshot in one namespace: ``accounts_keyed_state``, and ``states`` of the snapshot."""
+    names = Names()
+    named = [(table, table.name if table.operator is None else f"{table.operator}_{table.name}") for table in tables]
+    return [NamedTable(namespace, names.take(name), table.operator, table.options) for table, name in named]
+
+
+def create_statements(
+    tables: Iterable[NamedTable], path: str, options: Mapping[str, str], mark: str | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield namespaces and statements in order of execution; ``options`` are added to those of every table.
+
+    Comments say what the tables are of, by default the snapshot at the path.
+    """
     made = set()
-    comment = literal(MARK + path)
+    comment = literal(mark or MARK + path)
     for table in tables:
         if table.namespace not in made:
             made.add(table.namespace)

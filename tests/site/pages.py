@@ -200,7 +200,12 @@ REFERENCE = Chapter(
                     "savepoint_from_streaming open_streaming initial_state starting_offsets",
                 ),
                 _names("A streaming query", PACKAGE, "StreamingCheckpoint", "all"),
-                _names("Spark", PACKAGE, "register key_by show_progress SavepointDataSource", "no"),
+                _names(
+                    "Spark",
+                    PACKAGE,
+                    "register create_tables drop_tables key_by show_progress SavepointDataSource",
+                    "no",
+                ),
                 _names("Operators", PACKAGE, "OperatorIdentifier"),
             ),
         ),

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException
 
+import pyspark_savepoint
 from pyspark_savepoint import OperatorIdentifier, Savepoint, diff, history, register
 from pyspark_savepoint.execution.display import MAX_OPERATORS, html_tree, text_tree
 from pyspark_savepoint.formats.errors import (
@@ -275,6 +276,45 @@ def test_table_functions_of_state(spark: Any, shop: Path, corpus: Path) -> None:
     ):
         with pytest.raises(AnalysisException, match=problem):
             spark.sql(f"SELECT * FROM {call}").collect()
+
+
+@pytest.mark.usefixtures("clean")
+def test_a_folder_as_databases(spark: Any, corpus: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    shutil.copytree(corpus / "history" / "2.3.0-hashmap" / "checkpoints", folder)
+    numbers = sorted(int(path.name.removeprefix("chk-")) for path in folder.rglob("chk-*"))
+    last = numbers[-1]
+    totals = {
+        number: pyspark_savepoint.open(folder, version_as_of=number).keyed_state("accounts").to_arrow()
+        for number in numbers[-2:]
+    }
+    away = shutil.move(next(folder.rglob(f"chk-{last}")), tmp_path / "away")
+    names = pyspark_savepoint.create_tables(spark, folder, last=2, prefix="job")
+    assert {name.partition(".")[0] for name in names} == {
+        f"`job_chk_{last - 2}`", f"`job_chk_{last - 1}`", "`job_latest`",
+    }  # fmt: skip
+    assert f"`job_chk_{last - 1}`.`accounts_keyed_state`" in names
+    assert "`job_latest`.`states`" in names
+    count = "SELECT count(*), sum(total) FROM {}.accounts_keyed_state".format
+
+    def rows(number: int) -> tuple[int, int]:
+        return totals[number].num_rows, sum(total or 0 for total in totals[number]["total"].to_pylist())
+
+    assert tuple(spark.sql(count("job_latest")).first()) == rows(last - 1)
+    shutil.move(away, next(folder.rglob(f"chk-{last - 1}")).parent / f"chk-{last}")
+    # The views of the newest snapshot look it up in each query, the others stay with theirs.
+    assert tuple(spark.sql(count("job_latest")).first()) == rows(last)
+    assert tuple(spark.sql(count(f"job_chk_{last - 1}")).first()) == rows(last - 1)
+    described = {row[0]: row[1] for row in spark.sql("DESCRIBE EXTENDED job_latest.accounts_keyed_state").collect()}
+    assert described["Comment"] == f"made by pyspark_savepoint from the newest snapshot in {folder}"
+    spark.sql("CREATE SCHEMA latest COMMENT 'mine'")
+    with pytest.raises(StateExistsError, match=r"latest \(mine\)"):
+        pyspark_savepoint.create_tables(spark, folder)
+    spark.sql("DROP SCHEMA latest")
+    pyspark_savepoint.create_tables(spark, folder, last=1, prefix="job")
+    assert set(pyspark_savepoint.drop_tables(spark, folder)) == {f"job_chk_{last}", "job_latest"}
+    with pytest.raises(OptionError, match="may contain letters"):
+        pyspark_savepoint.create_tables(spark, folder, prefix="a-b")
 
 
 def state(uid: str | None, table: str, name: str, **more: Any) -> dict[str, Any]:
