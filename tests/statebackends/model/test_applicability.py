@@ -18,7 +18,15 @@ from pyspark_savepoint.options.option_fields import named
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.pickled_serializers import serializers_text
 from pyspark_savepoint.statebackends.catalog.table import SCHEMAS
-from pyspark_savepoint.statebackends.model.applicability import APPLIES_TO, CATALOG, FEED, SURVEYED, TABLES, applies
+from pyspark_savepoint.statebackends.model.applicability import (
+    APPLIES_TO,
+    CATALOG,
+    FEED,
+    STREAM,
+    SURVEYED,
+    TABLES,
+    applies,
+)
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.surveys.registry import SURVEYS
 from tests.data import located, unpacked
@@ -33,7 +41,7 @@ OPTIONS = [name for name, found in named(SavepointReadOptions) if found.metadata
 #: What selects the snapshot or the table, and what no small file can show: a bound of memory, files elsewhere, stores.
 NOT_SHOWN = {
     "path", "table", "memory", "allowOutside", "checksums", "storageOptions", "node", "executionPlan",
-    "streamGraphHasher", "versionAsOf", "timestampAsOf", "asOf", *FEED,
+    "streamGraphHasher", "versionAsOf", "timestampAsOf", "asOf", *FEED, *STREAM,
 }  # fmt: skip
 
 TRANSACTIONS = "connectors/2.3.0-txnsink"
@@ -234,6 +242,13 @@ def test_what_does_not_apply_is_refused(table: str) -> None:
         assert isinstance(text, str), f"{option} is ignored"
         assert text.startswith(f"option '{option}' cannot apply to table '{table}'")
         assert "leave it out" in text or f"'{option}' is for {APPLIES_TO[option][0]}" in text
+
+
+@pytest.mark.parametrize("option", STREAM)
+def test_options_of_streams_are_refused_by_reads(option: str) -> None:
+    for table in TABLES:
+        text = read(SHOP, **{"table": table, option: "1"})
+        assert text == f"option '{option}' is for streams: spark.readStream"
 
 
 def test_timers_are_rows_already() -> None:
