@@ -141,7 +141,8 @@ def test_a_held_checkpoint_is_the_version_that_it_was(checkpoints: Path, tmp_pat
         if deleted is not None:
             delete(chk(checkpoints, deleted))
         assert pyspark_savepoint.open(checkpoints, version_as_of=last).path == str(checkpoints / f"held-{last}")
-        assert feed(checkpoints, startingVersion=last - 1, uid="accounts").to_arrow() == expected
+        found = feed(checkpoints, startingVersion=last - 1, uid="accounts").to_arrow()
+        assert counted(found) == counted(expected)  # in any order: a held checkpoint shares no files with others
     history = pyspark_savepoint.open_history(checkpoints, "accounts").to_arrow()
     assert sorted(set(history["checkpoint_id"].to_pylist())) == sorted(
         {*range(min(history["checkpoint_id"].to_pylist()), last + 1)}
