@@ -320,15 +320,19 @@ class InferredShapes(Shapes):
         return self.tuple_of([self.chance.choice(self.simple_keys) for _ in range(self.chance.randint(1, 3))])
 
     def list_(self, depth: int) -> Shape:
-        inner = self.any(depth)
+        inner = self.plain(depth)
         made = Shape(f"LIST<{inner.flink}>", f"array<{inner.spark}>", _array(inner.value, 0.2), nullable=True)
-        return replace(made, java=f"java.util.List<{inner.java}>") if "[" not in inner.java else self.any(0)
+        return replace(made, java=f"java.util.List<{inner.java}>")
 
     def map_(self, depth: int) -> Shape:
-        key, inner = self.chance.choice(self.simple_keys), self.any(depth)
-        if "[" in inner.java:  # a generic array is no class without arguments, so the map is Kryo's
-            return self.any(0)
+        key, inner = self.chance.choice(self.simple_keys), self.plain(depth)
         return replace(map_of(key, inner), nullable=True, java=f"java.util.Map<{key.java}, {inner.java}>")
+
+    def plain(self, depth: int) -> Shape:
+        """A class without arguments: collections of others are Kryo's."""
+        if self.chance.random() < 0.5:
+            return self.chance.choice((self.pojo, self.enum))(depth)
+        return self.chance.choice([leaf for leaf in self.leaves if "[" not in leaf.java])
 
     def object_array(self, depth: int) -> Shape:
         inner = self.tuple_of([self.any(min(depth, 1)) for _ in range(self.chance.randint(1, 2))])

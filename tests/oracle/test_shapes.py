@@ -33,8 +33,8 @@ def test_random_shapes_are_restored(spark: SparkSession, tmp_path: Path) -> None
 @pytest.mark.parametrize("version", VERSIONS)
 def test_types_that_a_release_infers_are_restored(version: str, spark: SparkSession, tmp_path: Path) -> None:
     """Words, class files, both, and what is left out: Flink infers the same types from the classes."""
-    if "FLINK_VERSIONS" not in os.environ and version not in (VERSIONS[0], NEWEST):
-        pytest.skip("the releases between are asked where FLINK_VERSIONS names them")
+    if "FLINK_VERSIONS" not in os.environ and version != VERSIONS[0]:
+        pytest.skip("other releases are asked where FLINK_VERSIONS names them")
     with failing_in_one_line():
         release = newest_version() if version == NEWEST else version
         operators = made_up_of_classes(SEED, COUNT, release, tmp_path / "classes")
