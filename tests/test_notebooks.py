@@ -19,7 +19,7 @@ FULL_PATH = re.compile(r"(?<![\w.])/(?:home|mnt|opt|private|root|tmp|usr|Users|v
 VARIES = re.compile(r"\d+ tasks?, [\d.]+ s")
 MAX_BYTES = 300_000
 #: What the repository has itself.
-OWN = {"oracle", "pyspark_savepoint"}
+OWN = {"oracle", "pyspark_savepoint", "tests"}
 
 
 def needs_flink(name: str) -> bool:
@@ -43,7 +43,7 @@ def plain(notebook: nbformat.NotebookNode) -> list[str]:
 
 
 def test_there_are_notebooks() -> None:
-    assert len(NAMES) == 6
+    assert len(NAMES) == 7
 
 
 def test_an_extra_has_what_they_import() -> None:
