@@ -19,6 +19,8 @@ from pyspark_savepoint.options.operators import OperatorRef, operator_options
 from pyspark_savepoint.options.option_values import feed_options, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
+from pyspark_savepoint.plan.state_inputs import refuse_own
+from pyspark_savepoint.statebackends.model.applicability import FEED
 from pyspark_savepoint.verbs.histories import history_of
 
 if TYPE_CHECKING:
@@ -104,8 +106,10 @@ def open_changes(
         pyspark_savepoint.open_changes("/checkpoints/7d2e", "accounts", start=42, state="total").to_arrow()
 
     """
-    texts = to_options({**options, **feed_options(start, end, deduplication_mode), **operator_options(uid)})
-    table = SnapshotTable.of(SavepointReadOptions.parse({**texts, "path": absolute(path_text(folder))}))
+    own = {**to_options(feed_options(start, end, deduplication_mode)), **operator_options(uid)}
+    texts = to_options(options)
+    refuse_own(texts, {*FEED, *own})
+    table = SnapshotTable.of(SavepointReadOptions.parse({**texts, **own, "path": absolute(path_text(folder))}))
     for warning in table.warnings:
         warnings.warn(warning, SavepointWarning, stacklevel=2)
     return table

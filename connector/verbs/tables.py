@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import feed_options, inheriting, to_options
 from pyspark_savepoint.plan.state_inputs import refuse_own
-from pyspark_savepoint.statebackends.model.applicability import TABLES
+from pyspark_savepoint.statebackends.model.applicability import FEED, TABLES
 from pyspark_savepoint.verbs.face import Face, R, T
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Tables(Face[R, T]):
         last = self._snapshot().metadata.checkpoint_id if end is None else end
         own = {**to_options(feed_options(start, last, deduplication_mode)), **self._named(uid)}
         texts = to_options(options)
-        refuse_own(texts, own)
+        refuse_own(texts, {*FEED, *own})
         return self._read({**texts, **own}, posixpath.dirname(path) if folder is None else self._engine.located(folder))
 
     def states(self) -> T:

@@ -407,6 +407,9 @@ def test_the_python_function_and_the_command_line(checkpoints: Path, capsys: pyt
     assert pyspark_savepoint.open_changes(checkpoints, "names", start=3, end=5).to_arrow() == expected
     time = datetime(2026, 11, 24, 12, 3, tzinfo=UTC)
     assert pyspark_savepoint.open_changes(checkpoints, "names", start=time, end=5).to_arrow() == expected
+    for own in ({"starting_version": 3}, {"ending_timestamp": time}, {"uid_hash": "0" * 32}):
+        with pytest.raises(OptionError):
+            pyspark_savepoint.open_changes(checkpoints, "names", start=time, **own)
     words = [
         "changes",
         str(checkpoints),
