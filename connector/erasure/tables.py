@@ -28,6 +28,7 @@ KEYED_TABLES = ("keyed_state", "window_state", "timers")
 NO_STATE = frozenset({"key", "window", "state_window", "namespace", "timestamp", "domain", "service"})
 #: Columns of tables of all operators that name one.
 OF_OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name", "connector", "note", "state", "kind")
+SPLITS_UNKNOWN = "no known connector reads it; column 'reason' of its rows says why"
 IN_FLIGHT_UNKNOWN = "records in flight whose type is that of the job: option 'recordTypes' names it"
 #: Returns for each row of a batch whether it is removed.
 Mask = Callable[[pa.RecordBatch], pa.Array]
@@ -165,7 +166,7 @@ def look_at_rows(
         for column in ("reason", "bytes"):  # of connectors, and of records in flight
             given = batch.column(column).drop_null() if column in schema.names else pa.nulls(0)
             if len(given):
-                why = given[0].as_py() if column == "reason" else IN_FLIGHT_UNKNOWN
+                why = SPLITS_UNKNOWN if column == "reason" else IN_FLIGHT_UNKNOWN
                 looked.unknown[place["operator_uid_hash"] or "", place["table"]] = why
         if mask is not None:
             gone = mask(batch)
