@@ -75,6 +75,7 @@ HOW_TO = Chapter(
         Page("follow", "Follow a running job", (Section(CONNECTOR, "Following a running job"),)),
         Page("bootstrap", "Bootstrap a job", (Section(CONNECTOR, "Write", own=True),)),
         Page("correct", "Correct state", (Section(CONNECTOR, "Change", own=True),)),
+        Page("erase", "Erase a person", (Section(CONNECTOR, "Erase a person"),)),
         Page(
             "rewind",
             "Rewind sources, change sinks",
@@ -166,6 +167,7 @@ REFERENCE = Chapter(
                     "with_operator remove_operator change_operator_identifier copy_operator merge_operator merge "
                     "with_max_parallelism",
                 ),
+                _names("Erase a person", SAVEPOINT, "erase verify_erasure"),
                 _names(
                     "Sources and sinks",
                     SAVEPOINT,
