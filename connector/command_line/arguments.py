@@ -1083,7 +1083,7 @@ def _similar(given: str, options: list[str]) -> list[str]:
     if word == given or len(word) < 3:
         return []
     close = nearest(word, [name.lstrip("-") for name in options])
-    return [f"--{name}" for name in close if SequenceMatcher(None, word, name).ratio() >= 0.7]
+    return [f"--{name}" for name in close if SequenceMatcher(None, word, name).ratio() >= 0.8]
 
 
 def markdown() -> str:

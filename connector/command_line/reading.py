@@ -24,7 +24,6 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, explained
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
-from pyspark_savepoint.local.local_history import history_here, open_changes
 from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import is_version, to_options
@@ -141,6 +140,8 @@ def changes(arguments: Namespace, output: Output) -> int:
 
 def _changes(arguments: Namespace, output: Output, start: int | str) -> SnapshotTable:
     """Open the changes from a version on; warnings are remarks."""
+    from pyspark_savepoint.local.local_history import open_changes
+
     with catch_warnings(record=True) as remarks:
         table = open_changes(
             arguments.path, arguments.uid, start=start, end=arguments.end,
@@ -247,6 +248,8 @@ def heaviest(arguments: Namespace, output: Output) -> int:
 
 def offsets(arguments: Namespace, output: Output) -> int:
     """Show the positions at which sources continue, by stream and partition; with ``--history`` of each snapshot."""
+    from pyspark_savepoint.local.local_history import history_here
+
     columns: tuple[str, ...] = ("operator", "connector", "stream", "partition", "position", "subtask")
     if arguments.history:
         options = to_options({**read_options(arguments), "table": "offsets"})

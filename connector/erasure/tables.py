@@ -138,10 +138,10 @@ def look_at_keyed(
     for batch in batches:
         gone = mask(batch)
         if table == "timers":
-            for name, wanted in (("seen", batch), ("removed", batch.filter(gone))):
-                for each in pc.value_counts(wanted.column("service")).to_pylist():
-                    one = looked.counts(uid, table, each["values"])
-                    setattr(one, name, getattr(one, name) + each["counts"])
+            for each in pc.value_counts(batch.column("service")).to_pylist():
+                looked.counts(uid, table, each["values"]).seen += each["counts"]
+            for each in pc.value_counts(batch.filter(gone).column("service")).to_pylist():
+                looked.counts(uid, table, each["values"]).removed += each["counts"]
         for state in states:
             there = batch.column(state).is_valid()
             one = looked.counts(uid, table, state)

@@ -70,7 +70,7 @@ class Face(Generic[R, T]):
     def __init_subclass__(cls) -> None:
         """Let each verb with named arguments, and without options, answer one that is misspelt."""
         super().__init_subclass__()
-        for name, verb in list(vars(cls).items()):
+        for name, verb in list(cls.__dict__.items()):
             if isinstance(verb, FunctionType) and not name.startswith("_"):
                 code = verb.__code__
                 if code.co_kwonlyargcount and not code.co_flags & CO_VARKEYWORDS:

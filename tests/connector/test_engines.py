@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ from pyspark_savepoint import (
     WindowReaderFunction,
 )
 from pyspark_savepoint.errors import OptionError, UserFunctionError, ValueRangeError
+from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.options.ddl import arrow_columns
 from pyspark_savepoint.options.schema import spark_schema
 
@@ -316,7 +318,13 @@ def test_schemas_in_words_are_those_of_spark(spark: SparkSession) -> None:
 
 # -- functions that make state ----------------------------------------------------------------------------------------
 
+
 #: Records without an order, of ten customers: ``ts`` in milliseconds, and as a time.
+def hash_of_text(text: str) -> int:
+    """Java's hash of a text of ASCII characters."""
+    return (reduce(lambda code, character: code * 31 + ord(character), text, 0) + 2**31) % 2**32 - 2**31
+
+
 ORDERS = pa.table(
     {
         "customer": pa.array([f"c{(i * 7) % 10}" for i in range(60)]),
@@ -326,6 +334,8 @@ ORDERS = pa.table(
         "hash": pa.array([i % 5 for i in range(60)], pa.int32()),
     }
 )
+GROUPS = pa.array([key_group_for_hash(hash_of_text(name), 16) for name in ORDERS["customer"].to_pylist()], pa.int32())
+ORDERS = ORDERS.append_column("group", GROUPS)
 RATES = pa.table({"currency": ["EUR", "USD", "EUR"], "rate": [1.1, 1.0, 1.2]})
 Given = Callable[[pa.Table], Any]
 
@@ -346,8 +356,8 @@ MADE: dict[str, Callable[[Given], Any]] = {
     "rocksdb": lambda given: keyed(given).options(sorted=False, state_backend="rocksdb").transform(Spent()),
     "small memory": lambda given: keyed(given).option("sort_memory", "1m").transform(Spent()),
     "times": lambda given: orders(given).assign_timestamps("at").key_by("customer", "hash").transform(Spent()),
-    "hash_code": lambda given: orders(given).key_by("customer", hash_code=lambda key: ord(key[1])).transform(Spent()),
-    "key_group": lambda given: orders(given).key_by("customer", "hash", key_group="hash").transform(Spent()),
+    "hash_code": lambda given: orders(given).key_by("customer", hash_code=hash_of_text).transform(Spent()),
+    "key_group": lambda given: orders(given).key_by("customer", key_group="group").transform(Spent()),
     "windows": lambda given: keyed(given).window(TumblingEventTimeWindows.of(10_000)).process(),
     "sessions": lambda given: keyed(given).window(EventTimeSessionWindows.with_gap(12_000)).reduce(larger),
     "one column": lambda given: (
