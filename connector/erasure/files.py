@@ -50,7 +50,7 @@ KINDS = {
 
 @dataclass
 class Searched:
-    """A file, or a part of ``_metadata``: what it holds, and hits in it; ``sha256`` and ``size`` of whole files only.
+    """A file, or a part of ``_metadata``: what it holds, and hits in it.
 
     ``of``: the uid hash of the operator and the kind of its state, for each that has state there.
     """
@@ -197,7 +197,10 @@ class _Files:
                 yield self._part(f"_metadata: {kind} of {label}", (operator.operator_id.hex, kind), pieces)
 
     def _part(self, name: str, of: tuple[str, str], pieces: list[bytes]) -> Searched:
-        one = Searched(name, sum(map(len, pieces)), of={of})
+        digest = hashlib.sha256()
+        for piece in pieces:
+            digest.update(len(piece).to_bytes(8, "big") + piece)
+        one = Searched(name, sum(map(len, pieces)), digest.hexdigest(), {of})
         mark = np.frombuffer(snappy.IDENTIFIER, np.uint8)
         for piece in pieces:
             data = np.frombuffer(piece, np.uint8)

@@ -28,6 +28,8 @@ KEYED_TABLES = ("keyed_state", "window_state", "timers")
 NO_STATE = frozenset({"key", "window", "state_window", "namespace", "timestamp", "domain", "service"})
 #: Columns of tables of all operators that name one.
 OF_OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name", "connector", "note", "state", "kind")
+#: What each known connector says takes lines.
+LONGEST_REASON = 200
 SPLITS_UNKNOWN = "no known connector reads it; column 'reason' of its rows says why"
 IN_FLIGHT_UNKNOWN = "records in flight whose type is that of the job: option 'recordTypes' names it"
 #: Returns for each row of a batch whether it is removed.
@@ -166,7 +168,8 @@ def look_at_rows(
         for column in ("reason", "bytes"):  # of connectors, and of records in flight
             given = batch.column(column).drop_null() if column in schema.names else pa.nulls(0)
             if len(given):
-                why = SPLITS_UNKNOWN if column == "reason" else IN_FLIGHT_UNKNOWN
+                why = given[0].as_py() if column == "reason" else IN_FLIGHT_UNKNOWN
+                why = why if len(why) <= LONGEST_REASON else SPLITS_UNKNOWN
                 looked.unknown[place["operator_uid_hash"] or "", place["table"]] = why
         if mask is not None:
             gone = mask(batch)

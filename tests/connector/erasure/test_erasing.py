@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,10 +89,10 @@ def test_the_report_does_not_hold_the_person(shop: Path, tmp_path: Path, person:
 
     texts = report.to_json(), report.to_markdown()
 
-    assert not any(str(person) in text for text in texts)
+    assert not any(re.search(rf"(?<![0-9a-f]){person}(?![0-9a-f])", text) for text in texts)
     assert "| accounts | keyed_state | total | 200 | 1 |" in texts[1]
     content = json.loads(texts[0])
-    files = {one["name"] for one in content["after"]["files"] if one["sha256"]}
+    files = {one["name"] for one in content["after"]["files"] if not one["name"].startswith("_metadata: ")}
     assert files == {path.name for path in (tmp_path / "erased").iterdir()}
     assert content["arguments"]["keys"] != [person]
     assert ErasureReport.read(texts[0]) == report
