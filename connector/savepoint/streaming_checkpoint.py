@@ -123,7 +123,7 @@ class StreamingCheckpoint:
     """The checkpoint of a streaming query of Spark after a committed batch; :func:`open_streaming` opens it.
 
     Tables are DataFrames in the form that ``with_operator``, ``with_window_state`` and ``with_timers`` of
-    :class:`Savepoint` take. An operator is named by its number, which :attr:`operators` has; a query with one stateful
+    :class:`Savepoint` take. An operator is named by its number, which ``operators`` has; a query with one stateful
     operator needs no name.
 
     ``watermark`` is that of the next batch in milliseconds since 1970; None if the query has none. ``sources`` has the
