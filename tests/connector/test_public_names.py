@@ -21,6 +21,7 @@ from pyspark_savepoint.options.option_fields import named
 from pyspark_savepoint.options.option_values import option_text
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
+from pyspark_savepoint.statebackends.model.applicability import STREAM
 
 SCRIPT = Path(__file__).parent / "script_of_a_user.py"
 #: Lines with a mistake in an option.
@@ -114,7 +115,8 @@ def names_of(*options: type) -> set[str]:
 
 def test_keyword_types_have_the_options_that_are_parsed() -> None:
     read, write = names_of(SavepointReadOptions), names_of(SavepointWriteOptions)
-    assert set(keywords.ReadOptions.__annotations__) == read - {"path"}
+    of_streams = {field.name for name, field in named(SavepointReadOptions) if name in STREAM}
+    assert set(keywords.ReadOptions.__annotations__) == read - {"path"} - of_streams
     of_the_call = {"path", "uid", "uid_hash", "operator_name", "table"}
     of_data_source = {"drop", "retention", "py_types"}
     assert set(keywords.ReplacedStateOptions.__annotations__) == write - of_the_call - of_data_source

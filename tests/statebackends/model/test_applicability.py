@@ -244,7 +244,7 @@ def test_what_does_not_apply_is_refused(table: str) -> None:
         assert "leave it out" in text or f"'{option}' is for {APPLIES_TO[option][0]}" in text
 
 
-@pytest.mark.parametrize(("option", "value"), zip(STREAM, ("1", "false", "/pins"), strict=True))
+@pytest.mark.parametrize(("option", "value"), list(zip(STREAM, ("1", "false", "/pins"), strict=True)))
 def test_options_of_streams_are_refused_by_reads(option: str, value: str) -> None:
     for table in TABLES:
         text = read(SHOP, **{"table": table, option: value})
