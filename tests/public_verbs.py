@@ -103,6 +103,15 @@ def refused(verb: Callable[[str], object]) -> None:
     raise AssertionError("not refused")
 
 
+def drawn_or_needed(sp: Any) -> None:
+    """Draw a figure, which needs a package that README does not install: the error names it."""
+    try:
+        assert sp.plot.sizes().axes
+    except OptionError as error:
+        if "pyspark-savepoint[plot]" not in str(error):
+            raise
+
+
 def written_or_needed(sp: Savepoint, path: Path) -> None:
     """Write a report, which needs packages that README does not install: the error names them."""
     try:
@@ -163,6 +172,7 @@ class Verbs:
         self.run("verify", lambda: sp.verify())
         self.run("doctor", lambda: sp.doctor("size=1KB"))
         self.run("report", lambda: written_or_needed(sp, self.folder / "report.html"))
+        self.run("plot", lambda: drawn_or_needed(sp))
         erased = str(self.folder / "erased")
         report = self.run("erase", lambda: sp.erase([1042], to=erased, below=self.folder))
         self.run("verify_erasure", lambda: Savepoint.load(self.spark, erased).verify_erasure(report, [1042]))

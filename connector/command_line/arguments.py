@@ -1083,7 +1083,9 @@ def _similar(given: str, options: list[str]) -> list[str]:
     if word == given or len(word) < 3:
         return []
     close = nearest(word, [name.lstrip("-") for name in options])
-    return [f"--{name}" for name in close if SequenceMatcher(None, word, name).ratio() >= 0.8]
+    alike = {name: SequenceMatcher(None, word, name).ratio() for name in close}
+    enough = max(0.7, max(alike.values(), default=0) - 0.1)
+    return [f"--{name}" for name, ratio in alike.items() if ratio >= enough]
 
 
 def markdown() -> str:
