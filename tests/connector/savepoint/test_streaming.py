@@ -74,6 +74,24 @@ class Variables(StatefulProcessor):
         pass
 
 
+class Total(StatefulProcessor):
+    """A variable whose type has fields that were added later."""
+
+    def __init__(self, fields: str) -> None:
+        self.fields = fields
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.total = handle.getValueState("total", self.fields)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        n = sum(int(batch["n"].sum()) for batch in rows)
+        self.total.update((n, str(n))[: self.fields.count(",") + 1])
+        yield pd.DataFrame({"word": [key[0]]})
+
+    def close(self) -> None:
+        pass
+
+
 @pytest.fixture(scope="module")
 def checkpoints(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """A function that runs a query of some name once, and returns its checkpoint."""
@@ -306,6 +324,31 @@ def test_variables_of_transform_with_state(
         assert row == found[word]
     with pytest.raises(OptionError, match="no state 'pair' with a time to live"):
         query.keyed_state(durations={"pair": timedelta(hours=1)})
+
+
+def test_values_of_a_schema_that_evolved(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set(engines.PROVIDER, engines.ROCKSDB)
+    spark.conf.set("spark.sql.streaming.stateStore.encodingFormat", "avro")
+    try:
+        for number, (fields, words) in enumerate({"n long": ["a", "b"], "n long, text string": ["b", "c"]}.items()):
+            lines = [json.dumps({"n": number, "word": word}) for word in words]
+            (tmp_path / "in").mkdir(exist_ok=True)
+            (tmp_path / "in" / f"{number}.json").write_text("\n".join(lines))
+            rows = spark.readStream.schema("n long, word string").json(str(tmp_path / "in")).groupBy("word")
+            made = rows.transformWithStateInPandas(Total(fields), "word string", "update", "None")
+            query = made.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+            started = query.outputMode("update").start()
+            started.processAllAvailable()
+            started.stop()
+    finally:
+        spark.conf.unset("spark.sql.streaming.stateStore.encodingFormat")
+        spark.conf.unset(engines.PROVIDER)
+    query = open_streaming(spark, tmp_path / "checkpoint")
+    assert by_word(sorted_rows(query.keyed_state())) == {
+        "a": {"total": {"n": 0, "text": None}}, "b": {"total": {"n": 1, "text": "1"}},
+        "c": {"total": {"n": 1, "text": "1"}},
+    }  # fmt: skip
+    assert query.timers().count() == 0
 
 
 def test_offsets_become_a_kafka_source(spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path) -> None:
