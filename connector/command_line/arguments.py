@@ -704,9 +704,7 @@ COMMANDS = (
             argument(
                 "-o", "--output", metavar="FILE", default="report.html", help="the file to write (default: report.html)"
             ),
-            argument(
-                "--last", type=int, default=50, metavar="N", help="of a folder the newest N snapshots (default: 50)"
-            ),
+            argument("--last", type=int, metavar="N", help="of a folder the newest N snapshots (default: 50)"),
             argument("--since", metavar="OLDER", help="an older snapshot: also show what differs from it"),
             argument("--job", help="the job, as for check-restore: also show whether it would restore the snapshot"),
             argument("--flink", metavar="VERSION", help="also show what a migration to this release of Flink does"),

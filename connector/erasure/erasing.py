@@ -109,6 +109,7 @@ class Erasing:
     def examine(self) -> None:
         """Read all tables and files; raise OptionError if no operator can have the keys, and there is no condition."""
         self._prepare()
+        self._expect_operators()
         conditions = self._conditions()
         self.patterns = self.sought.patterns()
         for plan in self.plan.operators:
@@ -165,6 +166,19 @@ class Erasing:
         self.plan = SavepointPlan(plans, self.plan.bases, self.plan.max_parallelism, self.plan.state_backend)
         listed = batches_of(self.held, self.path, table="states")[1]
         self.states = [row for batch in listed for row in batch.to_pylist()]
+
+    def _expect_operators(self) -> None:
+        """Raise StateNotFoundError if ``by`` names no operator, or one without keys: its keys would stay unnoticed."""
+        keyed = [plan for plan in self.plan.operators if KeysOfOperator.of(plan) is not None]
+        known = {name for plan in keyed for name in (plan.identifier.uid, plan.identifier.operator_id.hex)}
+        for name in self.by:
+            if name not in known:
+                raise StateNotFoundError(
+                    f"by names {name!r}, which is no operator with keyed state",
+                    path=self.path,
+                    expected="a uid, or a uid hash",
+                    remedy=did_you_mean(name, [plan.label for plan in keyed]),
+                )
 
     def _rows_of(self, plan: OperatorPlan) -> list[Place]:
         own = plan.identifier.operator_id.hex

@@ -33,6 +33,12 @@ class ErasureReport:
 
     content: Row = field(repr=False)
 
+    def __repr__(self) -> str:
+        """Return what was removed, in a line."""
+        unknown = len(self.content["not_looked_into"])
+        what = "would be removed" if self.content["after"] is None else "removed"
+        return f"<ErasureReport: {numbered(self.removed, 'row')} {what}, {numbered(unknown, 'state')} not looked into>"
+
     @classmethod
     def read(cls, text: str) -> ErasureReport:
         """Return the report of a JSON text; raise OptionError for another text."""

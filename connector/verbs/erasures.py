@@ -66,7 +66,7 @@ class Erasures(Face[R, T]):
 
         Raises:
             OptionError: If no operator can have any of the keys, or an argument is invalid.
-            StateNotFoundError: If ``where`` names no operator or state.
+            StateNotFoundError: If ``where`` names no operator or state, or ``by`` no operator with keyed state.
             UnsupportedStateError: If ``strict``, and there is state that cannot be looked into; or an operator that
                 has the keys has raw keyed state other than timers.
 

@@ -25,6 +25,7 @@ from pyspark_savepoint.verbs.face import Face, R, T, own_arguments
 from pyspark_savepoint.verbs.tables import Tables
 
 if TYPE_CHECKING:
+    from pyspark_savepoint.formats.snapshot.savepoint import SnapshotInfo
     from pyspark_savepoint.options.keywords import StateOptions
     from pyspark_savepoint.report.plots import Plots
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name")
 STATE = (*OPERATOR, "table", "state")
 ORDER = ("operator_uid", "operator_uid_hash", "table", "state")
+#: The newest snapshots of a folder whose growth a report shows.
+MOST_SNAPSHOTS = 50
 #: The status of a verification, the worst first.
 STATUSES = ("error", "warning")
 Tabular = Callable[[pa.Table], pa.Table]
@@ -202,7 +205,7 @@ class Summaries(Tables[R, T]):
         path: str | PathLike[str],
         *,
         folder: str | PathLike[str] | None = None,
-        last: int = 50,
+        last: int | None = None,
         since: Face[R, T] | str | PathLike[str] | None = None,
         job: Job | Face[R, T] | None = None,
         flink: str | None = None,
@@ -217,7 +220,7 @@ class Summaries(Tables[R, T]):
             path: The local file to write; one that exists is replaced.
             folder: The folder that has the snapshots of the job, whose growth and changes up to this one are shown. The
                 sizes of each are read, and the newest 20 are compared with the one before.
-            last: How many of these snapshots, 2 or more; the newest.
+            last: How many of these snapshots, 2 or more; the newest 50 by default.
             since: An older snapshot of the job, or its path: what differs is shown.
             job: The new job, as in :meth:`check_restore`: whether it would restore the snapshot is shown.
             flink: A release of Flink, such as ``2.3``: what a migration to it does is shown.
@@ -237,13 +240,21 @@ class Summaries(Tables[R, T]):
 
         """
         from pyspark_savepoint.doctor.findings import Budgets
+        from pyspark_savepoint.execution.migrating import migration_of
         from pyspark_savepoint.report.page import Asked, history_of, page_of
 
+        if folder is None and last is not None:
+            raise OptionError(
+                "argument 'last' is for the snapshots of a folder", remedy="give 'folder', or leave it out"
+            )
         mine = self._in_process()
+        if flink is not None:
+            migration_of(mine._snapshot(), flink)  # refuses a release that is not known
         older = None if since is None else self._other(since)._in_process()
-        history = (
-            () if folder is None else history_of(mine._snapshot(), self._engine.located(folder), self.options, last)
-        )
+        history: Sequence[SnapshotInfo] = ()
+        if folder is not None:
+            newest = MOST_SNAPSHOTS if last is None else last
+            history = history_of(mine._snapshot(), self._engine.located(folder), self.options, newest)
         described = job._snapshot() if isinstance(job, Face) else job
         asked = Asked(history, older, described, flink, Budgets.parse(budgets), show_keys)
         target = Path(path_text(path)).expanduser()

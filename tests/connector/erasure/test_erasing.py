@@ -376,3 +376,15 @@ def test_spark_erases_the_same(spark: SparkSession, shop: Path, tmp_path: Path, 
     assert errors(new.verify_erasure(report.to_json(), keys, where=where)) == set()
     both = pyspark_savepoint.open(tmp_path / "spark").diff(tmp_path / "here").rows()
     assert not any(row["added"] or row["removed"] or row["changed"] or row["note"] for row in both)
+
+
+@pytest.mark.parametrize("uid", ["acounts", "orders-source"])
+def test_an_operator_that_by_names_must_have_keys(shop: Path, uid: str) -> None:
+    """A misspelt one would keep the keys of the person."""
+    with pytest.raises(StateNotFoundError, match=rf"by names '{uid}', which is no operator with keyed state"):
+        pyspark_savepoint.open(shop).erase([1042], by={uid: "key"}, dry_run=True)
+
+
+def test_the_repr_of_a_report_says_what_was_removed(shop: Path, tmp_path: Path) -> None:
+    report = pyspark_savepoint.open(shop).erase([1042], dry_run=True, below=tmp_path)
+    assert repr(report) == "<ErasureReport: 6 rows would be removed, 4 states not looked into>"

@@ -269,3 +269,13 @@ def test_keyboard_and_screen_readers(page: Page, of_history: Path) -> None:
     assert named == []
     assert page.run("['header', 'nav', 'main', 'footer'].every((name) => document.querySelectorAll(name).length === 1)")
     assert page.run("document.querySelectorAll('h1').length") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [({"last": 3}, "'last' is for the snapshots of a folder"), ({"flink": "9.9"}, "the Flink release is not known")],
+)
+def test_arguments_without_effect_are_refused(tmp_path: Path, given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(OptionError, match=problem):
+        pyspark_savepoint.open(SHOP).report(tmp_path / "report.html", **given)
+    assert not list(tmp_path.iterdir())
