@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from pyspark_savepoint.erasure.files import Searched
 from pyspark_savepoint.erasure.sought import salted
 from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.redaction import printable
 
 Row = dict[str, Any]
 ERROR, NOTE = "error", "note"
@@ -78,8 +80,8 @@ def _page(report: ErasureReport) -> Iterator[str]:
     yield "# Erasure from the state of a Flink job"
     yield ""
     yield f"* when: {content['time']}, by pyspark-savepoint {content['package']}"
-    yield f"* before: `{content['before']['path']}`, {numbered(len(content['before']['files']), 'file')}"
-    written = f"`{after['path']}`, {numbered(len(after['files']), 'file')}" if after else "nothing was written"
+    yield f"* before: {_cell(content['before']['path'])}, {numbered(len(content['before']['files']), 'file')}"
+    written = f"{_cell(after['path'])}, {numbered(len(after['files']), 'file')}" if after else "nothing was written"
     yield f"* after: {written}"
     yield f"* {numbered(len(arguments['keys']), 'key')}, of which this page has salted hashes only"
     yield f"* {numbered(report.removed, 'row')} removed" + ("" if after else " if it is written")
@@ -126,7 +128,9 @@ def _section(title: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else str(value).replace("|", "\\|").replace("\n", " ")
+    """Return a value as text of a page: a name is neither Markdown nor HTML, and no command of a terminal."""
+    text = "" if value is None else printable(str(value).replace("\n", " "), line=True)
+    return re.sub(r"([\\`*|\[])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
 
 
 def _hits(hits: Iterable[Mapping[str, Any]]) -> str:

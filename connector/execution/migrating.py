@@ -85,7 +85,7 @@ class Migration:
         if hindered:
             raise _hindered(hindered, self.source)
         relocation = Relocation(f"{staging.token}-copy")
-        work = WriteWork(planned.knowing(findings.values()), replace(staging, begun=True))
+        work = WriteWork(planned.knowing(findings), replace(staging, begun=True))
         # Readers of the savepoint derive the version of Kryo from this version.
         version = metadata_version(self.knowledge.release.version)
         publish(

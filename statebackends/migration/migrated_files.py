@@ -31,8 +31,9 @@ from pyspark_savepoint.statebackends.migration.migration_plan import OperatorMig
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.rewriting.chunk_rewriter import ChunkRewriter
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import PartError
-from pyspark_savepoint.statebackends.migration.rewriting.state_programs import EntryProgram
+from pyspark_savepoint.statebackends.migration.rewriting.state_programs import KEY, EntryProgram
 from pyspark_savepoint.statebackends.migration.rewriting.value_program import UnknownSubclassError
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import StateRef
 from pyspark_savepoint.statebackends.model.request import DEFAULT_MEMORY, TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
@@ -48,11 +49,15 @@ EXPANDED = 16
 @redacted
 @dataclass(frozen=True)
 class MigratedOperator:
-    """Files of one operator: its plan, the states to leave out or as they are, and where the files go."""
+    """Files of one operator: its plan, the states to leave out or as they are, and where the files go.
+
+    ``hidden`` are the states and roles with values of unlisted subclasses of POJOs, in which parts change.
+    """
 
     plan: OperatorMigration
     dropped: frozenset[str]
     as_is: frozenset[str]
+    hidden: frozenset[tuple[StateRef, str]]
     staging: Staging
     prefix: str
     memory: int = DEFAULT_MEMORY
@@ -69,7 +74,8 @@ class MigratedOperator:
     def changes_keyed_state(self) -> bool:
         """Return whether keyed state is rewritten."""
         key = self.plan.key
-        return (key is not None and bool(key.parts)) or any(map(self._changes, self.plan.keyed_plans.values()))
+        of_key = (key is not None and bool(key.parts)) or self._hides(self.plan.key_ref)
+        return of_key or any(map(self._changes, self.plan.keyed_plans.values()))
 
     @property
     def changes_operator_state(self) -> bool:
@@ -77,7 +83,15 @@ class MigratedOperator:
         return any(map(self._changes, self.plan.operator_plans))
 
     def _changes(self, plan: StatePlan) -> bool:
-        return self.is_dropped(plan) or (any(plan.parts) and not self.is_as_is(plan))
+        changes = any(plan.parts) or self._hides(plan.ref)
+        return self.is_dropped(plan) or (changes and not self.is_as_is(plan))
+
+    def _hides(self, ref: StateRef) -> bool:
+        return any(ref == hiding for hiding, _ in self.hidden)
+
+    def _program(self, plan: StatePlan) -> EntryProgram:
+        walks = {role for ref, role in self.hidden if ref == plan.ref}
+        return self.plan.entry_program(plan, walks=walks | ({KEY} if self._hides(self.plan.key_ref) else set()))
 
     # -- keyed state ---------------------------------------------------------------------------------------------
 
@@ -105,7 +119,7 @@ class MigratedOperator:
             return None
         metas = [self._registered(plan) for plan in kept.values()]
         header = header_of_states(key.serializer, metas, keyed.compressed, self.plan.operator.label)
-        programs = {state: self.plan.entry_program(plan) for state, plan in kept.items() if not self.is_as_is(plan)}
+        programs = {state: self._program(plan) for state, plan in kept.items() if not self.is_as_is(plan)}
         return self._keyed_file(index, header, list(kept), programs)
 
     @property
@@ -116,7 +130,7 @@ class MigratedOperator:
         """
         names = {queue.state_name for queue in self.plan.raw_queues}
         timers = [plan for (name, timer), plan in self.plan.keyed_plans.items() if timer and name in names]
-        return any(plan.has_values or self.is_dropped(plan) for plan in timers)
+        return any(plan.has_values or self.is_dropped(plan) or self._hides(plan.ref) for plan in timers)
 
     @property
     def drops_unread_timers(self) -> bool:

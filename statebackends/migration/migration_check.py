@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.migration.findings import PartFindings, StateFindings, merged
+from pyspark_savepoint.statebackends.migration.findings import Hindrance, PartFindings, StateFindings, merged
 from pyspark_savepoint.statebackends.migration.migration_plan import (
     Knowledge,
     OperatorMigration,
@@ -94,6 +94,12 @@ def _verdicts(
 
 def _of_parts(ref: StateRef, roles: list[tuple[str, Target]], found: StateFindings) -> Iterator[PartVerdict]:
     types = ", ".join(target.serializer.flink_type for role, target in roles if role != NAMESPACE)
+    known = {(role, part.name) for role, target in roles for part in target.parts}
+    of_subclasses = [
+        (name, values)
+        for (role, name), values in found.parts.items()
+        if (role, name) not in known and values.types is not None and any(role == each for each, _ in roles)
+    ]
     hidden = found.parts.get(("", "")) if not any(p.has_values for _, target in roles for p in target.parts) else None
     if hidden is not None and hidden.hindrances:
         reasons = "; ".join(list(hidden.hindrances)[:MAX_REASONS])
@@ -101,26 +107,41 @@ def _of_parts(ref: StateRef, roles: list[tuple[str, Target]], found: StateFindin
         foretold = all(each.is_foretold for each in hidden.hindrances.values())
         outcome = found.outcome if foretold and found.outcome is not Outcome.RESTORES else Outcome.UNKNOWN
         yield PartVerdict(ref, "", MigrationVerdict.NEEDS, outcome, types, None, reasons, remedy)
-    elif not any(target.parts for _, target in roles):
+    elif not of_subclasses and not any(target.parts for _, target in roles):
         yield PartVerdict(ref, "", MigrationVerdict.AS_IS, Outcome.RESTORES, types)
     for role, target in roles:
         for part in target.parts:
             values = found.parts.get((role, part.name), NO_VALUES)
             yield replace(_verdict(ref, role, part, found), opened=frozenset(values.opened))
-    known = {(role, part.name) for role, target in roles for part in target.parts}
-    for (role, name), values in found.parts.items():
-        if (role, name) not in known and values.types is not None and any(role == each for each, _ in roles):
-            yield _of_subclass(ref, name, values, found)
+    for name, values in of_subclasses:
+        yield _of_subclass(ref, name, values, found)
 
 
 def _of_subclass(ref: StateRef, name: str, part: PartFindings, state: StateFindings) -> PartVerdict:
     """Return the verdict about a field of a POJO's subclass that only values and class files show."""
     old, new = part.types or ("", "")
     listed = "the snapshot does not list this subclass, class files do"
-    reason = "; ".join([listed, *part.lost.reasons])
-    verdict = MigrationVerdict.IS_LOST if part.lost else MigrationVerdict.REWRITTEN
     counts, opened = (part.values, part.changed), frozenset(part.opened)
+    if part.hindrances:
+        verdict, outcome, reason, remedy = _hindered(list(part.hindrances.values()), state)
+        reason = f"{listed}; {reason}"
+        return PartVerdict(ref, name, verdict, outcome, old, None, reason, remedy, *counts, opened=opened)
+    reason = "; ".join([listed, *part.lost.reasons])
+    verdict = MigrationVerdict.REWRITTEN if part.changed else MigrationVerdict.AS_IS
+    verdict = MigrationVerdict.IS_LOST if part.lost else verdict
     return PartVerdict(ref, name, verdict, state.outcome, old, new, reason, None, *counts, opened=opened)
+
+
+def _hindered(hindrances: list[Hindrance], state: StateFindings) -> tuple[MigrationVerdict, Outcome, str, str]:
+    """Return the verdict about values that cannot be rewritten, what Flink makes of them, the reason, the remedy."""
+    verdict = max((each.verdict for each in hindrances), key=lambda each: each.severity)
+    foretold = all(each.is_foretold for each in hindrances) and state.outcome is not Outcome.RESTORES
+    outcome = state.outcome if foretold else Outcome.UNKNOWN
+    outcome = Outcome.FAILS if any(each.fails for each in hindrances) else outcome
+    reasons = [each.reason for each in hindrances[:MAX_REASONS]]
+    more = len(hindrances) - MAX_REASONS
+    remedy = next(each.remedy for each in hindrances if each.verdict is verdict)
+    return verdict, outcome, "; ".join([*reasons, *([f"and {more} more"] if more > 0 else [])]), remedy
 
 
 def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) -> PartVerdict:
@@ -140,14 +161,7 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
     own, whole = (each.hindrances if each is not None else {} for each in (found, state.parts.get(("", ""))))
     hindrances = list({**own, **whole}.values())
     if hindrances:
-        verdict = max((each.verdict for each in hindrances), key=lambda each: each.severity)
-        foretold = all(each.is_foretold for each in hindrances) and state.outcome is not Outcome.RESTORES
-        outcome = state.outcome if foretold else Outcome.UNKNOWN
-        outcome = Outcome.FAILS if any(each.fails for each in hindrances) else outcome
-        reasons = "; ".join(each.reason for each in hindrances[:MAX_REASONS])
-        more = len(hindrances) - MAX_REASONS
-        reason = reasons + (f"; and {more} more" if more > 0 else "")
-        remedy = next(each.remedy for each in hindrances if each.verdict is verdict)
+        verdict, outcome, reason, remedy = _hindered(hindrances, state)
         if part.is_scala:
             outcome, reason = Outcome.FAILS, f"{MISSING_CLASS}{part.old.snapshot_class} in Flink 2; {reason}"
         return PartVerdict(ref, name, verdict, outcome, old, new, reason, remedy, *counts)

@@ -5,7 +5,7 @@ Nothing is decoded here. ``migration_check`` looks at the values, ``migrated_fil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -348,14 +348,16 @@ class OperatorMigration:
         yield from self.keyed_plans.values()
         yield from self.operator_plans
 
-    def entry_program(self, plan: StatePlan, *, misread: Misread | None = None) -> EntryProgram:
-        """Return the program of a keyed state or queue of timers."""
+    def entry_program(
+        self, plan: StatePlan, *, misread: Misread | None = None, walks: Collection[str] = ()
+    ) -> EntryProgram:
+        """Return the program of a keyed state or queue of timers; ``walks``: see :class:`EntryProgram`."""
         assert self.key is not None
         assert self.keyed is not None
         assert self.keyed.key_serializer is not None
         key = RoleProgram.of(self.key, self.change)
         roles = {role: RoleProgram.of(target, self.change) for role, target in plan.roles.items()}
-        return EntryProgram(plan.meta, self.keyed.key_serializer, key, roles, misread)
+        return EntryProgram(plan.meta, self.keyed.key_serializer, key, roles, misread, walks)
 
     def element_program(self, plan: StatePlan, *, misread: Misread | None = None) -> ElementProgram:
         """Return the program of an operator state."""

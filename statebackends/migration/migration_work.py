@@ -7,8 +7,8 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pyspark_savepoint.formats.metadata import (
@@ -24,7 +24,8 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.findings import StateFindings, from_json, merged, to_json
 from pyspark_savepoint.statebackends.migration.migrated_files import MigratedOperator
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, OperatorMigration, plan_migration
-from pyspark_savepoint.statebackends.migration.value_scan import Scan, ScanUnit
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import StateRef
+from pyspark_savepoint.statebackends.migration.value_scan import Scan, ScanUnit, hidden_parts
 
 #: The version of metadata in which handles are returned.
 VERSION = 6
@@ -38,6 +39,8 @@ class Planned:
     knowledge: Knowledge
     drop: frozenset[str] = frozenset()
     as_is: frozenset[str] = frozenset()
+    #: What values have shown: by the number of the operator, states and roles whose unlisted subclasses change.
+    hidden: Mapping[int, frozenset[tuple[StateRef, str]]] = field(default_factory=dict)
 
     @cached_property
     def plans(self) -> list[OperatorMigration]:
@@ -53,11 +56,17 @@ class Planned:
         """Return a copy without open files and cached results, for another process."""
         return replace(self, knowledge=replace(self.knowledge))
 
-    def knowing(self, findings: Iterable[Mapping[str, StateFindings]]) -> Planned:
-        """Return the input with what values have shown: the form in which Kryo 2 wrote objects of inner classes."""
-        shown = (state.synthetic for found in findings for state in found.values())
+    def knowing(self, findings: Mapping[int, Mapping[str, StateFindings]]) -> Planned:
+        """Return the input with what values have shown.
+
+        That is the form in which Kryo 2 wrote objects of inner classes, and unlisted subclasses with parts that change.
+        ``findings`` are by the number of the operator.
+        """
+        hidden = {number: hidden_parts(self.wanted[number], found) for number, found in findings.items()}
+        shown = (state.synthetic for found in findings.values() for state in found.values())
         synthetic = next((each for each in shown if each is not None), None)
-        return self if synthetic is None else replace(self, knowledge=replace(self.knowledge, synthetic=synthetic))
+        knowledge = self.knowledge if synthetic is None else replace(self.knowledge, synthetic=synthetic)
+        return replace(self, knowledge=knowledge, hidden=hidden)
 
 
 @dataclass(frozen=True)
@@ -98,7 +107,9 @@ class WriteWork:
     def operator(self, number: int) -> MigratedOperator:
         """Return the files of an operator."""
         planned = self.planned
-        return MigratedOperator(planned.plans[number], planned.drop, planned.as_is, self.staging, f"{number}-")
+        hidden = planned.hidden.get(number, frozenset())
+        plan = planned.plans[number]
+        return MigratedOperator(plan, planned.drop, planned.as_is, hidden, self.staging, f"{number}-")
 
     @cached_property
     def pieces(self) -> list[ScanUnit]:

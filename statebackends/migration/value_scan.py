@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from pyspark_savepoint.formats.columns import Longs
-from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
@@ -25,6 +23,7 @@ from pyspark_savepoint.statebackends.merging.paired_chunks import together
 from pyspark_savepoint.statebackends.migration.findings import Findings, Hindrance, StateFindings
 from pyspark_savepoint.statebackends.migration.migration_plan import OF_JAVA, OperatorMigration, StatePlan
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
+from pyspark_savepoint.statebackends.migration.rewriting.chunk_rewriter import flagged_rows, subclass_flags
 from pyspark_savepoint.statebackends.migration.rewriting.compiled_programs import CLASSES, CompiledProgram
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import (
     AmbiguousFormError,
@@ -37,13 +36,20 @@ from pyspark_savepoint.statebackends.migration.rewriting.misreading import CALLS
 from pyspark_savepoint.statebackends.migration.rewriting.object_writer import LISTS, MAPS
 from pyspark_savepoint.statebackends.migration.rewriting.state_programs import (
     KEY,
+    NAMESPACE,
+    VALUE,
     ElementProgram,
     EntryProgram,
     Misread,
     RoleProgram,
 )
 from pyspark_savepoint.statebackends.migration.rewriting.value_program import UnknownSubclassError
-from pyspark_savepoint.statebackends.migration.rewriting.verdicts import Loss, MigrationVerdict, Outcome
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
+    Loss,
+    MigrationVerdict,
+    Outcome,
+    StateRef,
+)
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.writing.planning.edited_header import StateId
 
@@ -62,11 +68,8 @@ TOGETHER = 4 << 20
 LAMBDA = "$$Lambda"
 UNREGISTER = "register none in the new job, or leave the state out (drop), or as it is (as_is)"
 LEAVE_OUT = "leave the state out (drop), or as it is (as_is)"
-REGISTER = (
-    "register the subclass in the old job (registerPojoType) and take the savepoint again, or leave the state out "
-    "(drop), or as it is (as_is)"
-)
 CLASS_FILES = "name the job's jar or class files (classes), or leave the state out (drop)"
+ENDS = "name the job's jar or class files (classes), or take a canonical savepoint, which has lengths, and migrate that"
 FLINK_CLASS_FILES = (
     "name flink-dist.jar of the release that wrote it, which has the class (classes), or leave the state out (drop)"
 )
@@ -146,6 +149,19 @@ def operator_state_name(place: int) -> str:
 KEY_NAME = "key"
 
 
+def hidden_parts(operator: OperatorMigration, found: Mapping[str, StateFindings]) -> frozenset[tuple[StateRef, str]]:
+    """Return the states and roles with values of subclasses that snapshots do not list, in which parts change."""
+    named = [(state_name(state), plan.ref) for state, plan in operator.keyed_plans.items()]
+    named += [(operator_state_name(place), plan.ref) for place, plan in enumerate(operator.operator_plans)]
+    named.append((KEY_NAME, operator.key_ref))
+    return frozenset(
+        (ref, role)
+        for name, ref in named
+        for (role, _), part in found.get(name, StateFindings()).parts.items()
+        if part.types is not None and part.changed
+    )
+
+
 def _hides_parts(operator: OperatorMigration, plan: StatePlan) -> bool:
     """Return whether values are looked at only for subclasses of POJOs that snapshots do not list."""
     return operator.change is not None and plan.may_hide_parts
@@ -201,7 +217,7 @@ def _scan_keyed(operator: OperatorMigration, piece: ScanUnit, limit: int | None)
     for state, plan in states.items():
         found = findings[state_name(state)] = StateFindings()
         values = _Values(found, piece.sample, limit)
-        hidden = _hidden_in_entries(operator, plan, found, findings[KEY_NAME])
+        hidden = _hidden_in_entries(operator, plan, found, findings[KEY_NAME], piece.sample)
         if not (plan.has_values or by_key):
             scans.append(_KeyedScan(values, hidden, findings[KEY_NAME]))
             continue
@@ -210,20 +226,25 @@ def _scan_keyed(operator: OperatorMigration, piece: ScanUnit, limit: int | None)
     described = _input(operator)
     moved = operator.moved_key_groups(list(states)) if operator.moves_keys else None
     of_keys = _Values(findings[KEY_NAME], piece.sample, limit)
-    with OpenInput(described, StateNumbers(list(states))) as opened:
-        for some in together(range(piece.first, piece.last + 1), described.sizes(), TOGETHER):
-            if all(each is None or each.values.is_done for each in scans):
-                break
-            for chunk in opened.chunks(set(some)):
-                if moved is not None:
-                    of_keys.made(lambda: moved.of(chunk))  # noqa: B023
-                for number, each in enumerate(scans):
-                    rows = np.flatnonzero(chunk.state == number)
-                    if each is not None and len(rows):
-                        each.entries(chunk.take(rows) if len(rows) < len(chunk) else chunk)
+    try:
+        with OpenInput(described, StateNumbers(list(states))) as opened:
+            for some in together(range(piece.first, piece.last + 1), described.sizes(), TOGETHER):
+                if all(each is None or each.values.is_done for each in scans):
+                    break
+                for chunk in opened.chunks(set(some)):
+                    if moved is not None:
+                        of_keys.made(lambda: moved.of(chunk))  # noqa: B023
+                    for number, each in enumerate(scans):
+                        rows = np.flatnonzero(chunk.state == number)
+                        if each is not None and len(rows):
+                            each.entries(chunk.take(rows) if len(rows) < len(chunk) else chunk)
+    except UndecodableStateError as error:
+        for name, found in findings.items():
+            if name != KEY_NAME or by_key:
+                found.whole.hinder(_endless(error))
     for each in scans:
         if each is not None:
-            each.values.finish()
+            each.finish()
     return findings
 
 
@@ -234,11 +255,12 @@ def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: in
         if not _is_scanned(operator, plan) or plan.meta not in header.states:
             continue
         found = findings[operator_state_name(place)] = StateFindings()
-        hidden = _hidden_in_elements(operator, plan, found)
+        hidden = _hidden_in_elements(operator, plan, found, piece.sample)
         if hidden is not None:
             for data, count in elements_in(source, header, plan.meta.name):
-                if len(_subclass_flags(np.frombuffer(data, np.uint8))):
-                    hidden.look(data, partial(_joined, data=data, count=count), found)
+                if len(subclass_flags(np.frombuffer(data, np.uint8))):
+                    hidden.values.one(data, hidden.programs, partial(_joined, data=data, count=count), count)
+            hidden.finish()
             continue
         if not plan.has_values:
             continue
@@ -256,95 +278,74 @@ def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: in
     return findings
 
 
-def _subclass_flags(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Return where the flag of a POJO's unlisted subclass may be: the flag, a length that is not 0, a first letter."""
-    from pyspark_savepoint.formats.kernels.values import skip
-
-    at = np.flatnonzero(data[:-3] == skip.SUBCLASS)
-    first, length = data[at + 3], data[at + 1].astype(np.int64) << 8 | data[at + 2]
-    letters = ((first | 0x20) >= ord("a")) & ((first | 0x20) <= ord("z"))
-    return at[(length > 0) & (letters | np.isin(first, (ord("_"), ord("$"))) | (first >= 0x80))]
-
-
-def _flagged_rows(data: npt.NDArray[np.uint8], start: Longs, end: Longs) -> npt.NDArray[np.int64]:
-    """Return the rows in whose bytes such a flag may be."""
-    flags = _subclass_flags(data)
-    return np.flatnonzero(np.searchsorted(flags, start) < np.searchsorted(flags, end))
-
-
 @dataclass
 class _HiddenParts(Generic[P]):
-    """Search for unlisted subclasses of POJOs in keys and values that do not change, which no program walks through."""
+    """Search for unlisted subclasses of POJOs in values that have nothing else to rewrite.
 
-    program: P
-    #: Reads the values without a migration.
-    misread: P
-    #: The programs of the roles, and where to tell what they find.
-    roles: Sequence[tuple[RoleProgram, StateFindings]]
-
-    def look(self, old: object, run: Callable[[P], object], found: StateFindings) -> None:
-        """Look at one value; ``run`` walks through it with a program.
-
-        An unlisted subclass that is not known, or has parts to change, is a hindrance. ``found`` is told what Flink
-        makes of it.
-        """
-        new: object | None = None
-        try:
-            new = run(self.program)
-        except UnknownSubclassError as error:
-            found.whole.hinder(_unknown_subclass(error))
-        except (PartError, SavepointError):
-            pass  # if the walk shows no subclass, Flink's result is the same with and without a migration
-        if new == old:
-            return
-        outcome = _misread(_with_doubt(run, self.misread), new) if new is not None else Outcome.RESTORES
-        for role, told in self.roles:
-            for name in _with_parts(role, changed=new is not None):
-                reason = f"values are of {name}, a subclass that the snapshot does not list, with parts of Kryo's"
-                told.whole.hinder(Hindrance(MigrationVerdict.NEEDS, reason, REGISTER, is_foretold=new is not None))
-                told.saw(outcome)
-        found.saw(outcome)
-
-
-def _with_parts(role: RoleProgram, *, changed: bool) -> Iterator[str]:
-    """Yield the unlisted subclasses with parts that were met so far, also those inside one another.
-
-    ``changed``: only those in which a part gets other bytes.
+    A subclass that is not known, or has parts that cannot be rewritten, is a hindrance.
     """
-    for name, subclass in role.subclasses.items():
-        if subclass.target.parts and not (changed and all(part.changed == 0 for part in subclass.parts.values())):
-            yield name
-        yield from _with_parts(subclass, changed=changed)
+
+    #: Rewrites the values, and reads them without a migration.
+    programs: tuple[P, P, P]
+    values: _Values
+    #: The same of composite keys: Flink's result is told of the key, too.
+    keys: _Values
+
+    @classmethod
+    def of(cls, make: Callable[[Misread | None], P], found: StateFindings, key: StateFindings, sample: int) -> Self:
+        """Return the search; ``make`` makes programs, ``key`` is told of keys."""
+        program, misread = make(None), make(Misread.KEPT)
+        values = _Values(found, sample, None)
+        values.collect(program.roles, found)
+        key_role = getattr(program, "key_role", None)
+        if key_role is not None:
+            values.collect({KEY: key_role}, key)
+        of_key = key if key_role is not None and key_role.target.has_pojos else found
+        keys = _Values(of_key, sample, None, roles=values.roles, others=[found])
+        return cls((program, program, misread), values, keys)
+
+    @property
+    def program(self) -> P:
+        """The program that rewrites."""
+        return self.programs[0]
+
+    def finish(self) -> None:
+        """Look at the values that wait, and add what the parts have counted."""
+        self.keys.settle()
+        self.values.finish()
 
 
 def _hidden_in_elements(
-    operator: OperatorMigration, plan: StatePlan, found: StateFindings
+    operator: OperatorMigration, plan: StatePlan, found: StateFindings, sample: int
 ) -> _HiddenParts[ElementProgram] | None:
     """Return the search in operator state; None if there are no such subclasses, or values are opaque."""
     if not _hides_parts(operator, plan):
         return None
-    try:
-        program, misread = (operator.element_program(plan, misread=each) for each in (None, Misread.KEPT))
-    except SavepointError:
-        return None
-    return _HiddenParts(program, misread, [(role, found) for role in program.roles.values()])
+    with suppress(SavepointError):
+        return _HiddenParts.of(lambda each: operator.element_program(plan, misread=each), found, found, sample)
+    return None
 
 
 def _hidden_in_entries(
-    operator: OperatorMigration, plan: StatePlan, found: StateFindings, key: StateFindings
+    operator: OperatorMigration, plan: StatePlan, found: StateFindings, key: StateFindings, sample: int
 ) -> _HiddenParts[EntryProgram] | None:
     """Return the search in keyed state, which tells ``key`` of keys; None if there are no such subclasses."""
     if operator.change is None:
         return None
     try:
-        program, misread = (operator.entry_program(plan, misread=each) for each in (None, Misread.KEPT))
+        hidden = _HiddenParts.of(
+            lambda each: operator.entry_program(plan, misread=each, walks=(KEY, NAMESPACE, VALUE)), found, key, sample
+        )
     except SavepointError:
         return None
-    if not (program.hides_in_keys or program.hides_in_values):
-        return None
-    # The programs that rewrite tell of their own subclasses.
-    roles = [(role, found) for role in program.roles.values()]
-    return _HiddenParts(program, misread, [*roles, (program.key_role, key)])
+    return hidden if hidden.program.hides_in_keys or hidden.program.hides_in_values else None
+
+
+def _endless(error: UndecodableStateError) -> Hindrance:
+    """Return why no state of an operator is rewritten: in a file without lengths, nobody tells where values end."""
+    where = f"state {error.facts['state']!r}" if "state" in error.facts else "a state"
+    reason = f"where the operator's entries end is not known: {where} has values of {error.facts.get('found')}"
+    return Hindrance(MigrationVerdict.NEEDS, reason, ENDS)
 
 
 def _unknown_subclass(error: UnknownSubclassError) -> Hindrance:
@@ -383,6 +384,8 @@ class _Values:
     roles: list[tuple[StateFindings, str, RoleProgram]] = field(default_factory=list)
     #: Values that can be read in two ways, until others show which one is right.
     waiting: list[_Value] = field(default_factory=list)
+    #: Others that are told what Flink makes of the values.
+    others: Sequence[StateFindings] = ()
 
     @property
     def is_done(self) -> bool:
@@ -446,15 +449,20 @@ class _Values:
                 new = value.written()
         if new is not None and new != value.old and self.sampled < self.sample:
             self.sampled += value.count
-            self.found.saw(_misread(value.misread[0], new))
-            for each in value.misread[1:]:
+            for each in (self.found, *self.others):
+                each.saw(_misread(value.misread[0], new))
+            for misread in value.misread[1:]:
                 if not self.found.is_unreadable:
-                    self.found.is_unreadable = _misread(each, new) is Outcome.FAILS
+                    self.found.is_unreadable = _misread(misread, new) is Outcome.FAILS
+
+    def settle(self) -> None:
+        """Look at the values that wait."""
+        for value in self.waiting:
+            self._compare(value, self.made(value.rewrite))
 
     def finish(self) -> None:
         """Look at the values that wait, and add what the parts have counted."""
-        for value in self.waiting:
-            self._compare(value, self.made(value.rewrite))
+        self.settle()
         for found, role, program in self.roles:
             for name, part, of_subclass in program.all_parts:
                 into = found.part(role, name)
@@ -488,10 +496,7 @@ class _KeyedScan:
     def entries(self, chunk: EntryChunk) -> None:
         """Look at some entries: at those of the sample, and of programs that are not compiled, one by one."""
         if self.hidden is not None:
-            if self.hidden.program.hides_in_values:
-                self._look_into_values(self.hidden, chunk)
-            if self.hidden.program.hides_in_keys:
-                self._look_into_keys(self.hidden, chunk)
+            self._look_into(self.hidden, chunk)
         if self.program is None:
             self.values.count += len(chunk)
             return
@@ -504,17 +509,22 @@ class _KeyedScan:
         if first < len(chunk) and not values.is_done:
             self._compiled(compiled, chunk.take(np.arange(first, len(chunk))))
 
-    def _look_into_values(self, hidden: _HiddenParts[EntryProgram], chunk: EntryChunk) -> None:
-        rows = _flagged_rows(chunk.values, chunk.value_start, chunk.value_end)
-        for _, value in _entries(chunk.take(rows)):
-            hidden.look(value, lambda program: program.walked(value), self.values.found)  # noqa: B023
+    def _look_into(self, hidden: _HiddenParts[EntryProgram], chunk: EntryChunk) -> None:
+        """Look for unlisted subclasses in values, and in keys, namespaces and user keys of maps."""
+        if hidden.program.hides_in_values:
+            rows = flagged_rows(chunk.values, chunk.value_start, chunk.value_end)
+            for _, value in _entries(chunk.take(rows)):
+                hidden.values.one(value, hidden.programs, lambda program: program.new_value(value))  # noqa: B023
+        if hidden.program.hides_in_keys:
+            rows = flagged_rows(chunk.keys, chunk.key_start, chunk.key_end)
+            for key, _ in _entries(chunk.take(rows)):
+                hidden.keys.one(key, hidden.programs, lambda program: program.key(key))  # noqa: B023
 
-    def _look_into_keys(self, hidden: _HiddenParts[EntryProgram], chunk: EntryChunk) -> None:
-        """Look into keys, namespaces and user keys of maps."""
-        rows = _flagged_rows(chunk.keys, chunk.key_start, chunk.key_end)
-        found = self.key if hidden.program.key_role.target.has_pojos else self.values.found
-        for key, _ in _entries(chunk.take(rows)):
-            hidden.look(key, lambda program: program.walked_key(key), found)  # noqa: B023
+    def finish(self) -> None:
+        """Look at the values that wait, and add what the parts have counted."""
+        if self.hidden is not None:
+            self.hidden.finish()
+        self.values.finish()
 
     def _one_by_one(self, chunk: EntryChunk) -> None:
         for key, value in _entries(chunk):

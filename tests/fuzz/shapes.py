@@ -65,6 +65,7 @@ from pyspark_savepoint.formats.operator.operator_stream import OperatorStreamWri
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.tables.key_lookup import encode
@@ -402,7 +403,10 @@ SHAPES: Mapping[str, Shape] = {
     "list states": Shape(lambda n: _one([state(f"s{i}", "LIST", "LIST<LONG>") for i in range(n)]), 1000),
     "long names": Shape(lambda n: _one([state(f"{i}" + "x" * 60_000, "VALUE", "LONG") for i in range(n)]), 12),
     "operators": Shape(
-        lambda n: snapshot(*(operator(keyed_subtask([state("s", "VALUE", "LONG")]), f"op-{i}") for i in range(n))), 400
+        lambda n: snapshot(
+            *(operator(keyed_subtask([state("s", "VALUE", "LONG")]), UID + f"-{i}" * (i > 0)) for i in range(n))
+        ),
+        400,
     ),
     "operators of case": Shape(
         lambda n: snapshot(*(operator(keyed_subtask([state("s", "VALUE", "LONG")]), uid) for uid in cased(n))), 400
@@ -490,6 +494,34 @@ def _write(path: str, uid: str, column: str, **how: Any) -> None:
     _refusable(lambda: write(path, [rows], uid=uid, key=("key",), **how))
 
 
+def _folder(path: str, scratch: str) -> str:
+    """A folder of the snapshot as two checkpoints of a job."""
+    data = (Path(path) / "_metadata").read_bytes()
+    for number in (1, 2):
+        folder = Path(scratch) / "job" / f"chk-{number}"
+        folder.mkdir(parents=True)
+        (folder / "_metadata").write_bytes(data[:8] + number.to_bytes(8, "big") + data[16:])
+    return f"{scratch}/job"
+
+
+def _small(path: str) -> str:
+    """A savepoint of one operator that no shape has."""
+    Path(path).mkdir()
+    metadata = snapshot(operator(keyed_subtask([state("s", "VALUE", "LONG")]), "small"))
+    (Path(path) / "_metadata").write_bytes(write_metadata(metadata))
+    return path
+
+
+def _rest(path: str, scratch: str) -> tuple[str, ...]:
+    """The words of a split for what it does not name, where there is anything."""
+    return ("--rest", f"{scratch}/b") if len(Snapshot.open(path).operators) > 1 else ()
+
+
+def _erase_and_verify(path: str, scratch: str) -> None:
+    run_command("erase", path, f"{scratch}/new", "--keys", "1", "--report", f"{scratch}/report.json")
+    run_command("verify-erasure", f"{scratch}/new", f"{scratch}/report.json", "--keys", "1")
+
+
 #: What a hostile snapshot goes through: commands, tables, an edit. Each gets the snapshot and an empty folder.
 COMMANDS: Mapping[str, Callable[[str, str], None]] = {
     **{
@@ -505,6 +537,8 @@ COMMANDS: Mapping[str, Callable[[str, str], None]] = {
             "offsets": ("offsets",),
             "schema": ("schema",),
             "metrics": ("metrics",),
+            "show keys": ("show", UID, "--keys", "1", "5"),
+            "vacuum": ("vacuum",),
             "check-migration": ("check-migration", "--flink", "1.20"),
         }.items()
     },
@@ -512,8 +546,41 @@ COMMANDS: Mapping[str, Callable[[str, str], None]] = {
     "diff of an operator": lambda path, _: run_command("diff", path, path, UID),
     "check-restore": lambda path, _: run_command("check-restore", path, path),
     "report": lambda path, scratch: run_command("report", path, "-o", f"{scratch}/report.html"),
-    "cp": lambda path, scratch: run_command("cp", path, f"{scratch}/copy"),
-    "migrate": lambda path, scratch: run_command("migrate", path, f"{scratch}/migrated", "--flink", "1.20"),
+    "export": lambda path, scratch: run_command("export", path, UID, "--file", f"{scratch}/rows.parquet"),
+    "verify-erasure": lambda path, scratch: _erase_and_verify(path, scratch),
+    "merge": lambda path, scratch: run_command("merge", path, _small(f"{scratch}/small"), f"{scratch}/new"),
+    "split": lambda path, scratch: run_command("split", path, "--to", f"{scratch}/a", UID, *_rest(path, scratch)),
+    **{
+        name: (lambda path, scratch, words=words: run_command(words[0], path, f"{scratch}/new", *words[1:]))  # type: ignore[misc]
+        for name, words in {
+            "cp": ("cp",),
+            "pin": ("pin",),
+            "migrate": ("migrate", "--flink", "1.20"),
+            "erase": ("erase", "--keys", "1", "5"),
+            "remove": ("remove", f"{UID}.s1"),
+            "remove-keys": ("remove-keys", UID, "--keys", "1"),
+            "rename": ("rename", f"{UID}=another"),
+            "rename a state": ("rename", f"{UID}.s1=another"),
+            "copy-operator": ("copy-operator", UID, "copy"),
+            "set-max-parallelism": ("set-max-parallelism", "32768"),
+            "set-offsets": ("set-offsets", "--by", "1"),
+            "portable": ("rename", f"{UID}=another", "--portable"),
+        }.items()
+    },
+    "relocate": lambda path, scratch: run_command("relocate", path, "file:/a", "file:/b", f"{scratch}/new"),
+    **{
+        name: (lambda path, scratch, words=words: run_command(words[0], _folder(path, scratch), *words[1:]))  # type: ignore[misc]
+        for name, words in {
+            "ls of a folder": ("ls",),
+            "changes": ("changes", UID, "--limit", "0"),
+            "net changes": ("changes", UID, "--net", "--from", "2"),
+            "changes of timers": ("changes", UID, "--table", "timers"),
+            "offsets of a folder": ("offsets", "--history"),
+        }.items()
+    },
+    "report of a folder": lambda path, scratch: run_command(
+        "report", _folder(path, scratch), "-o", f"{scratch}/report.html"
+    ),
     "write an operator": lambda path, _: _write(path, "another", "s"),
     "overwrite an operator": lambda path, _: _write(path, UID, "s", overwrite=True),
     "add a state": lambda path, _: _write(path, UID, "added", state="added", overwrite=True),

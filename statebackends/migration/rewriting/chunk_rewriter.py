@@ -1,11 +1,15 @@
-"""Rewriting of the keyed entries of a chunk, by the programs of their states."""
+"""Rewriting of the keyed entries of a chunk, by the programs of their states.
+
+Where only unlisted subclasses of POJOs may change, entries without the flag of one are copied.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.formats.keyed.canonical_writer import read_only
@@ -44,17 +48,42 @@ class ChunkRewriter:
         if program.compiled is not None:
             values, value_start, value_end = program.compiled.run(values, value_start, value_end)
         elif not program.value.changes_nothing:
-            held = chunk.values.tobytes()
-            spans = zip(chunk.value_start.tolist(), chunk.value_end.tolist(), strict=True)
-            values, value_start, value_end = _joined([program.new_value(held[low:high]) for low, high in spans])
+            values, value_start, value_end = _changed(
+                values, value_start, value_end, program.new_value, some=program.hides_in_values
+            )
         keys, key_start, key_end = chunk.keys, chunk.key_start, chunk.key_end
         if program.changes_keys:
-            held = chunk.keys.tobytes()
-            spans = zip(chunk.key_start.tolist(), chunk.key_end.tolist(), strict=True)
-            keys, key_start, key_end = _joined([program.key(held[low:high]) for low, high in spans])
+            keys, key_start, key_end = _changed(keys, key_start, key_end, program.key, some=program.hides_in_keys)
         return EntryChunk(
             keys, values, chunk.state, chunk.key_group, key_start, key_end, value_start, value_end, key_start, key_start
         )
+
+
+def subclass_flags(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Return where the flag of a POJO's unlisted subclass may be: the flag, a length that is not 0, a first letter."""
+    from pyspark_savepoint.formats.kernels.values import skip
+
+    at = np.flatnonzero(data[:-3] == skip.SUBCLASS)
+    first, length = data[at + 3], data[at + 1].astype(np.int64) << 8 | data[at + 2]
+    letters = ((first | 0x20) >= ord("a")) & ((first | 0x20) <= ord("z"))
+    return at[(length > 0) & (letters | np.isin(first, (ord("_"), ord("$"))) | (first >= 0x80))]
+
+
+def flagged_rows(data: npt.NDArray[np.uint8], start: Longs, end: Longs) -> npt.NDArray[np.int64]:
+    """Return the rows in whose bytes such a flag may be."""
+    flags = subclass_flags(data)
+    return np.flatnonzero(np.searchsorted(flags, start) < np.searchsorted(flags, end))
+
+
+def _changed(
+    data: Bytes, start: Longs, end: Longs, change: Callable[[bytes], bytes], *, some: bool
+) -> tuple[Bytes, Longs, Longs]:
+    """Return what a function makes of each row, and the spans; ``some``: of rows in which the flag may be."""
+    held = data.tobytes()
+    rows = [held[low:high] for low, high in zip(start.tolist(), end.tolist(), strict=True)]
+    for row in flagged_rows(data, start, end).tolist() if some else range(len(rows)):
+        rows[row] = change(rows[row])
+    return _joined(rows)
 
 
 def _joined(parts: list[bytes]) -> tuple[Bytes, Longs, Longs]:

@@ -8,7 +8,7 @@ operator list, union      the elements        broadcast    key and value of ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeVar
@@ -95,9 +95,17 @@ class RoleProgram:
                 yield ".".join(filter(None, (class_name, name))), part, True
 
     def program(
-        self, old: TypeSerializer, inside: str | None = None, *, misread: Misread | None = None
+        self,
+        old: TypeSerializer,
+        inside: str | None = None,
+        *,
+        misread: Misread | None = None,
+        walks: bool = False,
     ) -> ValueProgram:
-        """Return the program for values of ``old``: the whole serializer, or its part called ``inside``."""
+        """Return the program for values of ``old``: the whole serializer, or its part called ``inside``.
+
+        ``walks``: unlisted subclasses are rewritten even if ``old`` itself has no part to rewrite.
+        """
         rewrites: dict[Path, Rewrite] = {}
         of_scala: dict[Path, ScalaPart] = {}
         subclasses = self._subclasses(misread)
@@ -110,7 +118,7 @@ class RoleProgram:
                     rewrites[place] = part.misread() if _is_misread(part, misread) else part.rewrite()
         by_scala = {place: part.rewrite(place, rewrites, subclasses) for place, part in of_scala.items()}
         is_primitive = self.change.is_primitive if misread is not None and self.change is not None else None
-        return ValueProgram(old, {**rewrites, **by_scala}, misread is not None, subclasses, is_primitive)
+        return ValueProgram(old, {**rewrites, **by_scala}, misread is not None, subclasses, is_primitive, walks=walks)
 
     def compiled(self, program: ValueProgram, inside: str | None = None) -> CompiledProgram | None:
         """Return the compiled form of what :meth:`program` returned, if it has one."""
@@ -244,7 +252,10 @@ def _is_of_bytes(error: Exception) -> bool:
 
 
 class EntryProgram:
-    """Program for the entries of one keyed state, or of one queue of timers: composite key, and value."""
+    """Program for the entries of one keyed state, or of one queue of timers: composite key, and value.
+
+    ``walks``: the roles (:data:`KEY` is the key's) in which unlisted subclasses of POJOs may have parts to rewrite.
+    """
 
     def __init__(
         self,
@@ -253,6 +264,7 @@ class EntryProgram:
         key: RoleProgram,
         roles: Mapping[str, RoleProgram],
         misread: Misread | None = None,
+        walks: Collection[str] = (),
     ) -> None:
         self.compiled: CompiledProgram | None = None
         self.meta = meta
@@ -266,28 +278,33 @@ class EntryProgram:
         self.kind = meta.state_type
         self.user: ValueProgram | None = None
         if self.timer:
-            timer = value.program(meta.value_serializer, misread=misread)
+            timer = value.program(meta.value_serializer, misread=misread, walks=VALUE in walks)
             self.key_parts: tuple[ValueProgram, ...] = (timer,)
             self.changes_keys = not timer.changes_nothing
             self.value = timer  # of timers, values are empty
             return
         if self.kind == LIST:
-            self.value = value.program(units[0], "element", misread=misread)
+            self.value = value.program(units[0], "element", misread=misread, walks=VALUE in walks)
         elif self.kind == MAP:
-            self.value = value.program(units[1], "value", misread=misread)
-            self.user = value.program(units[0], "key", misread=misread)
+            self.value = value.program(units[1], "value", misread=misread, walks=VALUE in walks)
+            self.user = value.program(units[0], "key", misread=misread, walks=VALUE in walks)
         else:
-            self.value = value.program(units[0], misread=misread)
+            self.value = value.program(units[0], misread=misread, walks=VALUE in walks)
             compiled = None if misread is not None else value.compiled(self.value)
             self.compiled = replace(compiled, others=self.new_value) if compiled is not None else None
         namespace = roles[NAMESPACE]
         self.key_parts = (
-            key.program(key_serializer, misread=misread),
-            namespace.program(meta.namespace_serializer, misread=misread),
+            key.program(key_serializer, misread=misread, walks=KEY in walks),
+            namespace.program(meta.namespace_serializer, misread=misread, walks=NAMESPACE in walks),
         )
         self.variable = key_serializer.length < 0 and meta.namespace_serializer.length < 0
-        programs = (*self.key_parts, *((self.user,) if self.user is not None else ()))
-        self.changes_keys = not all(program.changes_nothing for program in programs)
+        self.changes_keys = not all(program.changes_nothing for program in self._of_keys)
+
+    @property
+    def _of_keys(self) -> Iterator[ValueProgram]:
+        yield from self.key_parts
+        if self.user is not None:
+            yield self.user
 
     @property
     def changes_nothing(self) -> bool:
@@ -297,19 +314,18 @@ class EntryProgram:
     @property
     def doubts(self) -> int:
         """Number of parts of entries of which it is unknown whether Flink reads them as others, or fails."""
-        others = (self.value,) if self.user is None else (self.value, self.user)
-        return sum(program.doubts for program in (*self.key_parts, *others))
+        return sum(program.doubts for program in (*self._of_keys, self.value))
 
     @property
     def hides_in_keys(self) -> bool:
-        """Return whether composite keys that stay as they are may have subclasses of POJOs not in the snapshot."""
-        programs = (*self.key_parts, *((self.user,) if self.user is not None else ()))
-        return not self.changes_keys and any(program.has_pojos for program in programs)
+        """Return whether composite keys may change only by subclasses of POJOs that are not in the snapshot."""
+        programs = list(self._of_keys)
+        return not any(program.rewrites for program in programs) and any(program.has_pojos for program in programs)
 
     @property
     def hides_in_values(self) -> bool:
-        """Return whether values that stay as they are may have such subclasses."""
-        return not self.timer and self.value.changes_nothing and self.value.has_pojos
+        """Return whether values may change only by such subclasses."""
+        return not self.timer and not self.value.rewrites and self.value.has_pojos
 
     def entry(self, key: bytes, value: bytes) -> tuple[bytes, bytes]:
         """Return the composite key without its key-group prefix, and the value."""

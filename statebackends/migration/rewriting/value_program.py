@@ -129,6 +129,8 @@ class ValueProgram:
     is_primitive: IsPrimitive | None = None
     #: Whether the release infers another serializer for a part: it does not read what the part was written with.
     is_refused: bool = False
+    #: Whether values are walked through even without parts to rewrite: for unlisted subclasses, which may have some.
+    walks: bool = False
     #: Number of values of which it is unknown whether Flink reads them as others, or fails.
     doubts: int = field(default=0, init=False)
     _functions: list[Rewrite] = field(default_factory=list, init=False)
@@ -148,7 +150,7 @@ class ValueProgram:
     @property
     def changes_nothing(self) -> bool:
         """Return whether all values are copied."""
-        return not self.rewrites
+        return not self.rewrites and not self.walks
 
     @property
     def has_pojos(self) -> bool:

@@ -103,6 +103,15 @@ def test_the_report_does_not_hold_the_person(shop: Path, tmp_path: Path, person:
         ErasureReport.read("[]")
 
 
+def test_names_of_a_snapshot_are_text_on_the_page(shop: Path, tmp_path: Path) -> None:
+    """They are no commands of a terminal, and neither HTML nor Markdown."""
+    name = "a\x1b[31m\u202e<img src=x>|`[a](b)"
+    sp = pyspark_savepoint.open(shop).change_operator_identifier("accounts", name)
+    page = sp.write(tmp_path / "named", flink_version="2.2").erase([1042], dry_run=True, below=tmp_path).to_markdown()
+    assert r"| a\\x1b\[31m\\u202e&lt;img src=x>\|\`\[a](b) | keyed_state | total |" in page
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202e]|<img", page)
+
+
 def test_a_secret_salt_is_not_in_the_report(shop: Path, tmp_path: Path, person: int) -> None:
     sp = pyspark_savepoint.open(shop)
     report = sp.erase([person], dry_run=True, salt="secret", below=tmp_path)

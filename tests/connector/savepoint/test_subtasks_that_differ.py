@@ -119,6 +119,30 @@ def test_a_migration_back_and_forth_gives_the_same_values(
     assert changed == 3
 
 
+def test_subclasses_that_no_snapshot_lists_are_rewritten(
+    native: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A list of a subclass is all that changes in its state."""
+    savepoint, classes = str(native / "savepoint"), ["--classes", str(native / "classes")]
+    assert main(["check-migration", savepoint, "--flink", "2.3"]) == 1
+    told = capsys.readouterr().out
+    assert "24 as is, 2 rewritten, 17 needs" in told
+    assert "classes" in told.splitlines()[-2]
+    assert main(["migrate", savepoint, str(tmp_path / "new"), "--flink", "2.3"]) == 2
+    assert not (tmp_path / "new").exists()
+    assert main(["migrate", savepoint, str(tmp_path / "new"), "--flink", "2.3", *classes]) == 0
+    trailers = 0
+    for uid in VEHICLES:
+        old, new = (
+            pyspark_savepoint.open(path).keyed_state(uid, classes=str(native / "classes")).rows()
+            for path in (savepoint, tmp_path / "new")
+        )
+        before, after = (sorted((row["before"], row["fleet"]) for row in rows) for rows in (old, new))
+        assert before == after
+        trailers += sum(vehicle["stops"] is not None for _, fleet in after for vehicle in fleet)
+    assert trailers == 1
+
+
 def test_healthy_files_verify(rescaled: Path, native: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for savepoint in (rescaled, native / "savepoint"):
         assert main(["verify", str(savepoint)]) == 0

@@ -86,9 +86,7 @@ def test_processes_that_write_know_the_form_that_others_have_found(tmp_path: Pat
     written = [around(INNER + b"\4", text) for text in (b"", b"ab")]
     old = migration(tmp_path / "old", written, POJO, classes=[CLASSES])
     planned = Planned(old.source, old.knowledge)
-    known = planned.knowing(
-        old._scanned(planned, lambda work: {n: work.run(n) for n in range(len(work.pieces))}).values()
-    )
+    known = planned.knowing(old._scanned(planned, lambda work: {n: work.run(n) for n in range(len(work.pieces))}))
     (plan,) = [plan for plan in known.unopened().plans if plan.keyed_plans]
     assert plan.change is not None
     assert plan.change.synthetic.proven is False

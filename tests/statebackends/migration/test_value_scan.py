@@ -37,6 +37,7 @@ from pyspark_savepoint.statebackends.writing.planning.edited_header import timer
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 from tests.data import unpacked
+from tests.oracle.fleet import unpacked as unpacked_fleet
 
 #: A savepoint of 1.20.5 with a state that Kryo writes, of type Object.
 OBJECTS = str(unpacked() / "migration" / "cases" / "kryo-object" / "1.20.5-hashmap")
@@ -139,6 +140,48 @@ def test_a_subclass_that_the_snapshot_does_not_list_may_have_parts_of_kryo(
     with pytest.raises(UnsupportedStateError, match="nothing was written"):
         hidden.write(str(tmp_path / "hidden-new"))
     assert not (tmp_path / "hidden-new").exists()
+
+
+VEHICLE = "POJO<oracle.Fleet$Vehicle>(id LONG, load POJO<oracle.Fleet$Load>(weight LONG), plate STRING)"
+
+
+def vehicle(number: int, *, is_trailer: bool) -> bytes:
+    """A vehicle, or a trailer, which has a list."""
+    same = struct.pack(">bqbb", 0, number, 1, 1)  # id, no load, no plate
+    if not is_trailer:
+        return b"\x02" + same
+    name = b"oracle.Fleet$Trailer"
+    axles, stops = struct.pack(">bi", 0, 2), b"\0\x01\0java.util.ArrayLis\xf4\x01\x01\x09\x0e"
+    return b"\x04" + struct.pack(">H", len(name)) + name + b"\x02" + axles + same + stops
+
+
+@pytest.mark.parametrize("where", ["value", "tuple", "key", "timer"])
+def test_parts_of_subclasses_that_class_files_show_are_rewritten_and_back(tmp_path: Path, where: str) -> None:
+    classes = str(unpacked_fleet("1.20.5-hashmap-native", tmp_path) / "classes")
+    alike = int.from_bytes(b"\x04\0\x01abcde", "big")
+    objects = [vehicle(number, is_trailer=number % 3 == 0) for number in (1, alike, 3, 5, 6, 7, 8, 9)]
+    if where in ("key", "timer"):
+        values = [b""] * 8 if where == "timer" else [TEXT] * 8
+        made = migration(tmp_path / "old", values, keys=(VEHICLE, objects), is_timer=where == "timer", classes=classes)
+    else:
+        is_plain = where == "value"
+        values, type_text = (
+            (objects, VEHICLE) if is_plain else ([bytes(4) + v for v in objects], f"TUPLE<INT, {VEHICLE}>")
+        )
+        made = migration(tmp_path / "old", values, type_text, classes=classes)
+    parts = [part for part in made.check().parts if part.part == "oracle.Fleet$Trailer.stops"]
+    assert [(part.verdict, part.values, part.changed) for part in parts] == [(MigrationVerdict.REWRITTEN, 3, 3)]
+    made.write(str(tmp_path / "new"))
+    new = migration_of(Snapshot.open(str(tmp_path / "new")), "1.20", classes=classes)
+    assert migration_of(new.source, "2.3", classes=classes).check().restores
+    new.write(str(tmp_path / "back"))
+
+    def entries(path: str) -> list[Any]:
+        of = migration_of(Snapshot.open(str(tmp_path / path)), "1.20", classes=classes)._planned().plans
+        return [sorted(entries_of(plan, state)) for plan in of for state in plan.keyed_plans if plan.keyed]
+
+    old, changed, back = entries("old"), entries("new"), entries("back")
+    assert back == old != changed
 
 
 RAW = "POJO<com.shop.Raw>(all KRYO<java.lang.Object>, id INT)"
