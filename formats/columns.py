@@ -3,6 +3,8 @@
 A serializer decodes a *column*: it reads one value at every cursor and moves each cursor past its value. So a tuple
 decodes field 0 of all rows, which moves every cursor to field 1, and so on: nothing is interpreted per row. Writing
 reverses this: compute the sizes of all rows, allocate one buffer, then fill in the columns one after the other.
+
+Columns that are to be written are checked here for values that the bytes of a type cannot represent.
 """
 
 from __future__ import annotations
@@ -300,3 +302,27 @@ def spans_of(column: pa.Array) -> tuple[Bytes, Longs, Longs]:
     offsets = np.frombuffer(places, wide)[column.offset : column.offset + len(column) + 1].astype(np.int64)
     buffer = np.frombuffer(data or b"", np.uint8)
     return buffer, offsets[:-1], offsets[1:]
+
+
+def refuse_nulls(column: pa.Array, flink_type: str, why: str = "this serializer has no byte that means null") -> None:
+    """Raise ValueRangeError if a column has nulls, for types without an encoding of null."""
+    if column.null_count:
+        row = column.is_null().index(True).as_py()
+        raise ValueRangeError(
+            f"a value of {flink_type} cannot be null",
+            found=f"null in row {row} of a column of {len(column)}",
+            remedy=f"filter these rows, or give them a value: {why}; "
+            f"if the job has NULLABLE<{flink_type}>, name that in option 'types'",
+        )
+
+
+def refuse_where(bad: Flags, column: pa.Array, expected: str, remedy: str) -> None:
+    """Raise ValueRangeError for the first of the marked values."""
+    if bad.any():
+        row = int(bad.argmax())
+        raise ValueRangeError(
+            "a value cannot be written exactly",
+            expected=expected,
+            found=f"{column[row]} in row {row} of a column of {len(column)}",
+            remedy=remedy,
+        )

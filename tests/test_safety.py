@@ -29,7 +29,7 @@ PICKLES_FUNCTIONS = {
 #: Where another Python of this package is started, to compile kernels: its script is a constant but for a folder.
 STARTS_PYTHON = {"connector/command_line/warming.py": {"subprocess"}}
 #: A stream that failed is kept from being destroyed, which would tell a secret: a count of references, and no more.
-COUNTS_REFERENCES = "formats/filesystems/arrow_outputs.py"
+COUNTS_REFERENCES = "formats/filesystems/remote_files.py"
 FORBIDDEN_CALLS = {"__import__", "breakpoint", "compile", "eval", "exec", "globals", "input", "locals", "vars"}
 FORBIDDEN_ATTRIBUTES = {
     "execv", "execve", "fork", "popen", "posix_spawn", "startfile", "system",
@@ -56,7 +56,7 @@ ATTRIBUTES_BY_NAME = {
     "formats/redaction.py": 1,  # the fields of a data class that hold paths
     "formats/rocksdb/entries.py": 1,  # the parts of an entry
     "formats/rocksdb/keyed_stream.py": 1,  # the parts of an entry
-    "formats/serializers/plug_ins.py": 3,  # the methods of a serializer
+    "formats/plug_ins.py": 3,  # the methods of a serializer
     "formats/serializers/sql/logical_streams.py": 1,  # fields of a logical type
     "formats/serializers/basic/primitives.py": 1,  # the kernel of a width
     "statebackends/model/serializer_parts.py": 1,  # the fields of a serializer's dataclass
@@ -71,7 +71,7 @@ PLUG_INS = {
 }
 #: Where it is only asked for whether there are any.
 ASKED_FOR = {"connector/options/options.py"}
-ENTRY_POINTS = "formats/plug_in_packages.py"
+ENTRY_POINTS = "formats/plug_ins.py"
 #: Where all errors are caught: to print them and end with an exit code, and to raise a plainer one, or the same, on.
 EVERY_ERROR = {"connector/command_line/main.py", "connector/options/worker_python.py"}
 

@@ -15,7 +15,7 @@ from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.execution.restore import check_snapshot, undescribed
 from pyspark_savepoint.execution.texts import replacing
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.io.local_input import read_regular
+from pyspark_savepoint.formats.io.local_files import read_regular
 from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job

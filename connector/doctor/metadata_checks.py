@@ -11,7 +11,7 @@ from pyspark_savepoint.formats.errors import SavepointError, UnsafePathError
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import NEWEST_FLINK
 from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import crosses

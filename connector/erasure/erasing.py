@@ -52,7 +52,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     IncrementalRemoteKeyedStateHandle,
 )
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.release import __version__

@@ -29,7 +29,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     InMemoryChangelogStateHandle,
     KeyedStateHandle,
 )
-from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
 

@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     KeyGroupsSavepointStateHandle,
 )
 from pyspark_savepoint.formats.metadata.stream_handles import SegmentFileStateHandle
-from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, OperatorPlan
 from pyspark_savepoint.plan.savepoint_plan import ROCKSDB, SavepointPlan

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateFileNotFoundError
-from pyspark_savepoint.formats.io.local_input import read_regular
+from pyspark_savepoint.formats.io.local_files import read_regular
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.statebackends.model.applicability import DECODED
 from pyspark_savepoint.statebackends.model.timer_queue import PREFIX, service_of

@@ -16,7 +16,7 @@ from pyspark_savepoint.doctor.surveys import StateSize, Surveys
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import operator_index_for_key_group
 from pyspark_savepoint.formats.redaction import shown
-from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
 
 PREFIX = "flink_savepoint_"

@@ -52,9 +52,8 @@ from pyspark_savepoint.formats.connectors.sources.sequence import (
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UserFunctionError, did_you_mean
-from pyspark_savepoint.formats.plug_in_packages import CONNECTORS, plugged_in
+from pyspark_savepoint.formats.plug_ins import CONNECTORS, PlugIn, plugged_in
 from pyspark_savepoint.formats.redaction import elide
-from pyspark_savepoint.formats.serializers.plug_ins import PlugIn
 
 SOURCES: tuple[ConnectorKind[Any], ...] = (
     FILE_SPLITS,

@@ -18,17 +18,22 @@ Other reads use pyarrow, which finds more credentials: a remote store takes 10 m
 read-ahead hides that (``remote_input``). Where obstore cannot use the same identity as pyarrow, or the store does not
 support conditions, pyarrow publishes with a warning: then one of two concurrent writes may be lost, unless both are of
 this package (``publication``). Whether a store honours conditions is tried (:meth:`ConditionalStore.honours`).
+
+Clients have no support for AWS profiles: their keys are read here, from ``~/.aws/credentials`` and ``~/.aws/config``,
+with the same precedence as in the AWS SDK. Where a profile names another source (SSO, a role, a process), boto3
+provides the credentials, if it is installed.
 """
 
 from __future__ import annotations
 
+import configparser
 import functools
 import os
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -40,7 +45,6 @@ from pyspark_savepoint.formats.errors import (
     StoreBusyError,
     UncertainOutcomeError,
 )
-from pyspark_savepoint.formats.filesystems.aws_profiles import profile_credentials
 from pyspark_savepoint.formats.filesystems.remote import (
     CONNECT_TIMEOUT,
     MAX_ATTEMPTS,
@@ -50,11 +54,71 @@ from pyspark_savepoint.formats.filesystems.remote import (
     bucket_of,
     parts_of,
     region_of,
+    storage_error,
 )
-from pyspark_savepoint.formats.filesystems.remote_errors import storage_error
-from pyspark_savepoint.formats.io.local_input import read_regular, too_large
+from pyspark_savepoint.formats.io.local_files import read_regular, too_large
 from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Published
 from pyspark_savepoint.formats.redaction import redacted
+
+#: Keys are read again after this time, because key rotation rewrites the file.
+FRESH = timedelta(minutes=5)
+SOURCES = ("role_arn", "sso_session", "sso_start_url", "credential_process", "credential_source")
+
+
+@dataclass(frozen=True)
+class ProfileKeys:
+    """A credential provider for obstore that returns the current keys of a profile."""
+
+    name: str
+
+    def __call__(self) -> dict[str, Any]:
+        """Return the keys, with an expiry time."""
+        found = _profile(self.name)
+        return {
+            "access_key_id": found["aws_access_key_id"],
+            "secret_access_key": found["aws_secret_access_key"],
+            "token": found.get("aws_session_token"),
+            "expires_at": datetime.now(UTC) + FRESH,
+        }
+
+
+def profile_credentials() -> Any:
+    """Return a provider of the credentials that the AWS SDK would take from a profile; None if it uses another source.
+
+    Raises LookupError if the profile names a source that requires the SDK or boto3.
+    """
+    if os.environ.get("AWS_ACCESS_KEY_ID") and os.environ.get("AWS_SECRET_ACCESS_KEY"):
+        return None
+    name = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
+    found = _profile(name)
+    if "aws_access_key_id" in found and "aws_secret_access_key" in found:
+        return ProfileKeys(name)
+    source = next((key for key in SOURCES if key in found), None)
+    if source is None:
+        return None
+    try:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError:
+        raise LookupError(f"profile {name!r} has {source}, which needs boto3: install it") from None
+    return Boto3CredentialProvider()
+
+
+def _profile(name: str) -> Mapping[str, str]:
+    """Return the entries of a profile from both files; those of the credentials file take precedence."""
+    found: dict[str, str] = {}
+    for variable, path, section in (
+        ("AWS_CONFIG_FILE", "~/.aws/config", name if name == "default" else f"profile {name}"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials", name),
+    ):
+        parser = configparser.RawConfigParser()
+        try:
+            parser.read(os.path.expanduser(os.environ.get(variable) or path), encoding="utf-8")
+        except (configparser.Error, ValueError):
+            continue
+        if parser.has_section(section):
+            found.update(parser.items(section))
+    return found
+
 
 ADDRESS = re.compile(r"[0-9.]+(?::|$)|\[")
 STATUS = re.compile(r"status code: (\d{3})")

@@ -27,13 +27,11 @@ from types import MappingProxyType
 from pyarrow import fs as arrow_fs
 
 from pyspark_savepoint.formats.errors import OptionError, UnsafePathError, did_you_mean, nearest
-from pyspark_savepoint.formats.filesystems.arrow_outputs import ArrowOutputs
 from pyspark_savepoint.formats.filesystems.conditional_store import ConditionalStore, conditional_store
-from pyspark_savepoint.formats.filesystems.remote import StoreTarget, connect
-from pyspark_savepoint.formats.filesystems.remote_errors import CLIENT_ERRORS, storage_error
-from pyspark_savepoint.formats.filesystems.remote_input import RemoteInputFile, version_of
+from pyspark_savepoint.formats.filesystems.remote import CLIENT_ERRORS, StoreTarget, connect, storage_error
+from pyspark_savepoint.formats.filesystems.remote_files import ArrowOutputs, RemoteInputFile, version_of
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, OPTION, StorageOptions, StoragePath
-from pyspark_savepoint.formats.io.local_input import NOT_THERE, LocalInputFile, local_error, real_path
+from pyspark_savepoint.formats.io.local_files import NOT_THERE, LocalInputFile, local_error, real_path
 from pyspark_savepoint.formats.io.outputs import LocalOutputs
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, FileInfo, SnapshotFileSystem
 from pyspark_savepoint.formats.redaction import shown

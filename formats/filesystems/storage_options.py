@@ -15,8 +15,12 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
-from pyspark_savepoint.formats.filesystems.remote_errors import IN_ENVIRONMENT
 from pyspark_savepoint.formats.redaction import redact, shown
+
+IN_ENVIRONMENT = (
+    "set them in the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_KEY and the like; "
+    "for executors spark.executorEnv.NAME), or give the machines a role"
+)
 
 OPTION = "storageOptions"
 ENDPOINT = re.compile(r"(?:(https?)://)?([A-Za-z0-9.\-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?")

@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.errors import (
     SavepointError,
     StateFileNotFoundError,
 )
-from pyspark_savepoint.formats.io.local_input import LocalInputFile, local_error, read_regular
+from pyspark_savepoint.formats.io.local_files import LocalInputFile, local_error, read_regular
 from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Anchor, Published, SnapshotFileSystem
 
 if sys.platform != "win32":  # Windows has no locks on folders: there only unique file names separate two writers.

@@ -1,1 +1,1 @@
-"""Streams of keyed state: canonical, heap and changelog."""
+"""Streams of state: keyed state in the canonical format, of the heap and of changelogs; operator state."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Ints, Longs
 from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.io.local_disk import discard, local_directory, spilling, temporary_file
+from pyspark_savepoint.formats.io.local_files import discard, local_directory, spilling, temporary_file
 from pyspark_savepoint.formats.io.snappy import ByteOutput, FramedOutput
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from pyspark_savepoint.formats.columns import Bytes, Longs
-from pyspark_savepoint.formats.io.local_disk import discard, spilling, temporary_file
+from pyspark_savepoint.formats.io.local_files import discard, spilling, temporary_file
 
 #: Number of parts; at most 256, since rows are sorted by numbers of 8 bits, which is done by radix.
 FANOUT = 64

@@ -19,7 +19,7 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Longs, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
-from pyspark_savepoint.formats.io.local_disk import discard, spilling, temporary_file
+from pyspark_savepoint.formats.io.local_files import discard, spilling, temporary_file
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent
 from pyspark_savepoint.formats.keyed.sorted_windows import RowSpans
 

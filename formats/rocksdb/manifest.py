@@ -31,7 +31,7 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     UnsupportedVersionError,
 )
-from pyspark_savepoint.formats.rocksdb.coding import Coding, masked_crc32c
+from pyspark_savepoint.formats.rocksdb.block import Coding, masked_crc32c
 
 PAGE = 32768
 HEADER = 7

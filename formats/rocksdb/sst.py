@@ -31,16 +31,18 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.io.byte_source import ByteSource, InlineByteSource
 from pyspark_savepoint.formats.rocksdb.block import (
+    CHECKSUMS,
+    NONE,
     Arena,
     BlockHandle,
     Blocks,
+    Coding,
     Protection,
     expanded_keys,
     read_block,
     read_blocks,
     small_entries,
 )
-from pyspark_savepoint.formats.rocksdb.coding import CHECKSUMS, NONE, Coding
 from pyspark_savepoint.formats.rocksdb.manifest import (
     COMPARATOR,
     RANGE_DELETION_SENTINEL,

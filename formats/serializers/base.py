@@ -22,10 +22,10 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from pyspark_savepoint.formats import plug_ins
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, UnsupportedVersionError
-from pyspark_savepoint.formats.serializers import plug_ins
 from pyspark_savepoint.formats.serializers.java_classes import CLASSES
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout
 

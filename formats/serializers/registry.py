@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
-from pyspark_savepoint.formats.plug_in_packages import SERIALIZERS, plugged_in
+from pyspark_savepoint.formats.plug_ins import SERIALIZERS, PlugIn, plugged_in
 from pyspark_savepoint.formats.serializers.base import (
     COMPOSITE_MAGIC,
     SnapshotReader,
@@ -32,7 +32,6 @@ from pyspark_savepoint.formats.serializers.base import (
     UnknownPayloads,
     write_versioned,
 )
-from pyspark_savepoint.formats.serializers.plug_ins import PlugIn
 
 #: Magic number and version of nested serializers.
 NESTED_START = re.compile(re.escape(b"\x00\x14\x57\xfd\x00\x00\x00\x01"))

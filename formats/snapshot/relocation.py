@@ -2,11 +2,15 @@
 
 Several handles of one file share one copy. Handles of copies are relative, so that the new snapshot can be moved.
 References are absolute. Inline state stays inline.
+
+Copying, moving and referencing files replace all streams in an operator's handles. Only the *location* of bytes
+changes; ranges, offsets, sizes and ids stay. A copied file belongs to the snapshot: shared files of an incremental
+checkpoint become private, as in a native savepoint, and a segment of a merged file becomes a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
@@ -15,18 +19,116 @@ from pyspark_savepoint.formats.filesystems.filesystem import ARROW_SCHEMES, URI,
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation
 from pyspark_savepoint.formats.io.snapshot_files import OutputFile, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
-from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import (
+    ChangelogStateBackendHandle,
+    ChangelogStateHandleStreamImpl,
+    HandleAndLocalPath,
+    IncrementalRemoteKeyedStateHandle,
+    InMemoryChangelogStateHandle,
+    KeyedStateHandle,
+    KeyGroupsSavepointStateHandle,
+)
+from pyspark_savepoint.formats.metadata.operator_handles import (
+    AnyChannelStateHandle,
+    OperatorStateHandle,
+    OperatorStreamStateHandle,
+)
 from pyspark_savepoint.formats.metadata.stream_handles import (
     UNKNOWN_SIZE,
     ByteStreamStateHandle,
+    EmptySegmentFileStateHandle,
     FileStateHandle,
+    KeyGroupsStreamStateHandle,
     RelativeFileStateHandle,
     SegmentFileStateHandle,
     StreamStateHandle,
 )
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams, streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+
+Replace = Callable[[StreamStateHandle], StreamStateHandle]
+
+
+def replace_streams(operator: OperatorState, moved: Replace) -> OperatorState:
+    """Return the operator with every stream handle replaced; coordinator state is always inline and does not change."""
+    subtasks = {index: _subtask(subtask, moved) for index, subtask in operator.subtasks.items()}
+    return replace(operator, subtasks=subtasks)
+
+
+def streams_of(operator: OperatorState) -> Iterator[StreamStateHandle]:
+    """Yield all stream handles of an operator."""
+    found: list[StreamStateHandle] = []
+
+    def keep(handle: StreamStateHandle) -> StreamStateHandle:
+        found.append(handle)
+        return handle
+
+    replace_streams(operator, keep)
+    yield from found
+
+
+def _subtask(subtask: OperatorSubtaskState, moved: Replace) -> OperatorSubtaskState:
+    return replace(
+        subtask,
+        managed_operator_state=_operator_handle(subtask.managed_operator_state, moved),
+        raw_operator_state=_operator_handle(subtask.raw_operator_state, moved),
+        managed_keyed_state=_keyed_handle(subtask.managed_keyed_state, moved) if subtask.managed_keyed_state else None,
+        raw_keyed_state=_keyed_handle(subtask.raw_keyed_state, moved) if subtask.raw_keyed_state else None,
+        input_channel_state=tuple(_channel(handle, moved) for handle in subtask.input_channel_state),
+        result_subpartition_state=tuple(_channel(handle, moved) for handle in subtask.result_subpartition_state),
+    )
+
+
+def _operator_handle(handle: OperatorStateHandle | None, moved: Replace) -> OperatorStateHandle | None:
+    if handle is None:
+        return None
+    if isinstance(handle, OperatorStreamStateHandle):
+        return replace(handle, delegate=_stream(handle.delegate, moved))
+    delegate = _stream(handle.delegate, moved)
+    if isinstance(delegate, SegmentFileStateHandle | EmptySegmentFileStateHandle):
+        return replace(handle, delegate=delegate)
+    return OperatorStreamStateHandle(handle.states, delegate)
+
+
+def _keyed_handle(handle: KeyedStateHandle, moved: Replace) -> KeyedStateHandle:
+    match handle:
+        case IncrementalRemoteKeyedStateHandle():
+            return _database(handle, moved)
+        case ChangelogStateBackendHandle():
+            return replace(
+                handle,
+                materialized=tuple(_keyed_handle(part, moved) for part in handle.materialized),
+                non_materialized=tuple(_keyed_handle(part, moved) for part in handle.non_materialized),
+            )
+        case ChangelogStateHandleStreamImpl():
+            streams = (replace(part, handle=_stream(part.handle, moved)) for part in handle.handles_and_offsets)
+            return replace(handle, handles_and_offsets=tuple(streams))
+        case InMemoryChangelogStateHandle():
+            return handle
+    return replace(handle, delegate=_stream(handle.delegate, moved))
+
+
+def _database(handle: IncrementalRemoteKeyedStateHandle, moved: Replace) -> IncrementalRemoteKeyedStateHandle:
+    def files(listed: tuple[HandleAndLocalPath, ...]) -> tuple[HandleAndLocalPath, ...]:
+        return tuple(replace(file, handle=_stream(file.handle, moved)) for file in listed)
+
+    shared, private = files(handle.shared_state), files(handle.private_state)
+    # Files in the snapshot's own folder are not shared.
+    others = tuple(file for file in shared if isinstance(file.handle, FileStateHandle | SegmentFileStateHandle))
+    own = tuple(file for file in shared if file not in others)
+    meta = _stream(handle.meta_state, moved)
+    return replace(handle, meta_state=meta, shared_state=others, private_state=private + own)
+
+
+def _channel(handle: AnyChannelStateHandle, moved: Replace) -> AnyChannelStateHandle:
+    return replace(handle, delegate=_stream(handle.delegate, moved))
+
+
+def _stream(handle: StreamStateHandle, moved: Replace) -> StreamStateHandle:
+    if isinstance(handle, KeyGroupsStreamStateHandle):
+        return replace(handle, delegate=_stream(handle.delegate, moved))
+    return moved(handle)
+
 
 COPY_BUFFER = 8 << 20
 #: Number of leading bytes that identify a file that Flink writes.

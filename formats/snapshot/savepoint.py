@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, locate
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
-from pyspark_savepoint.formats.io.local_input import real_path
+from pyspark_savepoint.formats.io.local_files import real_path
 from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import (
     CheckpointMetadata,

@@ -16,8 +16,8 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
 )
 from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.operator_streams import channels_of
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.operator.channel_state import channels_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.catalog.rows import (
     FLAG,

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.keyed.operator_streams import Channel, channels_of, completes, frames, read_buffers
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import AnyChannelStateHandle
-from pyspark_savepoint.formats.operator.channel_state import Channel, channels_of, completes, frames, read_buffers
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 INPUT, OUTPUT = "input", "output"

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Origin
 from pyspark_savepoint.formats.connectors.payloads.kind import ASYNC_STATE
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError
-from pyspark_savepoint.formats.operator.channel_state import Channel, ChannelElement, elements, frames
+from pyspark_savepoint.formats.keyed.operator_streams import Channel, ChannelElement, elements, frames
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer
 from pyspark_savepoint.formats.serializers.runtime.stream_element import StreamElementSerializer

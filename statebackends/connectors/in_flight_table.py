@@ -23,8 +23,8 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.connectors.payloads.kind import ASYNC_STATE
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.keyed.operator_streams import Channel
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.operator.channel_state import Channel
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import NEWEST_VERSION, parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot

@@ -201,7 +201,7 @@ class SharedInput:
         self, key_groups: range, numbers: StateNumbers, requests: Sequence[TableRequest], merged: Merged
     ) -> Iterator[tuple[EntryChunk, EntryChunk]]:
         """Yield all entries of the keys that can differ; those of key groups with too many are ``merged`` instead."""
-        from pyspark_savepoint.formats.rocksdb.shared_files import SharedFiles
+        from pyspark_savepoint.formats.rocksdb.keyed_stream import SharedFiles
 
         older, newer = requests
         with self.before.open(older.decode) as before, self.after.open(newer.decode) as after:

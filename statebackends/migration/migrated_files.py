@@ -15,12 +15,12 @@ from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, 
 from pyspark_savepoint.formats.io.snapshot_files import OutputFile
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.operator_streams import OperatorStreamWriter
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
-from pyspark_savepoint.formats.operator.operator_stream import OperatorStreamWriter
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat

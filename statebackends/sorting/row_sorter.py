@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Ints
-from pyspark_savepoint.formats.io.local_disk import discard, local_directory, spilling, temporary_file
+from pyspark_savepoint.formats.io.local_files import discard, local_directory, spilling, temporary_file
 from pyspark_savepoint.statebackends.sorting.sort_runs import (
     RunInfo,
     RunSink,

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions
 from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator

@@ -9,9 +9,9 @@ from typing import Any
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, read_header
+from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle, StateMetaInfo
-from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 

@@ -121,7 +121,7 @@ class DifferingSource(RocksDBSource):
     @contextmanager
     def open(self, options: DecodeOptions) -> Iterator[RocksDBKeyedStream]:
         """Open both databases; errors get the operator's name."""
-        from pyspark_savepoint.formats.rocksdb.shared_files import DifferingStream
+        from pyspark_savepoint.formats.rocksdb.keyed_stream import DifferingStream
 
         with RocksDBSource.open(self, options) as mine, self.other.open(options) as other:
             yield DifferingStream((other, mine) if self.side else (mine, other), self.side, self.kept)

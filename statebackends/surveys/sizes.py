@@ -23,9 +23,9 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.keyed_block import HEAP, MANY_STATES, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
-from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest

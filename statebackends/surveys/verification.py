@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.io.byte_source import FileLocation, StateLocation
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
@@ -42,8 +43,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     SegmentFileStateHandle,
     StreamStateHandle,
 )
-from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
-from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 from pyspark_savepoint.statebackends.model.request import TableRequest

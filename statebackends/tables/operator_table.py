@@ -25,9 +25,9 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream, Piece
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
-from pyspark_savepoint.formats.operator.operator_stream import OperatorStream, Piece
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import decode_elements, locate

@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     StreamStateHandle,
 )
 from pyspark_savepoint.formats.rocksdb.database import Database
-from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams
+from pyspark_savepoint.formats.snapshot.relocation import replace_streams
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table

@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.errors import (
     nearest,
 )
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
-from pyspark_savepoint.formats.filesystems.remote_errors import storage_error
+from pyspark_savepoint.formats.filesystems.remote import storage_error
 from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
 from pyspark_savepoint.formats.redaction import elide, redact
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation

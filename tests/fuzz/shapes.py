@@ -38,6 +38,7 @@ from pyspark_savepoint.formats.keyed.meta_info import (
     OperatorBackendHeader,
     StateMetaInfoSnapshot,
 )
+from pyspark_savepoint.formats.keyed.operator_streams import OperatorStreamWriter
 from pyspark_savepoint.formats.metadata import (
     NULL_PROPERTIES,
     CheckpointMetadata,
@@ -61,7 +62,6 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     FileStateHandle,
     SegmentFileStateHandle,
 )
-from pyspark_savepoint.formats.operator.operator_stream import OperatorStreamWriter
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer

@@ -36,8 +36,7 @@ from pyspark_savepoint.formats.keyed.changelog import FileChanges
 from pyspark_savepoint.formats.metadata import read_metadata, write_metadata
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.pickle_walker import read_pickle
-from pyspark_savepoint.formats.rocksdb.block import Protection
-from pyspark_savepoint.formats.rocksdb.coding import CHECKSUMS
+from pyspark_savepoint.formats.rocksdb.block import CHECKSUMS, Protection
 from pyspark_savepoint.formats.rocksdb.database import Database
 from pyspark_savepoint.formats.rocksdb.manifest import read_manifest, read_records
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import BASE_IDS, KryoClasses

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyspark_savepoint.formats.errors import AccessDeniedError, SavepointError, StateFileNotFoundError, StorageError
-from pyspark_savepoint.formats.filesystems.remote_errors import MAX_TEXT, storage_error
+from pyspark_savepoint.formats.filesystems.remote import MAX_TEXT, storage_error
 
 CURL = "AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 18, Transferred a partial file"
 AZURE = "GetFileInfo is unable to determine whether the path exists. Azure Error:"

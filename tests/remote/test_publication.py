@@ -20,8 +20,12 @@ from pyspark_savepoint.formats.errors import (
     StoreBusyError,
     UncertainOutcomeError,
 )
-from pyspark_savepoint.formats.filesystems.aws_profiles import ProfileKeys, profile_credentials
-from pyspark_savepoint.formats.filesystems.conditional_store import ConditionalStore, conditional_store
+from pyspark_savepoint.formats.filesystems.conditional_store import (
+    ConditionalStore,
+    ProfileKeys,
+    conditional_store,
+    profile_credentials,
+)
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.remote import StoreTarget
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath

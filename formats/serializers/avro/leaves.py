@@ -24,6 +24,8 @@ from pyspark_savepoint.formats.columns import (
     binary_parts,
     fixed_array,
     fixed_values,
+    refuse_nulls,
+    refuse_where,
     valid_rows,
 )
 from pyspark_savepoint.formats.serializers.basic.calendar import (
@@ -41,7 +43,6 @@ from pyspark_savepoint.formats.serializers.basic.calendar import (
 from pyspark_savepoint.formats.serializers.basic.elements import bounded_counts
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.strings import expect_utf8
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls, refuse_where
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.sql.binary_numbers import decimal_halves, wide_decimals
 from pyspark_savepoint.formats.serializers.sql.binary_texts import check_utf8, copy_spans

@@ -23,6 +23,8 @@ from pyspark_savepoint.formats.columns import (
     Longs,
     list_array,
     map_array,
+    refuse_nulls,
+    refuse_where,
     scatter,
     struct_array,
     valid_rows,
@@ -39,7 +41,6 @@ from pyspark_savepoint.formats.serializers.basic.elements import (
 )
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Fields
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls, refuse_where
 from pyspark_savepoint.formats.serializers.layout import (
     UNKNOWN,
     Layout,

@@ -29,6 +29,7 @@ from pyspark_savepoint.formats.columns import (
     fixed_array,
     fixed_values,
     list_array,
+    refuse_nulls,
     valid_rows,
 )
 from pyspark_savepoint.formats.serializers.basic.elements import (
@@ -64,7 +65,6 @@ from pyspark_savepoint.formats.serializers.basic.strings import (
     refuse_size,
     refuse_surrogate,
 )
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.layout import Layout, decode_elements, expect_few_empty
 from pyspark_savepoint.formats.serializers.registry import register
 

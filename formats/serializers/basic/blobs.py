@@ -26,6 +26,7 @@ from pyspark_savepoint.formats.columns import (
     Longs,
     binary_array,
     binary_parts,
+    refuse_nulls,
     struct_array,
     valid_rows,
 )
@@ -33,7 +34,6 @@ from pyspark_savepoint.formats.pickle_walker import decode_pyflink
 from pyspark_savepoint.formats.serializers.basic.arrays import gather_blocks, primitive_array, value_array
 from pyspark_savepoint.formats.serializers.basic.elements import bounded_counts, hash_in_order
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, SimpleSerializer, read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
 

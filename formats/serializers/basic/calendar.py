@@ -15,8 +15,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, Flags, Ints, Longs, fixed_array, fixed_values, valid_rows
-from pyspark_savepoint.formats.serializers.checks import refuse_where
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    Flags,
+    Ints,
+    Longs,
+    fixed_array,
+    fixed_values,
+    refuse_where,
+    valid_rows,
+)
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")

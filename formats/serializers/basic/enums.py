@@ -24,12 +24,12 @@ from pyspark_savepoint.formats.columns import (
     binary_array,
     fixed_array,
     fixed_values,
+    refuse_nulls,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import ValueRangeError, did_you_mean
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, quoted
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
 

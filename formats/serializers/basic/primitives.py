@@ -25,11 +25,11 @@ from pyspark_savepoint.formats.columns import (
     bool_array,
     fixed_array,
     fixed_values,
+    refuse_nulls,
     valid_rows,
 )
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
 

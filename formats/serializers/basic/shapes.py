@@ -27,6 +27,7 @@ from pyspark_savepoint.formats.columns import (
     list_array,
     map_array,
     map_type,
+    refuse_nulls,
     scatter,
     struct_array,
     valid_rows,
@@ -50,7 +51,6 @@ from pyspark_savepoint.formats.serializers.basic.primitives import (
     write_numbers,
 )
 from pyspark_savepoint.formats.serializers.basic.strings import RAW
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.layout import Layout, Part, decode_elements, expect_room, locate
 
 #: Serializers of numbers in composite values that the snapshot does not list.

@@ -30,11 +30,11 @@ from pyspark_savepoint.formats.columns import (
     Longs,
     binary_array,
     binary_parts,
+    refuse_nulls,
     valid_rows,
 )
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, SimpleSerializer, read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.layout import Layout, skip_rows
 from pyspark_savepoint.formats.serializers.registry import register
 

@@ -26,6 +26,8 @@ from pyspark_savepoint.formats.columns import (
     Longs,
     fixed_array,
     fixed_values,
+    refuse_nulls,
+    refuse_where,
     struct_array,
     valid_rows,
 )
@@ -41,7 +43,6 @@ from pyspark_savepoint.formats.serializers.basic.calendar import (
 )
 from pyspark_savepoint.formats.serializers.basic.fixed_width import FixedWidthSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, fold_long, read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls, refuse_where
 from pyspark_savepoint.formats.serializers.registry import register
 
 NULL = np.int64(-(2**63))

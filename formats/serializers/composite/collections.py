@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.columns import (
     Ints,
     Longs,
     list_array,
+    refuse_nulls,
     scatter,
     valid_rows,
 )
@@ -55,7 +56,6 @@ from pyspark_savepoint.formats.serializers.basic.elements import (
 )
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Fields, Flagged, MapEntries, Repeated, ShapedSerializer
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.layout import Layout, Part, decode_elements
 from pyspark_savepoint.formats.serializers.registry import register
 

@@ -33,7 +33,16 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Longs, scatter, struct_array, valid_rows
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Flags,
+    Longs,
+    refuse_nulls,
+    scatter,
+    struct_array,
+    valid_rows,
+)
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import (
     CompositeSerializer,
@@ -45,7 +54,6 @@ from pyspark_savepoint.formats.serializers.base import (
 from pyspark_savepoint.formats.serializers.basic.elements import pick
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Choice, Fields, MapEntries, Repeated, Shaped
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, ScalaOptionSerializer
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part

@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.columns import (
     Flags,
     Ints,
     Longs,
+    refuse_nulls,
     scatter,
     struct_array,
     valid_rows,
@@ -52,7 +53,6 @@ from pyspark_savepoint.formats.serializers.basic.elements import (
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE
 from pyspark_savepoint.formats.serializers.basic.shapes import struct_type
 from pyspark_savepoint.formats.serializers.basic.strings import STRING, StringSerializer
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.composite.collections import (
     GenericArraySerializer,
     LinkedListSerializer,

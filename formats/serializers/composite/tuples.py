@@ -16,12 +16,19 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs, struct_array, valid_rows
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Ints,
+    Longs,
+    refuse_nulls,
+    struct_array,
+    valid_rows,
+)
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, flink_types, zeros
 from pyspark_savepoint.formats.serializers.basic.primitives import SimpleSerializer, read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Fields, ShapedSerializer
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, scala
 from pyspark_savepoint.formats.serializers.layout import Layout, Part
 from pyspark_savepoint.formats.serializers.registry import register

@@ -25,6 +25,8 @@ from pyspark_savepoint.formats.columns import (
     Longs,
     fixed_array,
     fixed_values,
+    refuse_nulls,
+    refuse_where,
 )
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.formats.pickle_walker import decode_pickled_or_binary
@@ -40,7 +42,6 @@ from pyspark_savepoint.formats.serializers.basic.calendar import (
 )
 from pyspark_savepoint.formats.serializers.basic.fixed_width import FixedWidthSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls, refuse_where
 from pyspark_savepoint.formats.variant import VARIANT
 
 CODERS = "pyflink.fn_execution.coders."

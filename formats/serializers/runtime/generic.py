@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs, refuse_nulls
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
@@ -41,7 +41,6 @@ from pyspark_savepoint.formats.serializers.basic.strings import (
     StringSerializer,
     expect_utf8,
 )
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.layout import Part
 from pyspark_savepoint.formats.serializers.registry import register
 

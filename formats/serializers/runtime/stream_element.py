@@ -30,6 +30,8 @@ from pyspark_savepoint.formats.columns import (
     Longs,
     binary_array,
     binary_parts,
+    refuse_nulls,
+    refuse_where,
     struct_array,
     valid_rows,
 )
@@ -43,7 +45,6 @@ from pyspark_savepoint.formats.serializers.basic.shapes import (
     LONG,
     struct_type,
 )
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls, refuse_where
 from pyspark_savepoint.formats.serializers.layout import Layout, Part
 from pyspark_savepoint.formats.serializers.registry import register
 

@@ -19,7 +19,15 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs, fixed_array, struct_array
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Ints,
+    Longs,
+    fixed_array,
+    refuse_nulls,
+    struct_array,
+)
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import (
     CompositeSerializer,
@@ -32,7 +40,6 @@ from pyspark_savepoint.formats.serializers.basic.calendar import TIMESTAMP, mill
 from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import LONG, WrappingSerializer
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
 

@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.columns import (
     Longs,
     fixed_array,
     fixed_values,
+    refuse_nulls,
     struct_array,
     valid_rows,
 )
@@ -30,7 +31,6 @@ from pyspark_savepoint.formats.serializers.basic.calendar import TIMESTAMP, mill
 from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.formats.serializers.basic.fixed_width import FixedWidthSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import fold_long, read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.registry import register
 
 STREAM_WINDOW = "org.apache.flink.streaming.api.windowing.windows.TimeWindow$Serializer$TimeWindowSerializerSnapshot"

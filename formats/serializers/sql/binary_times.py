@@ -11,8 +11,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, Flags, Longs, fixed_array, fixed_values, struct_array
-from pyspark_savepoint.formats.serializers.checks import refuse_where
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    Flags,
+    Longs,
+    fixed_array,
+    fixed_values,
+    refuse_where,
+    struct_array,
+)
 from pyspark_savepoint.formats.serializers.sql.logical_types import RAW_TIMESTAMP, LogicalType, arrow_type
 from pyspark_savepoint.formats.serializers.sql.slots import InSlot, RowWriter, SlotOutput, Slots, Wide, first_row
 

@@ -27,6 +27,8 @@ from pyspark_savepoint.formats.columns import (
     Ints,
     Longs,
     binary_parts,
+    refuse_nulls,
+    refuse_where,
     struct_array,
     valid_rows,
 )
@@ -40,7 +42,6 @@ from pyspark_savepoint.formats.serializers.base import (
     write_nested,
 )
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls, refuse_where
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.serializers.sql.binary_data import (

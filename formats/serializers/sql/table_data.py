@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.columns import (
     Ints,
     Longs,
     binary_parts,
+    refuse_nulls,
     valid_rows,
 )
 from pyspark_savepoint.formats.data_view import DataOutputView
@@ -40,7 +41,6 @@ from pyspark_savepoint.formats.serializers.basic.primitives import (
     write_numbers,
 )
 from pyspark_savepoint.formats.serializers.basic.strings import expect_utf8
-from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.serializers.sql.binary_numbers import compact_decimals, decimal_halves, wide_decimals

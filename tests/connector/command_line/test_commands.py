@@ -18,7 +18,7 @@ from pyspark_savepoint.command_line.arguments import COMMANDS, markdown
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.kernels import _jit
 from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
-from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.connector.command_line.conftest import Run
 from tests.script import run_script

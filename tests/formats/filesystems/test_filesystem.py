@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.filesystems import filesystem
 from pyspark_savepoint.formats.filesystems.filesystem import ArrowFileSystem, LocalFileSystem, is_encodable, locate
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
-from pyspark_savepoint.formats.io.local_input import local_error
+from pyspark_savepoint.formats.io.local_files import local_error
 from pyspark_savepoint.formats.io.snapshot_files import Anchor
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 

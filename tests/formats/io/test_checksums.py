@@ -10,8 +10,7 @@ import xxhash
 
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
-from pyspark_savepoint.formats.io.byte_source import FileLocation
-from pyspark_savepoint.formats.io.checksums import ChecksummedOutput
+from pyspark_savepoint.formats.io.byte_source import ChecksummedOutput, FileLocation
 from pyspark_savepoint.formats.metadata.manifest import BLOCK, FileChecksums
 
 

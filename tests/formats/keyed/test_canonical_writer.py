@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import SpillError
-from pyspark_savepoint.formats.io import local_disk, snappy
+from pyspark_savepoint.formats.io import local_files, snappy
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, Entries
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
@@ -213,7 +213,7 @@ def test_nothing_is_a_head_and_zeros() -> None:
 
 @pytest.mark.parametrize("size", [1, 50_000])
 def test_a_full_disk_says_which_and_what_to_do(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_disk.tempfile, "TemporaryFile", lambda **_: open("/dev/full", "w+b"))  # noqa: SIM115
+    monkeypatch.setattr(local_files.tempfile, "TemporaryFile", lambda **_: open("/dev/full", "w+b"))  # noqa: SIM115
     head, _ = header(False)
     with CanonicalKeyedStreamWriter(io.BytesIO(), head, KeyGroupRange(0, 9), 128, 0, str(tmp_path)) as out:
         out.add(1, 1, entries([(b"k", bytes(size))]))

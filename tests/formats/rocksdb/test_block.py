@@ -11,8 +11,7 @@ import pytest
 
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.io.byte_source import InlineByteSource
-from pyspark_savepoint.formats.rocksdb.block import FREE_CONTENT, Protection, read_blocks
-from pyspark_savepoint.formats.rocksdb.coding import NONE
+from pyspark_savepoint.formats.rocksdb.block import FREE_CONTENT, NONE, Protection, read_blocks
 from tests.formats.rocksdb.test_manifest import varint
 
 COMPRESSORS = [

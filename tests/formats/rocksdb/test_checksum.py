@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_savepoint.formats.rocksdb.coding import MASK_DELTA, masked_crc32c
+from pyspark_savepoint.formats.rocksdb.block import MASK_DELTA, masked_crc32c
 
 
 def crc32c(data: bytes) -> int:

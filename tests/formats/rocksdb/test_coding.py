@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.rocksdb.coding import Coding
+from pyspark_savepoint.formats.rocksdb.block import Coding
 
 
 def test_numbers_and_strings() -> None:

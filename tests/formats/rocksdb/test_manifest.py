@@ -11,7 +11,7 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     UnsupportedVersionError,
 )
-from pyspark_savepoint.formats.rocksdb.coding import masked_crc32c
+from pyspark_savepoint.formats.rocksdb.block import masked_crc32c
 from pyspark_savepoint.formats.rocksdb.manifest import PAGE, read_current, read_manifest
 from tests.processor_time import processor_seconds
 

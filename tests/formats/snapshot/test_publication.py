@@ -15,9 +15,9 @@ import pytest
 from pyarrow import fs as arrow_fs
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, OutputError, SavepointError, SavepointWarning
-from pyspark_savepoint.formats.filesystems.arrow_outputs import ArrowOutputFile
 from pyspark_savepoint.formats.filesystems.conditional_store import ConditionalStore
 from pyspark_savepoint.formats.filesystems.filesystem import ArrowFileSystem, LocalFileSystem
+from pyspark_savepoint.formats.filesystems.remote_files import ArrowOutputFile
 from pyspark_savepoint.formats.io import outputs
 from pyspark_savepoint.formats.io.snapshot_files import Published, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, write_metadata

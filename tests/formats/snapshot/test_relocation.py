@@ -46,8 +46,15 @@ from pyspark_savepoint.formats.snapshot.changes import (
     with_identifier,
     with_keyed_state,
 )
-from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams, streams_of
-from pyspark_savepoint.formats.snapshot.relocation import Relocation, absolute, is_state, raw_streams_of, referenced
+from pyspark_savepoint.formats.snapshot.relocation import (
+    Relocation,
+    absolute,
+    is_state,
+    raw_streams_of,
+    referenced,
+    replace_streams,
+    streams_of,
+)
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 ID = OperatorID.from_uid("a")

@@ -14,7 +14,7 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError
-from pyspark_savepoint.formats.operator.channel_state import completes, elements, frames
+from pyspark_savepoint.formats.keyed.operator_streams import completes, elements, frames
 
 ARCHIVES = Path(__file__).parents[2] / "oracle" / "savepoints" / "in-flight"
 TYPES = {

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries, DeletedRanges, changed_keys, resolve
-from pyspark_savepoint.formats.rocksdb.shared_files import SharedFiles
+from pyspark_savepoint.formats.rocksdb.keyed_stream import SharedFiles
 from pyspark_savepoint.formats.rocksdb.sst import SstFile
 from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.options import SavepointReadOptions

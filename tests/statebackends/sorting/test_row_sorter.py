@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import SpillError
-from pyspark_savepoint.formats.io import local_disk
-from pyspark_savepoint.formats.io.local_disk import local_directory
+from pyspark_savepoint.formats.io import local_files
+from pyspark_savepoint.formats.io.local_files import local_directory
 from pyspark_savepoint.statebackends.sorting import row_sorter
 from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
 from pyspark_savepoint.statebackends.sorting.sort_order import order_within, sort_by_key_group
@@ -243,7 +243,7 @@ def test_a_full_disk_says_which_and_what_to_do(count: int, tmp_path: Path, monke
         opened.append(open("/dev/full", "w+b"))  # noqa: SIM115  (the sorter closes it)
         return opened[-1]
 
-    monkeypatch.setattr(local_disk.tempfile, "TemporaryFile", full)
+    monkeypatch.setattr(local_files.tempfile, "TemporaryFile", full)
     batch = batch_of([(0, b"k", i) for i in range(count)])
     with RowSorter(SCHEMA, NOTHING, str(tmp_path)) as sorter:
         sorter.add(batch.key_group, batch.key, batch.rows)

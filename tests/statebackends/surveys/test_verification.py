@@ -12,7 +12,7 @@ import pytest
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
-from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table

@@ -12,13 +12,12 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.plug_in_packages import KRYO_CLASSES, plugged_in
+from pyspark_savepoint.formats.plug_ins import KRYO_CLASSES, PlugIn, plugged_in
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import KryoObject
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Body
 from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import ObjectReader
 from pyspark_savepoint.formats.serializers.kryo.objects.object_writer import ObjectWriter
-from pyspark_savepoint.formats.serializers.plug_ins import PlugIn
 
 
 class KryoClass(ABC):

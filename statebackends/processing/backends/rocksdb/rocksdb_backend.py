@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.io.local_disk import local_directory
+from pyspark_savepoint.formats.io.local_files import local_directory
 from pyspark_savepoint.statebackends.processing.api.state import State
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState, StateOutput
 from pyspark_savepoint.statebackends.processing.backends.rocksdb.buffer import Ahead, BufferedDatabase

@@ -15,8 +15,8 @@ from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.io import snappy
 from pyspark_savepoint.formats.io.byte_source import InlineByteSource
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream, OperatorStreamWriter
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
-from pyspark_savepoint.formats.operator.operator_stream import OperatorStream, OperatorStreamWriter
 from pyspark_savepoint.formats.serializers.basic.primitives import NumberSerializer
 
 LONG = NumberSerializer.of("org.apache.flink.api.common.typeutils.base.LongSerializer$LongSerializerSnapshot")

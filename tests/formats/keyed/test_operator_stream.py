@@ -12,7 +12,7 @@ from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.io.byte_source import InlineByteSource
 from pyspark_savepoint.formats.io.snappy import IDENTIFIER
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader
-from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
+from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream
 
 HEAD = bytes(7)
 ELEMENTS = [b"first", b"second", b"", b"the fourth"]

@@ -1,10 +1,16 @@
-"""Guards around serializer plug-ins: errors name the plug-in, and results are checked before they are used."""
+"""Plug-ins: the entry points of installed packages that extend this one, and guards around what they provide.
+
+Entry points are looked up once, because that takes milliseconds. Errors name the plug-in, and its results are checked
+before they are used.
+"""
 
 from __future__ import annotations
 
 import functools
 import traceback
 from collections.abc import Callable
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from types import TracebackType
 from typing import Any
 
@@ -12,6 +18,23 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
+
+#: Groups: serializers by snapshot class, readers of classes in Kryo's values, kinds of connectors.
+SERIALIZERS = "pyspark_savepoint.serializers"
+KRYO_CLASSES = "pyspark_savepoint.kryo_classes"
+CONNECTORS = "pyspark_savepoint.connectors"
+
+
+@cache
+def _installed() -> Any:
+    return entry_points()
+
+
+def plugged_in(group: str) -> EntryPoints:
+    """Return the entry points of a group; nothing of their packages is imported yet."""
+    found: EntryPoints = _installed().select(group=group)
+    return found
+
 
 HOME = "pyspark_savepoint."
 #: The guarded methods of serializers, with the type of their result where it is checked.

@@ -1,1 +1,0 @@
-"""Operator state: streams of list, union and broadcast state."""
