@@ -129,7 +129,9 @@ def publish(
         names = sorted(relative_files(metadata))
         staging.adopt(names)
         checksums = staging.checksums([name for name in names if name not in without_checksums])
-        data = with_manifest(write_metadata(metadata), checksums, uids_beside(metadata), metadata.origin)
+        whole = [one for one in relocation.copies.values() if one.header is None and one.name in names]
+        copies = {one.name: one.source.identity for one in whole}
+        data = with_manifest(write_metadata(metadata), checksums, uids_beside(metadata), metadata.origin, copies)
         publish_metadata(staging, data, None)
         published = True
     finally:

@@ -291,6 +291,9 @@ def _unknown(key: str, options: type) -> str:
 
     A keyword argument whose name is right never comes here, so a right name in snake case is one of Spark's options.
     """
+    elsewhere: Mapping[str, str] = getattr(options, "ELSEWHERE", {})
+    if key.casefold() in elsewhere:
+        return f"there is no option '{key}': {elsewhere[key.casefold()]}"
     documented = [(name, found.name) for name, found in named(options) if found.metadata["doc"]]
     keyword = "_" in key.strip("_") and key not in {snake for _, snake in documented}
     known = [snake if keyword else name for name, snake in documented]

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import (
@@ -241,10 +242,60 @@ def given_serializers(value: str) -> GivenSerializers:
 
 # -- the options --------------------------------------------------------------------------------------------
 
+_ROWS_OF_DELETES = "deletes and updates are rows of a change feed: filter by '_change_type'"
+_COLUMNS_OF_STREAM = (
+    "a query that is started again has the columns of the newest checkpoint, and .schema(...) chooses some of them"
+)
+_INCLUSIVE = "both ends of a range are inclusive: name the next version, or the one before"
+_PER_TRIGGER = "a micro-batch has whole checkpoints: 'maxCheckpointsPerTrigger' says how many"
+#: Options of other sources for the same, in lower case, and what is there in their place: those of Delta, Spark's
+#: change data capture, its state store, its file source and Kafka, and Iceberg.
+ELSEWHERE: Mapping[str, str] = MappingProxyType(
+    {
+        "readchangedata": "its name is 'readChangeFeed'",
+        "maxfilespertrigger": _PER_TRIGGER,
+        "maxbytespertrigger": _PER_TRIGGER,
+        "maxoffsetspertrigger": _PER_TRIGGER,
+        "streaming-max-files-per-micro-batch": _PER_TRIGGER,
+        "streaming-max-rows-per-micro-batch": _PER_TRIGGER,
+        "ignoredeletes": _ROWS_OF_DELETES,
+        "ignorechanges": _ROWS_OF_DELETES,
+        "skipchangecommits": _ROWS_OF_DELETES,
+        "streaming-skip-delete-snapshots": _ROWS_OF_DELETES,
+        "streaming-skip-overwrite-snapshots": _ROWS_OF_DELETES,
+        "ignorefiledeletion": "'failOnDataLoss' = false steps over checkpoints that are gone",
+        "ignoremissingfiles": "'failOnDataLoss' = false steps over checkpoints that are gone",
+        "excluderegex": "the folder of one job, or 'startingVersion', leaves checkpoints out",
+        "witheventtimeorder": "checkpoints are read one after the other, in the order of their ids",
+        "schematrackinglocation": _COLUMNS_OF_STREAM,
+        "schemalocation": _COLUMNS_OF_STREAM,
+        "streamingsourcetrackingid": _COLUMNS_OF_STREAM,
+        "allowsourcecolumnrename": _COLUMNS_OF_STREAM,
+        "allowsourcecolumndrop": _COLUMNS_OF_STREAM,
+        "allowsourcecolumntypechange": _COLUMNS_OF_STREAM,
+        "mergeschema": _COLUMNS_OF_STREAM,
+        "computeupdates": "rows with a key are always updated, as two rows: 'update_preimage' and 'update_postimage'",
+        "startingboundinclusive": _INCLUSIVE,
+        "endingboundinclusive": _INCLUSIVE,
+        "batchid": "'versionAsOf' chooses a snapshot by its checkpoint id",
+        "snapshot-id": "'versionAsOf' chooses a snapshot by its checkpoint id",
+        "as-of-timestamp": "'timestampAsOf' chooses a snapshot by a time, such as 2026-11-24T12:00:00Z",
+        "changestartbatchid": "'startingVersion' is the checkpoint id of the first changes",
+        "start-snapshot-id": "'startingVersion' is the checkpoint id of the first changes, inclusive",
+        "startingoffsets": "'startingVersion' says where a stream begins: a checkpoint id, 0, or latest",
+        "stream-from-timestamp": "'startingTimestamp' says where a stream begins",
+        "changeendbatchid": "'endingVersion' is the checkpoint id of the last changes",
+        "end-snapshot-id": "'endingVersion' is the checkpoint id of the last changes",
+        "endingoffsets": "'endingVersion' is the checkpoint id of the last changes",
+    }
+)
+
 
 @redacted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointReadOptions:
+    ELSEWHERE: ClassVar[Mapping[str, str]] = ELSEWHERE
+
     path: str = required(
         absolute_path,
         "the directory of a savepoint or checkpoint, its `_metadata` file, or a directory that contains several; the "
@@ -805,7 +856,10 @@ def _conflicts_of_changes(values: Mapping[str, Any], given: list[str]) -> list[s
         if len(both) > 1:
             problems.append(f"options {listed(both)} each choose a version: give one of them")
     if values.get("include_state_window"):
-        problems.append("option 'includeStateWindow' cannot apply to changes")
+        problems.append(
+            "option 'includeStateWindow' cannot apply to changes: where a window's contents are kept is no value of "
+            "its row; leave it out, or read one snapshot with 'versionAsOf'"
+        )
     if values.get("deduplication_mode") == NO_DEDUPLICATION:
         useless = [name for name in BY_VALUE if values.get(name)]
         if useless:

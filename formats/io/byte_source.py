@@ -244,11 +244,14 @@ class FileLocation:
     operator: str | None = None
     checksums: FileChecksums | None = None
     classes: Any = None
+    #: The identity of the file that this one is a copy of.
+    copy_of: bytes | None = None
 
     @property
-    def identity(self) -> object:
-        """Return what no other bytes have: Flink never writes a file again."""
-        return self.path, self.start, self.size
+    def identity(self) -> bytes:
+        """Return what no other bytes have: Flink never writes a file again. Copies have that of their original."""
+        place = f"{self.filesystem.uri(self.path)}\0{self.start}\0{self.size}"
+        return self.copy_of or xxhash.xxh3_128_digest(place.encode("utf-8", "surrogatepass"))
 
     def open(self) -> ByteSource:
         """Open the file and check its size; errors name the operator."""

@@ -111,7 +111,9 @@ def read_metadata(data: bytes | memoryview, path: str | None = None) -> Checkpoi
     version = _version(number, path)
     try:
         body = _read_body(view, number, version)
-        return with_uids(replace(body, checksums=parts.files, origin=parts.origin), parts.uids)
+        return with_uids(
+            replace(body, checksums=parts.files, origin=parts.origin, copies=dict(parts.copies)), parts.uids
+        )
     except SavepointError as error:
         raise error.with_facts(path=path) from None
 

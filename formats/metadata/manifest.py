@@ -4,7 +4,8 @@
     JSON      := {"version": 1, "metadata": XXH3-128 of the part for Flink,
                   "files": {name: {"size": bytes, "xxh3_128": of the whole file, "blocks": XXH3-64 of each 4 MiB}},
                   "uids": [uid of each operator that has one, if the part for Flink cannot store uids],
-                  "origin": {"metadata": XXH3-128 of a copy's original, "modified": when that was written, or null}}
+                  "origin": {"metadata": XXH3-128 of a copy's original, "modified": when that was written, or null},
+                  "copies": {name: the identity of the file that this one is a copy of}}
 
 Flink stops reading at the end of the metadata. When it disposes of a savepoint, it deletes this one file and then the
 folder: a separate file would remain, and Flink would report that it could not dispose of the savepoint. As part of
@@ -18,6 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import xxhash
@@ -59,6 +61,7 @@ class FileChecksums:
 
 
 Manifest = Mapping[str, FileChecksums]
+NO_COPIES: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Origin(NamedTuple):
@@ -69,16 +72,26 @@ class Origin(NamedTuple):
 
 
 class Appendix(NamedTuple):
-    """What ``_metadata`` contains: the verified part for Flink, checksums of files (None without), uids, the origin."""
+    """What ``_metadata`` contains: the verified part for Flink, checksums of files (None without), uids, the origin.
+
+    ``copies`` are the identities of the files that files of the savepoint are copies of, by their names.
+    """
 
     metadata: memoryview
     files: Manifest | None = None
     uids: tuple[str, ...] = ()
     origin: Origin | None = None
+    copies: Mapping[str, bytes] = NO_COPIES
 
 
-def with_manifest(metadata: bytes, files: Manifest, uids: Iterable[str] = (), origin: Origin | None = None) -> bytes:
-    """Return the bytes of ``_metadata``, followed by the checksums of files and of the metadata itself, and uids."""
+def with_manifest(
+    metadata: bytes,
+    files: Manifest,
+    uids: Iterable[str] = (),
+    origin: Origin | None = None,
+    copies: Mapping[str, bytes] = NO_COPIES,
+) -> bytes:
+    """Return the bytes of ``_metadata``, followed by the checksums of files and of the metadata, uids and copies."""
     described = {
         name: {"size": one.size, "xxh3_128": one.digest.hex(), "blocks": one.blocks.hex()}
         for name, one in sorted(files.items())
@@ -86,6 +99,7 @@ def with_manifest(metadata: bytes, files: Manifest, uids: Iterable[str] = (), or
     content = {"version": 1, "metadata": xxhash.xxh3_128_hexdigest(metadata), "files": described}
     content |= {"uids": named} if (named := list(uids)) else {}
     content |= {"origin": {"metadata": origin.digest.hex(), "modified": origin.modified}} if origin is not None else {}
+    content |= {"copies": {name: identity.hex() for name, identity in sorted(copies.items())}} if copies else {}
     text = json.dumps(content, separators=(",", ":")).encode()
     return b"".join([metadata, text, len(text).to_bytes(4, "big"), xxhash.xxh3_64_digest(text), MAGIC])
 
@@ -108,13 +122,14 @@ def split_manifest(data: memoryview, path: str | None) -> Appendix:
     return Appendix(metadata, *found[1:])
 
 
-def _parsed(text: bytes) -> tuple[str, Manifest, tuple[str, ...], Origin | None] | None:
-    """Parse the checksum of the metadata, those of files, uids, and the origin; None for a text of another writer."""
+def _parsed(text: bytes) -> tuple[str, Manifest, tuple[str, ...], Origin | None, Mapping[str, bytes]] | None:
+    """Parse the checksum of the metadata, and the fields of an Appendix; None for a text of another writer."""
     try:
         content = json.loads(text)
         files = {str(name): _file(one) for name, one in content["files"].items()}
         uids, origin = tuple(str(uid) for uid in content.get("uids", ())), content.get("origin")
-        return str(content["metadata"]), files, uids, None if origin is None else _origin(origin)
+        copies = {str(name): bytes.fromhex(one) for name, one in content.get("copies", {}).items()}
+        return str(content["metadata"]), files, uids, None if origin is None else _origin(origin), copies
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 

@@ -100,8 +100,9 @@ class OperatorState:
 class CheckpointMetadata:
     """Content of the whole file. ``properties`` is a Java object stream, kept as bytes; versions 2 and 3 have none.
 
-    ``checksums`` are those of the savepoint's files, and ``origin`` is the snapshot that this one is a copy of, if this
-    package has appended them (``manifest``).
+    ``checksums`` are those of the savepoint's files, ``origin`` is the snapshot that this one is a copy of, and
+    ``copies`` are the identities of its files there, by their names here, if this package has appended them
+    (``manifest``).
     """
 
     version: int
@@ -111,6 +112,7 @@ class CheckpointMetadata:
     properties: bytes = field(default=b"", repr=False)
     checksums: Manifest | None = field(default=None, repr=False, compare=False)
     origin: Origin | None = field(default=None, repr=False, compare=False)
+    copies: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def state_size(self) -> int:

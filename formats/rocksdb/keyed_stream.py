@@ -22,7 +22,7 @@ values, all entries are read: of common files only the blocks that may contain t
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
@@ -278,6 +278,8 @@ def _groups(number: Longs | Ints, bounds: Sequence[int]) -> list[tuple[int, list
 
 Streams = tuple[RocksDBKeyedStream, RocksDBKeyedStream]
 Parts = list[tuple[int, DatabaseEntries]]
+#: Function that reads all entries of some key groups and states.
+Reading = Callable[[set[int], set[int], bool, int], Iterator[KeyedBlock]]
 #: All entries of some keys in both databases; None for none.
 Pair = tuple[KeyedBlock | None, KeyedBlock | None]
 OLDER, NEWER = 0, 1
@@ -297,11 +299,25 @@ class _Family:
 
 
 class SharedFiles:
-    """The databases, of which some states and key groups are compared."""
+    """The databases, of which some states and key groups are compared.
 
-    def __init__(self, streams: Streams, states: Sequence[str], key_groups: range) -> None:
+    Keys that can differ in one of the ``states`` are found; of those, the entries of ``shown`` states are read, by
+    default all. Rows of ``namespaced`` blocks consist of a key and a namespace.
+    """
+
+    def __init__(
+        self,
+        streams: Streams,
+        states: Sequence[str],
+        key_groups: range,
+        shown: Collection[str] | None = None,
+        *,
+        namespaced: bool = False,
+    ) -> None:
         self.streams = streams
         self.key_groups = key_groups
+        self._shown = frozenset(states if shown is None else shown)
+        self._namespaced = namespaced
         self._bounds = key_groups[0], key_groups[-1]
         numbers = [{meta.name: i for i, meta in enumerate(stream.header.states)} for stream in streams]
         self._families = [
@@ -345,7 +361,9 @@ class SharedFiles:
             return
         newer = self.streams[NEWER].database
         common = [
-            newer.family(family.name, *self._bounds, prefixes, family.common) if family.common else None
+            newer.family(family.name, *self._bounds, prefixes, family.common)
+            if family.common and family.name in self._shown
+            else None
             for family in self._families
         ]
         sizes = np.zeros(len(prefixes), np.int64)
@@ -375,6 +393,8 @@ class SharedFiles:
     ) -> Pair:
         parts: tuple[Parts, Parts] = ([], [])
         for family, reader, runs_of_family in zip(self._families, common, runs, strict=True):
+            if family.name not in self._shown:
+                continue
             own = [[within(run, prefixes) for run in of_side] for of_side in runs_of_family]
             known = None
             if self._has_one_entry(family):
@@ -387,8 +407,9 @@ class SharedFiles:
                 if mine:
                     found = resolve(mine, deleted, self.streams[side].database.path)
                     of_side += [(family.ids[side], found)] if len(found) else []
+        # A block has all entries of its keys.
         older, newer = (
-            stream.block_of(of_side, namespaced=False, complete=False) if of_side else None
+            stream.block_of(of_side, self._namespaced, complete=True) if of_side else None
             for stream, of_side in zip(self.streams, parts, strict=True)
         )
         return older, newer
@@ -404,34 +425,52 @@ class SharedFiles:
 class DifferingStream(RocksDBKeyedStream):
     """One of two databases: of its entries only those that can differ, as :meth:`SharedFiles.pairs` finds them.
 
-    The stream of the other database finds the same: what one of them has found for it is ``kept``, by its side, key
-    groups and states. Key groups are kept where all of their entries are to be read.
+    A key can differ if it does in one of the ``states``, or of those that are read. The stream of the other database
+    finds the same: what one of them has found for it is ``kept``, by its side, key groups and states. Key groups are
+    kept where all of their entries are to be read.
     """
 
-    def __init__(self, streams: Streams, side: int, kept: dict[object, list[KeyedBlock | range]]) -> None:
+    def __init__(
+        self, streams: Streams, side: int, kept: dict[object, list[KeyedBlock | range]], states: Sequence[str] = ()
+    ) -> None:
         mine = streams[side]
         super().__init__(mine.database, mine.header, mine.key_groups, mine.origin, mine.options)
-        self._streams, self._side, self._kept = streams, side, kept
+        self._streams, self._side, self._kept, self._states = streams, side, kept, states
 
     def blocks(
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock]:
         """Yield the entries of some key groups and states that can differ."""
+        yield from self._differing(key_groups, selected, namespaced, block_bytes, super().blocks)
+
+    def rows_or_blocks(
+        self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
+    ) -> Iterator[KeyedBlock]:
+        """Yield the entries of :meth:`blocks`, and rows where all entries of key groups are to be read."""
+        yield from self._differing(key_groups, selected, namespaced, block_bytes, super().rows_or_blocks)
+
+    def _differing(
+        self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int, read: Reading
+    ) -> Iterator[KeyedBlock]:
         names = tuple(self.header.states[state].name for state in sorted(selected))
         wanted = tuple(sorted(group for group in key_groups if group in self.key_groups))
-        found: Iterable[KeyedBlock | range] | None = self._kept.pop((self._side, wanted, names), None)
-        for each in self._found(wanted, names, block_bytes) if found is None else found:
+        place = wanted, names, namespaced
+        found: Iterable[KeyedBlock | range] | None = self._kept.pop((self._side, *place), None)
+        for each in self._found(*place, block_bytes) if found is None else found:
             if isinstance(each, range):
-                yield from super().blocks(set(each), selected, namespaced, block_bytes)
+                yield from read(set(each), selected, namespaced, block_bytes)
             else:
                 yield each
 
-    def _found(self, wanted: tuple[int, ...], names: tuple[str, ...], limit: int) -> Iterator[KeyedBlock | range]:
-        others = self._kept[1 - self._side, wanted, names] = []
+    def _found(
+        self, wanted: tuple[int, ...], names: tuple[str, ...], namespaced: bool, limit: int
+    ) -> Iterator[KeyedBlock | range]:
+        others = self._kept[1 - self._side, wanted, names, namespaced] = []
+        states = list(dict.fromkeys([*names, *self._states]))
         cuts = [0, *(1 + np.flatnonzero(np.diff(wanted) != 1)).tolist(), len(wanted)] if wanted else []
         for low, high in pairwise(cuts):
             key_groups = range(wanted[low], wanted[high - 1] + 1)
-            shared = SharedFiles(self._streams, names, key_groups)
+            shared = SharedFiles(self._streams, states, key_groups, names, namespaced=namespaced)
             for window, size in [(key_groups, -1)] if shared.deletes_ranges else shared.windows(limit):
                 if not 0 <= size <= limit:
                     others.append(window)

@@ -96,7 +96,8 @@ class Snapshot:
         metadata, digest = _load(filesystem, metadata_path)
         directory = _directory(filesystem, metadata_path)
         options = StoragePath.options_of(path)
-        location = SnapshotLocation(filesystem, directory, allow_outside, None, checksums == REQUIRE, options)
+        required = checksums == REQUIRE
+        location = SnapshotLocation(filesystem, directory, allow_outside, None, required, options, metadata.copies)
         opened = cls(location, metadata_path, metadata, digest).with_classes(classes)
         return opened if checksums == IGNORE else opened.verified()
 

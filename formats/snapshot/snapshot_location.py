@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsafePathError
@@ -72,6 +72,8 @@ class SnapshotLocation:
     checksums: Manifest | None = None
     checksums_required: bool = False
     options: StorageOptions = NO_OPTIONS
+    #: The identities of the files that files in the folder are copies of.
+    copies: Mapping[str, bytes] = field(default_factory=dict, hash=False, repr=False)
     #: Descriptions of the user's classes, to read values of generic types in the snapshot's streams.
     classes: Any = None
 
@@ -109,7 +111,8 @@ class SnapshotLocation:
             case RelativeFileStateHandle():
                 place = self.filesystem, self._relative(handle.relative_path), Anchor(self.directory)
                 checksums = self._checksums_of(handle.relative_path)
-                return FileLocation(*place, handle.size, operator=operator, checksums=checksums)
+                copy_of = self.copies.get(handle.relative_path)
+                return FileLocation(*place, handle.size, operator=operator, checksums=checksums, copy_of=copy_of)
             case FileStateHandle():
                 self._checksums_of(None)
                 return FileLocation(*self._absolute(handle.path), handle.size, operator=operator)

@@ -17,15 +17,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.merging.comparison import COUNTS, compare
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
-from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
-from pyspark_savepoint.statebackends.merging.paired_chunks import Chunks, Division, nothing, paired_chunks, total
+from pyspark_savepoint.statebackends.merging.keyed_input import (
+    LEAST_COMMON_COUNTED,
+    KeyedInput,
+    OpenInput,
+    SharedInput,
+    StateNumbers,
+)
+from pyspark_savepoint.statebackends.merging.paired_chunks import Chunks, Division, Pair, nothing, paired_chunks, total
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.sources.keyed_plan import meets
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
@@ -104,17 +112,63 @@ class KeyedChanges:
     def rows(self, sides: Sides) -> Iterator[Row]:
         """Yield one row per state."""
         numbers, sums = StateNumbers(), _Sums()
-        with ExitStack() as stack:
-            described = [side.keyed() for side in sides]
-            opened = [None if each is None else stack.enter_context(OpenInput(each, numbers)) for each in described]
-            before, after = (nothing if each is None else each.chunks for each in opened)
-            sizes = total([self.division.sizes(i, each.sizes()) for i, each in enumerate(described) if each])
-            memory = sides[0].request.memory
-            for pair in paired_chunks((before, after), self.division, self.share, sizes, memory, serial=False):
-                sums.add(compare(*pair, self.division.modulus, numbers.maps).counts)
+        inputs = [side.keyed() for side in sides]
+        shared: list[SharedInput] = []
+        if inputs[0] is not None and inputs[1] is not None:
+            known = SharedInput.among(inputs[0].sources, inputs[1].sources, least=LEAST_COMMON_COUNTED)
+            shared = [each for each in known if meets(each.after.key_group_range, self.share)]
+        for each in shared:
+            self._count_shared(each, inputs, numbers, sums)
+        common = {source for each in shared for source in (each.before, each.after)}
+        others = [
+            each and replace(each, sources=tuple(one for one in each.sources if one not in common)) for each in inputs
+        ]
+        for pair in self._merged(others, numbers, self.share):
+            sums.add(compare(*pair, self.division.modulus, numbers.maps).counts)
         for number, counts in sums.found.items():
             table, state = numbers.names[number]
             yield {"table": table, "state": state, **counts}
+
+    def _merged(self, inputs: Sequence[KeyedInput | None], numbers: StateNumbers, share: range) -> Iterator[Pair]:
+        """Yield all entries of some key groups of both sides."""
+        with ExitStack() as stack:
+            opened = [None if each is None else stack.enter_context(OpenInput(each, numbers)) for each in inputs]
+            before, after = (nothing if each is None else each.chunks for each in opened)
+            sizes = total([self.division.sizes(i, each.sizes()) for i, each in enumerate(inputs) if each])
+            memory = next(each.request.memory for each in inputs if each is not None)
+            yield from paired_chunks((before, after), self.division, share, sizes, memory, serial=False)
+
+    def _count_shared(
+        self, shared: SharedInput, inputs: Sequence[KeyedInput | None], numbers: StateNumbers, sums: _Sums
+    ) -> None:
+        """Count what differs in databases with common files, and the entries of the newer one, whose files are read.
+
+        The entries of the older one are those of the newer one without what was added, and with what was removed.
+        """
+        known = [each for each in inputs if each is not None]
+        alone = [
+            replace(each, sources=(one,), raw=())
+            for each, one in zip(known, (shared.before, shared.after), strict=True)
+        ]
+        owned = shared.after.key_group_range
+        key_groups = range(max(self.share.start, owned.start), min(self.share.stop, owned.end + 1))
+        counted, merged = list[range](), list[range]()
+
+        def of_all(window: range) -> Iterator[Pair]:
+            merged.append(window)
+            yield from ()
+
+        mine, requests = _Sums(), [each.request for each in known]
+        for pair in shared.pairs(key_groups, numbers, requests, of_all, counted.append):
+            mine.add(compare(*pair, self.division.modulus, numbers.maps).counts)
+        with OpenInput(alone[1], numbers) as newer:
+            for chunk in (chunk for window in counted for chunk in newer.chunks(set(window))):
+                for number, count in zip(*(each.tolist() for each in np.unique_counts(chunk.state)), strict=True):
+                    mine.entries[number] = mine.entries.get(number, 0) + count
+        sums.add(mine.of_both())
+        for window in merged:
+            for pair in self._merged(alone, numbers, window):
+                sums.add(compare(*pair, self.division.modulus, numbers.maps).counts)
 
 
 @dataclass(frozen=True)
@@ -154,12 +208,23 @@ class _Sums:
 
     def __init__(self) -> None:
         self.found: dict[int, dict[str, int]] = {}
+        #: All entries of the newer side, where those that were compared are only those that can differ.
+        self.entries: dict[int, int] = {}
 
     def add(self, counts: Mapping[int, Any]) -> None:
         for number, values in counts.items():
             mine = self.found.setdefault(number, dict.fromkeys(COUNTS, 0))
             for name, value in zip(COUNTS, values.tolist(), strict=True):
                 mine[name] += value
+
+    def of_both(self) -> dict[int, Longs]:
+        """Return the numbers with those of all entries of both sides."""
+        both = {}
+        for number in {**self.found, **self.entries}:
+            _, _, added, removed, changed = self.found.get(number, dict.fromkeys(COUNTS, 0)).values()
+            after = self.entries.get(number, 0)
+            both[number] = np.array([after - added + removed, after, added, removed, changed], np.int64)
+        return both
 
 
 @dataclass(frozen=True)

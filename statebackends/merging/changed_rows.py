@@ -49,7 +49,8 @@ class ChangedRows:
         self.schema = self.compared.schema
         self.request = request
         self.inputs: Inputs = (_input(tables[0]), _input(tables[1]))
-        self.shared = SharedInput.among(*(() if each is None else each.sources for each in self.inputs))
+        before, after = (() if each is None else each.sources for each in self.inputs)
+        self.shared = SharedInput.among(before, after)
         found = (each.max_parallelism if each is not None else None for each in self.inputs)
         self.division = Division((next(found), next(found)))
         self.warnings: tuple[str, ...] = ()

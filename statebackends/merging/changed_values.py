@@ -12,7 +12,7 @@ of both at a time. Operator state is compared by one task, as a subtask of Flink
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.statebackends.merging.comparison import compare
 from pyspark_savepoint.statebackends.merging.entry_chunk import concat
 from pyspark_savepoint.statebackends.merging.keyed_input import SharedInput, described
@@ -37,6 +38,7 @@ from pyspark_savepoint.statebackends.model.request import (
 )
 from pyspark_savepoint.statebackends.sources.rocksdb_source import DifferingSource
 from pyspark_savepoint.statebackends.tables.entry_diff import ADDED, CHANGE, CHANGED, REMOVED
+from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
 from pyspark_savepoint.statebackends.tables.operator_table import KEY, SUBTASK, VALUE
 from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
 
@@ -177,20 +179,44 @@ class ChangedValuesPartition:
 
 
 def _differing(tables: Tables) -> tuple[Tables, list[SharedInput]]:
-    """Return tables of timers in databases with files in common: of those, only timers that can differ are read."""
-    before, after = tables
-    if not isinstance(before, TimersTable) or not isinstance(after, TimersTable):
+    """Return tables in databases with files in common: of those, only the rows of keys that can differ are read."""
+    before, after = (_below(table) for table in tables)
+    # Keys that are looked up have few blocks, and no others are read.
+    if before is None or after is None or before.lookup is not None or after.lookup is not None:
         return tables, []
     shared = SharedInput.among(before.headers.sources, after.headers.sources)
-    pairs = [DifferingSource.pair(each.before, each.after) for each in shared]
-    return (_of_sources(before, [one for one, _ in pairs]), _of_sources(after, [other for _, other in pairs])), shared
+    if not shared:
+        return tables, []
+    states = [name for each in (before, after) if isinstance(each, KeyedTable) for name in each.spec.states]
+    plans = [each.sessions for each in (before, after) if isinstance(each, KeyedTable) and each.sessions is not None]
+    # Windows that merge are those of another state, which is read before, of as many key groups in both.
+    states += [plan.state for plan in plans]
+    groups = min((plan.groups for plan in plans), default=0)
+    pairs = [DifferingSource.pair(each.before, each.after, tuple(dict.fromkeys(states))) for each in shared]
+    older, newer = (
+        _of_sources(table, {each.key_group_range: each for each in side}, groups)
+        for table, side in zip(tables, zip(*pairs, strict=True), strict=True)
+    )
+    return (older, newer), shared
 
 
-def _of_sources(table: TimersTable, differing: Sequence[DifferingSource]) -> TimersTable:
-    known = {each.key_group_range: each for each in differing}
+def _below(table: Table | None) -> KeyedTable | TimersTable | None:
+    """Return the table of keyed state or timers that a table shows."""
+    while table is not None and hasattr(table, "inner"):
+        table = table.inner
+    return table if isinstance(table, KeyedTable | TimersTable) else None
+
+
+def _of_sources(table: Any, differing: Mapping[KeyGroupRange, DifferingSource], groups: int) -> Any:
+    """Return a copy of a table with some other sources, which reads the sessions of some key groups at a time."""
     chosen = copy(table)
-    sources = tuple(known.get(each.key_group_range, each) for each in table.headers.sources)
+    if hasattr(table, "inner"):
+        chosen.inner = _of_sources(table.inner, differing, groups)
+        return chosen
+    sources = tuple(differing.get(each.key_group_range, each) for each in table.headers.sources)
     chosen.headers = replace(table.headers, sources=sources)
+    if isinstance(table, KeyedTable) and table.sessions is not None:
+        chosen.sessions = replace(table.sessions, groups=groups)
     return chosen
 
 

@@ -162,6 +162,8 @@ def _meets(key_group_range: KeyGroupRange, key_groups: Iterable[int]) -> bool:
 
 #: Files are compared alone only if common ones have at least this part of the bytes of the others: 1 / LEAST_COMMON.
 LEAST_COMMON = 4
+#: The same where the entries of one side are counted besides, for which all of its files are read.
+LEAST_COMMON_COUNTED = 0.25
 
 
 @dataclass(frozen=True)
@@ -177,30 +179,47 @@ class SharedInput:
     changed: int
 
     @classmethod
-    def among(cls, before: Sequence[AnyKeyedSource], after: Sequence[AnyKeyedSource]) -> list[SharedInput]:
+    def among(
+        cls, before: Sequence[AnyKeyedSource], after: Sequence[AnyKeyedSource], *, least: float | None = None
+    ) -> list[SharedInput]:
         """Return those of two snapshots for which it is worthwhile, in the order of their key groups.
 
         Merging both sides reads common files twice; so this reads at most as much. Where there are few of them, it does
-        more work than that saves.
+        more work than that saves: ``least`` is in place of ``LEAST_COMMON``.
         """
-        known = {each.key_group_range: each for each in before if isinstance(each, RocksDBSource)}
-        found = []
-        for source in after:
-            other = known.get(source.key_group_range)
-            if other is None or not isinstance(source, RocksDBSource):
+        least = LEAST_COMMON if least is None else least
+        # A subtask has one database.
+        known, others = (
+            {each.key_group_range: each for each in sources if isinstance(each, RocksDBSource)}
+            for sources in (before, after)
+        )
+        found: list[SharedInput] = []
+        if len(known) < len(before) or len(others) < len(after):
+            return found
+        for key_group_range, source in others.items():
+            other = known.get(key_group_range)
+            if other is None:
                 continue
             sizes = [each.table_files for each in (other, source)]
             common = sum(size for place, size in sizes[1].items() if place in sizes[0])
             changed = sum(size for side in sizes for size in side.values()) - 2 * common
             same = other.max_parallelism == source.max_parallelism
-            if same and common and common * LEAST_COMMON >= changed:
+            if same and common and common * least >= changed:
                 found.append(cls(other, source, common, changed))
         return sorted(found, key=lambda each: each.after.key_group_range.start)
 
     def pairs(
-        self, key_groups: range, numbers: StateNumbers, requests: Sequence[TableRequest], merged: Merged
+        self,
+        key_groups: range,
+        numbers: StateNumbers,
+        requests: Sequence[TableRequest],
+        merged: Merged,
+        found: Callable[[range], None] | None = None,
     ) -> Iterator[tuple[EntryChunk, EntryChunk]]:
-        """Yield all entries of the keys that can differ; those of key groups with too many are ``merged`` instead."""
+        """Yield all entries of the keys that can differ; those of key groups with too many are ``merged`` instead.
+
+        With ``found``, which is told the others, those of a key and namespace alone: keys are not split from them.
+        """
         from pyspark_savepoint.formats.rocksdb.keyed_stream import SharedFiles
 
         older, newer = requests
@@ -208,8 +227,8 @@ class SharedInput:
             numbered = [
                 np.array([numbers.of(meta) for meta in each.header.states], np.int32) for each in (before, after)
             ]
-            names = [name for name, timer in numbers.numbers if not timer]
-            shared = SharedFiles((before, after), names, key_groups)
+            before.split_keys = after.split_keys = found is None
+            shared = SharedFiles((before, after), [name for name, _ in numbers.numbers], key_groups)
             if shared.deletes_ranges:
                 yield from merged(key_groups)
                 return
@@ -218,6 +237,8 @@ class SharedInput:
                 if size > limit:
                     yield from merged(window)
                     continue
+                if found is not None:
+                    found(window)
                 for pair in shared.pairs(window, limit):
                     one, other = (
                         concat(

@@ -7,7 +7,7 @@ The key group range of the handle is authoritative: after rescaling, subtasks sh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -100,23 +100,29 @@ class RocksDBSource:
 class DifferingSource(RocksDBSource):
     """One of two databases with files in common, of which only entries that can differ are read; 1 is the newer one.
 
-    What one of both finds is ``kept`` for the other, so tasks read both of a pair, the same key groups of each.
+    What one of both finds is ``kept`` for the other, so tasks read both of a pair, the same key groups of each. Keys
+    that differ in one of the ``states`` are read in all that a task asks for.
     """
 
     other: RocksDBSource
     side: int
+    states: tuple[str, ...]
     kept: dict[object, Any] = field(compare=False, repr=False)
 
     @classmethod
-    def pair(cls, before: RocksDBSource, after: RocksDBSource) -> tuple[DifferingSource, DifferingSource]:
+    def pair(
+        cls, before: RocksDBSource, after: RocksDBSource, states: Sequence[str] = ()
+    ) -> tuple[DifferingSource, DifferingSource]:
         """Return both databases."""
-        kept: dict[object, Any] = {}
-        return cls._of(before, after, 0, kept), cls._of(after, before, 1, kept)
-
-    @classmethod
-    def _of(cls, mine: RocksDBSource, other: RocksDBSource, side: int, kept: dict[object, Any]) -> DifferingSource:
-        place = mine.key_group_range, mine.max_parallelism, mine.operator
-        return cls(mine.meta, mine.files, *place, other, side, kept)
+        both, kept = (before, after), dict[object, Any]()
+        older, newer = (
+            cls(
+                mine.meta, mine.files, mine.key_group_range, mine.max_parallelism, mine.operator,
+                both[1 - side], side, tuple(states), kept,
+            )
+            for side, mine in enumerate(both)
+        )  # fmt: skip
+        return older, newer
 
     @contextmanager
     def open(self, options: DecodeOptions) -> Iterator[RocksDBKeyedStream]:
@@ -124,4 +130,4 @@ class DifferingSource(RocksDBSource):
         from pyspark_savepoint.formats.rocksdb.keyed_stream import DifferingStream
 
         with RocksDBSource.open(self, options) as mine, self.other.open(options) as other:
-            yield DifferingStream((other, mine) if self.side else (mine, other), self.side, self.kept)
+            yield DifferingStream((other, mine) if self.side else (mine, other), self.side, self.kept, self.states)

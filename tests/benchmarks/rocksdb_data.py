@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,12 @@ from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
 from pyspark_savepoint.formats.metadata.keyed_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
-from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle, RelativeFileStateHandle
+from pyspark_savepoint.formats.metadata.stream_handles import (
+    FileStateHandle,
+    RelativeFileStateHandle,
+    StreamStateHandle,
+)
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.benchmarks.data import UID, header_of, key_groups, make_keys
 
 STATES = {"total": ("Long", ">i8"), "count": ("Int", ">i4")}
@@ -88,22 +95,11 @@ class IncrementalJob:
                 family.flush()
             taken = self._work / f"{index}-{number}"
             Checkpoint(database).create_checkpoint(str(taken))
-            shared, private = [], []
-            for source in sorted(taken.iterdir()):
-                if source.suffix == ".sst":
-                    target, files = self.path / "shared" / f"{index}-{source.name}", shared
-                elif source.name.startswith(("CURRENT", "MANIFEST", "OPTIONS")):
-                    target, files = folder / f"{index}-{source.name}", private
-                else:
-                    continue
-                if not target.exists():
-                    shutil.copy(source, target)
-                files.append(HandleAndLocalPath(source.name, FileStateHandle(str(target), target.stat().st_size)))
+            shared, private = taken_files(taken, self.path / "shared", folder, str(index))
             handle = IncrementalRemoteKeyedStateHandle(
-                number, "bench", owned, -1, meta, tuple(shared), tuple(private), f"handle-{index}-{number}"
+                number, "bench", owned, -1, meta, shared, private, f"handle-{index}-{number}"
             )
             subtasks[index] = OperatorSubtaskState(managed_keyed_state=handle)
-            shutil.rmtree(taken)
         operator = OperatorState(OperatorID.from_uid(UID), self.parallelism, MAX_PARALLELISM, subtasks=subtasks)
         (folder / "_metadata").write_bytes(write_metadata(CheckpointMetadata(3, number, operators=(operator,))))
         return folder
@@ -114,6 +110,109 @@ class IncrementalJob:
         for _, database, _ in self._open:
             database.close()
         shutil.rmtree(self._work)
+
+
+class ContinuedJob:
+    """The databases of a native savepoint, which go on, as those of a job that was restored from it do."""
+
+    def __init__(self, path: Path, savepoint: Path) -> None:
+        (path / "shared").mkdir(parents=True)
+        self.path = path
+        self._snapshot = Snapshot.open(str(savepoint), allow_outside=True)
+        self._work = path.with_name(f"{path.name}-databases")
+        self._open: dict[tuple[OperatorID, int], tuple[Rdict, dict[str, Any]]] = {}
+        for operator in self._snapshot.operators:
+            for index, subtask in operator.subtasks.items():
+                handle = subtask.managed_keyed_state
+                if isinstance(handle, IncrementalRemoteKeyedStateHandle):
+                    folder = self._work / f"{operator.operator_id}-{index}"
+                    folder.mkdir(parents=True)
+                    for file in handle.shared_state + handle.private_state:
+                        self._copy(file.handle, folder / file.local_path)
+                    names = Rdict.list_cf(str(folder), table_options())
+                    families = {name: table_options() for name in names}
+                    database = Rdict(str(folder), options=table_options(), column_families=families)
+                    known = {name: database.get_column_family(name) for name in names if name != "default"}
+                    self._open[operator.operator_id, index] = database, known
+
+    def _copy(self, handle: StreamStateHandle, target: Path) -> None:
+        with self._snapshot.open_state(handle) as source:
+            target.write_bytes(source.read(0, source.size))
+
+    def change(self, random: Random, share: float) -> None:
+        """Remove a share of the entries of every state, or give them the values of others; timers are removed."""
+        for _, families in self._open.values():
+            for name, family in families.items():
+                entries = list(family.items())
+                for key, _ in entries:
+                    if random.random() >= share:
+                        continue
+                    if name.startswith("_timer_state/") or random.random() < share:
+                        del family[key]
+                    else:
+                        family[key] = random.choice(entries)[1]
+
+    def checkpoint(self, number: int) -> Path:
+        """Take a checkpoint of the keyed state; files that an earlier one has are not written again."""
+        folder = self.path / f"chk-{number}"
+        folder.mkdir()
+        operators = []
+        for operator in self._snapshot.operators:
+            subtasks = {}
+            for index, subtask in operator.subtasks.items():
+                if (operator.operator_id, index) not in self._open:
+                    continue
+                database, families = self._open[operator.operator_id, index]
+                for family in families.values():
+                    family.flush()
+                name = f"{operator.operator_id}-{index}"
+                taken = self._work / f"{name}-{number}"
+                Checkpoint(database).create_checkpoint(str(taken))
+                shared, private = taken_files(taken, self.path / "shared", folder, name)
+                known = subtask.managed_keyed_state
+                assert isinstance(known, IncrementalRemoteKeyedStateHandle)
+                meta = folder / f"{name}-meta"
+                self._copy(known.meta_state, meta)
+                handle = replace(
+                    known,
+                    checkpoint_id=number,
+                    meta_state=FileStateHandle(str(meta), meta.stat().st_size),
+                    shared_state=shared,
+                    private_state=private,
+                )
+                subtasks[index] = OperatorSubtaskState(managed_keyed_state=handle)
+            if subtasks:
+                operators.append(replace(operator, subtasks=subtasks, coordinator_state=None))
+        metadata = replace(self._snapshot.metadata, checkpoint_id=number, operators=tuple(operators), master_states=())
+        (folder / "_metadata").write_bytes(write_metadata(metadata))
+        return folder
+
+    def close(self) -> None:
+        """Delete the databases; the checkpoints stay."""
+        for database, families in self._open.values():
+            for family in families.values():
+                family.close()
+            database.close()
+        shutil.rmtree(self._work)
+
+
+Files = tuple[HandleAndLocalPath, ...]
+
+
+def taken_files(taken: Path, shared: Path, private: Path, name: str) -> tuple[Files, Files]:
+    """Copy the files of a checkpoint that RocksDB took, if they are not there; return those of tables, and others."""
+    found: tuple[list[HandleAndLocalPath], list[HandleAndLocalPath]] = [], []
+    for source in sorted(taken.iterdir()):
+        if source.suffix != ".sst" and not source.name.startswith(("CURRENT", "MANIFEST", "OPTIONS")):
+            continue
+        table = source.suffix == ".sst"
+        target = (shared if table else private) / f"{name}-{source.name}"
+        if not target.exists():
+            shutil.copy(source, target)
+        handle = FileStateHandle(str(target), target.stat().st_size)
+        found[not table].append(HandleAndLocalPath(source.name, handle))
+    shutil.rmtree(taken)
+    return tuple(found[0]), tuple(found[1])
 
 
 def write_native_savepoint(path: Path, kind: str, count: int, parallelism: int = 2) -> Path:

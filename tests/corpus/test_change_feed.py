@@ -333,7 +333,16 @@ def test_ranges_that_are_not_there(checkpoints: Path, given: dict[str, Any], pro
         ({"readChangeFeed": "true"}, "needs 'startingVersion' or 'startingTimestamp'"),
         ({**CHANGES, "startingTimestamp": "2026-11-24T12:03:00Z"}, "each choose a version"),
         ({**CHANGES, "versionAsOf": "3"}, "chooses one snapshot"),
-        ({**CHANGES, "includeStateWindow": "true"}, "'includeStateWindow' cannot apply to changes"),
+        (
+            {**CHANGES, "includeStateWindow": "true"},
+            "'includeStateWindow' cannot apply to changes: (?s:.*)leave it out",
+        ),
+        ({"readChangeData": "true", "startingVersion": "2"}, "its name is 'readChangeFeed'"),
+        ({**CHANGES, "maxFilesPerTrigger": "2"}, "'maxCheckpointsPerTrigger' says how many"),
+        ({**CHANGES, "skipChangeCommits": "true"}, "filter by '_change_type'"),
+        ({"readChangeFeed": "true", "startingVersion": "-1"}, "expected a checkpoint id, such as 42, 0"),
+        ({"readChangeFeed": "true", "startingTimestamp": "2021-04-21 05:45:46"}, "such as 2021-04-21T05:45:46Z or"),
+        ({"readChangeFeed": "true", "startingTimestamp": "2019-01-01"}, "such as 2019-01-01T00:00:00Z or"),
         (
             {**CHANGES, "keys": "[1]", "flatten": "true", "deduplicationMode": "none"},
             "'none' cannot apply with option 'flatten' and 'keys'",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import threading
 import time
@@ -19,12 +20,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.flink, pytest.mark.spark]
-STEPS, KILLS = 20, 5
+#: How many checkpoints the job takes, how often the query is killed, and what its moments are drawn with.
+STEPS, KILLS, SEED = (
+    int(os.environ.get(name, usual))
+    for name, usual in (("STREAM_CHECKPOINTS", "20"), ("STREAM_KILLS", "5"), ("STREAM_SEED", "11"))
+)
+#: Milliseconds that the job waits for each kill, so that it still runs when the last one comes.
+PER_KILL = 8_000
 
 
 def test_a_query_that_is_killed_while_a_job_runs(spark: SparkSession, flink_version: str, tmp_path: Path) -> None:
-    folder, moments = tmp_path / "job", random.Random(11)
-    arguments = [f"--out={folder}", "--backend=rocksdb-incr", "--retained=3", "--pause=2000", f"--steps={STEPS}"]
+    folder, moments = tmp_path / "job", random.Random(SEED)
+    pause = max(2_000, PER_KILL * KILLS // STEPS)
+    arguments = [f"--out={folder}", "--backend=rocksdb-incr", "--retained=3", f"--pause={pause}", f"--steps={STEPS}"]
     ended = folder / "history.json"
     running = threading.Thread(
         target=LAB.run, args=(flink_version, "flinklab.History", arguments), kwargs={"wanted": ended}

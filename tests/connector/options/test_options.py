@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.redaction import elide
 from pyspark_savepoint.options.option_fields import MAX_SHOWN
-from pyspark_savepoint.options.options import SavepointReadOptions, options_table
+from pyspark_savepoint.options.options import ELSEWHERE, SavepointReadOptions, options_table
 from pyspark_savepoint.statebackends.model.request import TableRequest
 
 NAMES = [
@@ -177,6 +178,15 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 )
 def test_an_unknown_option_leads_to_the_nearest(typo: str, name: str) -> None:
     assert f"did you mean '{name}'" in problems(**{typo: "1"})
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_an_option_of_another_source_leads_to_what_there_is(name: str) -> None:
+    sentence = problems(**{name.upper(): "1"})
+    assert sentence.startswith(f"there is no option '{name.upper()}': ")
+    values = {"_change_type", "update_preimage", "update_postimage"}
+    assert {*re.findall(r"'(\w+)'", sentence.partition(": ")[2])} <= {*NAMES, *values}
+    assert name not in {each.lower() for each in NAMES}
 
 
 def test_an_option_that_is_like_none_lists_all() -> None:

@@ -29,6 +29,12 @@ def test_the_metadata_and_the_checksums_come_back() -> None:
     assert {FileChecksums.from_bytes(one.to_bytes()) for one in FILES.values()} == set(FILES.values())
 
 
+def test_what_files_are_copies_of_comes_back() -> None:
+    copies = {"a": bytes(16), "b": b"z" * 16}
+    assert read_metadata(with_manifest(METADATA, FILES, copies=copies)).copies == copies
+    assert read_metadata(with_manifest(METADATA, FILES)).copies == read_metadata(METADATA).copies == {}
+
+
 def test_uids_that_the_metadata_has_no_place_for_come_back() -> None:
     shop = read_metadata(METADATA)
     older = replace(shop, version=4, operators=tuple(replace(each, name=None) for each in shop.operators))

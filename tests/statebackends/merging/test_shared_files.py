@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -13,15 +16,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pyspark_savepoint
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries, DeletedRanges, changed_keys, resolve
 from pyspark_savepoint.formats.rocksdb.keyed_stream import SharedFiles
 from pyspark_savepoint.formats.rocksdb.sst import SstFile
+from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.statebackends.merging import keyed_input
+from pyspark_savepoint.statebackends.merging import change_counts, keyed_input
 from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
-from tests.benchmarks.rocksdb_data import IncrementalJob
+from tests.benchmarks.rocksdb_data import ContinuedJob, IncrementalJob
 
 INCREMENTAL = ("1.20.5-rocksdb-incr", "1.20.5-rocksdb-incr-rescaled", "2.3.0-forst-incr", "2.3.0-rocksdb-incr")
 TABLES = {
@@ -32,6 +37,8 @@ TABLES = {
     "windows": {"uid": "windows", "table": "window_state"},
     "timers": {"uid": "accounts", "table": "timers"},
     "timers of windows": {"uid": "windows", "table": "timers"},
+    "elements of a list": {"uid": "accounts", "table": "keyed_state", "state": "tags", "flatten": "true"},
+    "elements of a map": {"uid": "accounts", "table": "keyed_state", "state": "per", "flatten": "true"},
 }
 
 
@@ -72,6 +79,90 @@ def test_changes_of_real_checkpoints(corpus: Path, name: str, kind: str, monkeyp
     assert watched.windows
     assert counted(found) == counted(merged)
     assert found.schema == merged.schema
+
+
+def counts(before: Path, after: Path, patch: pytest.MonkeyPatch, least: float) -> list[dict[str, Any]]:
+    """The differences in numbers, by how many common files suffice to read only those of one side whole."""
+    patch.setattr(change_counts, "LEAST_COMMON_COUNTED", least)
+    sides = [pyspark_savepoint.open(path, allow_outside=True) for path in (before, after)]
+    return sides[0].diff(sides[1]).to_arrow().to_pylist()
+
+
+@pytest.mark.parametrize("name", INCREMENTAL)
+def test_numbers_of_real_checkpoints(corpus: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = corpus / "history" / name / "checkpoints"
+    found = sorted(path.rglob("chk-*"), key=lambda each: int(each.name.removeprefix("chk-")))
+    windows = 0
+    for before, after in pairwise(found):
+        merged = counts(before, after, monkeypatch, -1)
+        watched = Watched(monkeypatch, -1)
+        assert counts(before, after, monkeypatch, 1 << 40) == merged
+        windows += watched.windows
+    assert windows
+
+
+@pytest.mark.parametrize("held", [{3}, {2, 3}, {2, 3, 4}])
+def test_held_checkpoints_have_the_files_of_the_job(corpus: Path, tmp_path: Path, held: set[int]) -> None:
+    job = tmp_path / "job"
+    shutil.copytree(corpus / "history" / "2.3.0-rocksdb-incr" / "checkpoints", job)
+    options = {"uid": "accounts", "startingVersion": 3, "endingVersion": 4}
+    expected = changes(job, **options)
+    described = described_of(job, options)
+    assert "table files that one of two snapshots alone has" in described
+    for number in held:
+        checkpoint = next(job.rglob(f"chk-{number}"))
+        pyspark_savepoint.open(checkpoint).pin(tmp_path / "held" / checkpoint.name)
+        shutil.rmtree(checkpoint)
+    # One that is held again has them, too.
+    pyspark_savepoint.open(tmp_path / "held" / "chk-3").pin(tmp_path / "again")
+    shutil.rmtree(tmp_path / "held" / "chk-3")
+    assert described_of(tmp_path, options) == described
+    found = changes(tmp_path, **options)
+    assert counted(found.drop(["_commit_timestamp"])) == counted(expected.drop(["_commit_timestamp"]))
+
+
+def described_of(path: Path, options: dict[str, Any]) -> str:
+    texts = {"path": str(path), "allowOutside": "true", "readChangeFeed": "true", **options}
+    table = SnapshotTable.of(SavepointReadOptions.parse({name: str(value) for name, value in texts.items()}))
+    return table.description
+
+
+CONTINUED = (
+    {"uid": "window-session", "table": "window_state"},
+    {"uid": "window-session", "table": "timers"},
+    {"uid": "window-tumbling-reduce", "table": "window_state"},
+)
+
+
+@pytest.mark.parametrize("name", ["2.2.1-rocksdb-native", "2.2.1-rocksdb-incr-checkpoint"])
+def test_windows_that_merge_and_numbers_of_all_states(
+    corpus: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = ContinuedJob(tmp_path / "job", Path(find_snapshots(str(corpus / "lab" / name))[0].path))
+    random = Random(34)
+    for version in range(1, 4):
+        job.checkpoint(version)
+        job.change(random, 0.3)
+    job.close()
+    for options in CONTINUED:
+        merged = both_ways(job.path, options, monkeypatch)
+        assert len(merged) or options["table"] == "timers"
+    for version in (1, 2):
+        pair = job.path / f"chk-{version}", job.path / f"chk-{version + 1}"
+        found = counts(*pair, monkeypatch, 1 << 40)
+        assert found == counts(*pair, monkeypatch, -1)
+        assert sum(row["changed"] or 0 for row in found) > 20
+
+
+def both_ways(path: Path, options: dict[str, str], patch: pytest.MonkeyPatch) -> pa.Table:
+    """The changes by merging both sides, which those by files that differ are."""
+    watched = Watched(patch, 1 << 40)
+    found = changes(path, **options, startingVersion=2)
+    assert watched.windows
+    patch.setattr(keyed_input, "LEAST_COMMON", -1)
+    merged = changes(path, **options, startingVersion=2)
+    assert counted(found) == counted(merged)
+    return merged
 
 
 STEP = st.one_of(
@@ -118,6 +209,9 @@ def test_changes_of_any_history(steps: list[tuple[str, int, int, int]]) -> None:
         merged = changes(job.path, **options)
         patch.setattr(keyed_input, "LEAST_COMMON", 1 << 40)
         assert counted(changes(job.path, **options)) == counted(merged)
+        for version in sorted({1, number}):
+            pair = job.path / f"chk-{version}", job.path / f"chk-{version + 1}"
+            assert counts(*pair, patch, 1 << 40) == counts(*pair, patch, -1)
 
 
 def test_only_blocks_that_can_have_older_values_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

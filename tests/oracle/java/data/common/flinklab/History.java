@@ -21,6 +21,7 @@ import org.apache.flink.streaming.api.checkpoint.CheckpointedFunction;
 import org.apache.flink.streaming.api.datastream.*;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.streaming.api.windowing.assigners.EventTimeSessionWindows;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 import org.apache.flink.util.Collector;
@@ -34,6 +35,8 @@ public class History {
     static final AtomicLong ALLOWED = new AtomicLong(), ACCOUNTS = new AtomicLong(), NAMES = new AtomicLong(),
                             WINDOWS = new AtomicLong(), LOG = new AtomicLong();
     static int KEYS, R;
+    /** Milliseconds without a record of a key after which its session ends. */
+    static final long GAP = 5_000;
 
     // ---------------------------------------------------------------- what a record does
 
@@ -63,6 +66,8 @@ public class History {
         final TreeMap<List<Long>, Long> windows =
                 new TreeMap<>(Comparator.comparing((List<Long> l) -> l.get(0)).thenComparing(l -> l.get(1)));
         final List<Long> log = new ArrayList<>();
+        /** Start, end and sum of the sessions of a key. */
+        final TreeMap<Long, List<long[]>> sessions = new TreeMap<>();
 
         void apply(long n) {
             long k = key(n);
@@ -111,11 +116,24 @@ public class History {
                 if (log.size() > 5)
                     log.remove(0);
             }
+            long[] session = {time(n), time(n) + GAP, n};
+            List<long[]> mine = sessions.computeIfAbsent(k, x -> new ArrayList<>());
+            for (Iterator<long[]> each = mine.iterator(); each.hasNext();) {
+                long[] other = each.next();
+                if (other[0] > session[1] || other[1] < session[0])
+                    continue;
+                session[0] = Math.min(session[0], other[0]);
+                session[1] = Math.max(session[1], other[1]);
+                session[2] += other[2];
+                each.remove();
+            }
+            mine.add(session);
         }
 
         /** Windows that end before the watermark have fired. */
         void watermark(long wm) {
             windows.keySet().removeIf(w -> w.get(1) + 9_999 <= wm);
+            sessions.values().forEach(each -> each.removeIf(session -> session[1] - 1 <= wm));
         }
 
         Map<String, Object> dump(long position) {
@@ -128,8 +146,10 @@ public class History {
                 acc.add(Arrays.asList(k, total.get(k), tags.get(k), per.get(k), seen.get(k)));
             windows.forEach((w, c) -> ws.add(Arrays.asList(w.get(0), w.get(1), c)));
             timers.forEach((k, s) -> s.forEach(t -> ts.add(Arrays.asList(k, t))));
-            return Specs.obj(
-                    "accounts", acc, "timers", ts, "names", names, "windows", ws, "log", log, "position", position);
+            List<Object> ss = new ArrayList<>();
+            sessions.forEach((k, each) -> each.forEach(s -> ss.add(Arrays.asList(k, s[0], s[1], s[2]))));
+            return Specs.obj("accounts", acc, "timers", ts, "names", names, "windows", ws, "log", log, "sessions", ss,
+                    "position", position);
         }
     }
 
@@ -382,6 +402,13 @@ public class History {
         }
     }
 
+    static class AddNumbers implements org.apache.flink.api.common.functions.ReduceFunction<Long> {
+        @Override
+        public Long reduce(Long x, Long y) {
+            return x + y;
+        }
+    }
+
     static class Add implements org.apache.flink.api.common.functions.ReduceFunction<Tuple2<Long, Long>> {
         @Override
         public Tuple2<Long, Long> reduce(Tuple2<Long, Long> x, Tuple2<Long, Long> y) {
@@ -422,6 +449,11 @@ public class History {
                 .reduce(new Add())
                 .uid("windows")
                 .name("windows");
+        in.keyBy(new Key(), Types.LONG)
+                .window(Cluster.<EventTimeSessionWindows>timed(EventTimeSessionWindows.class, "withGap", GAP))
+                .reduce(new AddNumbers())
+                .uid("sessions")
+                .name("sessions");
     }
 
     // ---------------------------------------------------------------- the driver
