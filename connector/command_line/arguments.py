@@ -121,9 +121,15 @@ OF_ERASURE = (
         default=[],
         metavar="NAME: CONDITION",
         help="UID: keys of rows for which a condition is true; UID.STATE: elements of list, union and broadcast state, "
-        "elements of lists, entries of maps, values",
+        "elements of lists, entries of maps, values; UID.splits, UID.source_coordinator, UID.committables, "
+        "UID.in_flight: rows of these tables",
     ),
-    argument("--salt-file", metavar="FILE", help="a secret by which the report hashes keys (default: it has its own)"),
+    argument(
+        "--salt-file",
+        metavar="FILE",
+        help="the secret by which the report hashes keys, made if it is missing (default: the name of the report with "
+        ".salt; keep it apart)",
+    ),
     FILE_FORMAT,
 )
 #: Of commands that write a file as state.
@@ -449,9 +455,18 @@ COMMANDS = (
                 help="the column of the file that has an operator's keys; UID:FIELD=COLUMN: that has a field of its "
                 "composite keys",
             ),
+            argument(
+                "--record-type",
+                action="append",
+                default=[],
+                metavar="UID.PART=TYPE",
+                help="the type of records in flight, if the savepoint does not have it: 'orders.input 0=LONG'",
+            ),
             argument("--report", metavar="FILE", help="write the report as JSON here, and beside it as Markdown"),
             argument(
-                "--strict", action="store_true", help="write nothing if there is state that cannot be looked into"
+                "--strict",
+                action="store_true",
+                help="write nothing if there is state that cannot be looked into, or keys that cannot be removed",
             ),
             argument(
                 "--below",

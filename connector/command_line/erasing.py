@@ -13,8 +13,9 @@ from pyspark_savepoint.command_line.edits import opened
 from pyspark_savepoint.command_line.files import free_target, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.row_files import file_form, rows_of_file
-from pyspark_savepoint.erasure.erasing import is_self_contained
-from pyspark_savepoint.erasure.report import ERROR, ErasureReport, place_of
+from pyspark_savepoint.erasure.erasing import is_self_contained, new_salt
+from pyspark_savepoint.erasure.report import ERROR, ErasureReport
+from pyspark_savepoint.erasure.tables import place_of
 from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
@@ -32,6 +33,10 @@ def erase(arguments: Namespace, output: Output) -> int:
         raise UsageError("--all-below and --all-to go together: what is read, and where it is written")
     base = opened(arguments, arguments.path)
     free_target(arguments)
+    if options["salt"] is None:
+        salt = options["salt"] = new_salt()
+        if arguments.salt_file is not None:
+            _write_salt(Path(arguments.salt_file).expanduser(), salt)
     report = _erased(base, arguments, output, arguments.target, arguments.report, keys, options)
     if not arguments.dry_run:
         written(arguments, output)
@@ -64,6 +69,8 @@ def _erased(
     if path is not None:
         Path(path).expanduser().write_text(report.to_json(), encoding="utf-8")
         Path(path).expanduser().with_suffix(".md").write_text(report.to_markdown(), encoding="utf-8")
+        if arguments.salt_file is None:
+            _write_salt(_beside(path), str(report.salt))
     output.table(REMOVED, (row for row in report.rows() if row["removed"]))
     content = report.content
     verb = "would be removed: nothing was written" if arguments.dry_run else "removed"
@@ -99,7 +106,11 @@ def verify_erasure(arguments: Namespace, output: Output) -> int:
     except FileNotFoundError:
         raise SnapshotNotFoundError("there is no such file", path=arguments.report) from None
     options = _options(arguments)
-    options.pop("by")
+    if arguments.salt_file is not None and options["salt"] is None:
+        raise SnapshotNotFoundError("there is no such file", path=arguments.salt_file)
+    if arguments.salt_file is None and _beside(arguments.report).exists():
+        options["salt"] = _read_salt(_beside(arguments.report))
+    del options["by"], options["record_types"]
     found = opened(arguments, arguments.path).verify_erasure(
         report, _keys(arguments), old=arguments.old, accept=arguments.accept, **options
     )
@@ -143,6 +154,12 @@ def _options(arguments: Namespace) -> dict[str, Any]:
             by.setdefault(uid, {})[field] = column
         else:
             by[uid] = column
+    record_types = {}
+    for text in getattr(arguments, "record_type", ()):
+        part, mark, kind = text.partition("=")
+        if not mark or not part.strip() or not kind.strip():
+            raise UsageError("--record-type takes UID.PART=TYPE, such as 'orders.input 0=LONG'", found=repr(text))
+        record_types[part.strip()] = kind.strip()
     where = {}
     for text in arguments.where:
         name, mark, condition = text.partition(":")
@@ -150,7 +167,26 @@ def _options(arguments: Namespace) -> dict[str, Any]:
             raise UsageError("--where takes UID: CONDITION, or UID.STATE: CONDITION", found=repr(text))
         where[name.strip()] = condition.strip()
     salt = None
-    if arguments.salt_file is not None:
-        salt = Path(arguments.salt_file).expanduser().read_text("utf-8").strip()
+    if arguments.salt_file is not None and Path(arguments.salt_file).expanduser().exists():
+        salt = _read_salt(Path(arguments.salt_file).expanduser())
     read_options(arguments)
-    return {"by": by, "where": where, "salt": salt}
+    return {"by": by, "where": where, "salt": salt, "record_types": record_types}
+
+
+def _beside(report: str) -> Path:
+    """Return the file with the salt of a report, if none is named."""
+    return Path(report).expanduser().with_suffix(".salt")
+
+
+def _read_salt(path: Path) -> str:
+    salt = path.read_text("utf-8").strip()
+    if not salt:
+        raise OptionError("the file has no salt", path=str(path))
+    return salt
+
+
+def _write_salt(path: Path, salt: str) -> None:
+    """Write a salt to a file that only its owner can read."""
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(salt + "\n", encoding="utf-8")

@@ -12,10 +12,12 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -40,13 +42,25 @@ from pyspark_savepoint.erasure.tables import (
     look_at_rows,
     reading,
 )
+from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.formats.connectors.payloads.kind import (
+    ASYNC_STATE,
+    COMMITTABLES,
+    COMMITTER_STATE,
+    IN_FLIGHT,
+    READER_STATE,
+    SOURCE_COORDINATOR,
+    SPLITS,
+)
 from pyspark_savepoint.formats.errors import (
     OptionError,
+    SavepointError,
     StateNotFoundError,
     UnsupportedStateError,
     did_you_mean,
 )
 from pyspark_savepoint.formats.io.byte_source import FileLocation
+from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
     IncrementalRemoteKeyedStateHandle,
@@ -55,12 +69,24 @@ from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.option_values import inheriting
+from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.release import __version__
 from pyspark_savepoint.plan.engine import Engine
-from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
-from pyspark_savepoint.plan.operator_plan import KEYED, OperatorPlan
+from pyspark_savepoint.plan.keyed_edits import base_options, with_states, with_stored_keys_deleted
+from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, OperatorPlan
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.plan.sink_changes import with_committables_removed
+from pyspark_savepoint.plan.source_changes import base_of, source_of, with_operator, with_source
 from pyspark_savepoint.plan.state_inputs import put_state
+from pyspark_savepoint.statebackends.connectors.channel_parts import parts_of
+from pyspark_savepoint.statebackends.connectors.channel_records import RECORD
+from pyspark_savepoint.statebackends.connectors.connector_states import list_states
+from pyspark_savepoint.statebackends.connectors.edits.committables import without_queued, without_records
+from pyspark_savepoint.statebackends.connectors.edits.sources import without_rows
+from pyspark_savepoint.statebackends.connectors.source_state import UNION_STATES
+from pyspark_savepoint.statebackends.model.entry_bytes import SERIALIZED_KEY
+from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.open_table import open_table
 
 FORM = "pyspark-savepoint erasure"
 VERSION = 1
@@ -74,15 +100,41 @@ By = Mapping[str, str | Mapping[str, str]]
 Where = Mapping[str, Any]
 
 
+#: Tables of sources and sinks that conditions name as ``UID.TABLE``.
+OF_CONNECTORS = (SPLITS, SOURCE_COORDINATOR, COMMITTABLES)
+#: Columns of these tables that only name a place, and of all kinds: no condition selects by them, and edits know none.
+NOT_SELECTED = frozenset({"fields", "note"})
+
+
 @dataclass(frozen=True)
 class Elements:
-    """Rows, elements or entries of a state that a condition removes."""
+    """Rows, elements or entries of a state that a condition removes; ``state`` is None in tables of connectors."""
 
-    state: str
+    state: str | None
     table: str
     kind: str
     condition: object
     argument: str
+    ttl: bool = False
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """The states that change."""
+        if self.table == COMMITTABLES:
+            return (COMMITTER_STATE,)
+        return (READER_STATE, *UNION_STATES) if self.state is None else (self.state,)
+
+    def mask(self, schema: pa.Schema) -> Mask:
+        """Return the condition as a function of batches; in flight only of records, which alone can be removed."""
+        mask, _ = mask_of(self.condition, schema, self.argument)
+        if self.table != IN_FLIGHT:
+            return mask
+
+        def of_records(batch: pa.RecordBatch) -> pa.Array:
+            is_record = pc.equal(batch.column("kind"), RECORD)
+            return pc.and_(mask(batch), pc.fill_null(is_record, self.state == ASYNC_STATE))
+
+        return of_records
 
 
 @redacted
@@ -97,12 +149,18 @@ class Erasing:
     sought: Sought
     by: By
     where: Where
+    record_types: Mapping[str, str] = field(default_factory=dict)
+    #: ``by`` and ``record_types``, by uid hash.
+    columns: dict[str, str | Mapping[str, str]] = field(default_factory=dict)
+    types: dict[tuple[str, str], str] = field(default_factory=dict)
     keys: dict[str, KeysOfOperator] = field(default_factory=dict)
     elements: dict[str, list[Elements]] = field(default_factory=dict)
     looked: Looked = field(default_factory=Looked)
     files: list[Searched] = field(default_factory=list)
     states: list[Place] = field(default_factory=list)
     patterns: Patterns = field(default_factory=Patterns)
+    #: What conditions name may be gone: the snapshot is the one without it.
+    may_be_gone: bool = False
 
     # -- what is there ----------------------------------------------------------------------------------------
 
@@ -111,9 +169,10 @@ class Erasing:
         self._prepare()
         self._expect_operators()
         conditions = self._conditions()
-        self.patterns = self.sought.patterns()
+        self.patterns.include(self.sought.patterns())
         for plan in self.plan.operators:
             self._keys_of(plan, conditions.get(plan.identifier.operator_id.hex))
+            self._find_keys(plan)
         if self.sought.columns and not any(one.fits or one.problem for one in self.keys.values()) and not self.where:
             types = sorted({f"{one.plan.label}: {one.kind}" for one in self.keys.values()})
             raise OptionError(
@@ -149,12 +208,14 @@ class Erasing:
     def rows_with_keys(self) -> int:
         """Return how many rows of keyed tables have one of the keys; nothing else is read."""
         self._prepare()
+        with suppress(StateNotFoundError):  # another snapshot may have other operators
+            self._expect_operators()
         count = 0
         for plan in self.plan.operators:
             self._keys_of(plan, None)
             own = plan.identifier.operator_id.hex
             keys = self.keys.get(own)
-            if keys is None or not len(keys.stored):
+            if keys is None or not keys.any:
                 continue
             for table in self._tables(plan):
                 for batch in batches_of(exact(self.held), self.path, ("key",), uidHash=own, table=table)[1]:
@@ -168,78 +229,138 @@ class Erasing:
         self.states = [row for batch in listed for row in batch.to_pylist()]
 
     def _expect_operators(self) -> None:
-        """Raise StateNotFoundError if ``by`` names no operator, or one without keys: its keys would stay unnoticed."""
+        """Raise StateNotFoundError for a name in ``by`` or ``record_types`` that is none: keys would stay unnoticed."""
         keyed = [plan for plan in self.plan.operators if KeysOfOperator.of(plan) is not None]
-        known = {name for plan in keyed for name in (plan.identifier.uid, plan.identifier.operator_id.hex)}
-        for name in self.by:
-            if name not in known:
+        for name, columns in self.by.items():
+            plan = self.plan.find(name) if name.strip() else None
+            if plan is None or plan not in keyed:
                 raise StateNotFoundError(
                     f"by names {name!r}, which is no operator with keyed state",
                     path=self.path,
                     expected="a uid, or a uid hash",
                     remedy=did_you_mean(name, [plan.label for plan in keyed]),
                 )
+            self.columns[plan.identifier.operator_id.hex] = columns
+        for name, kind in self.record_types.items():
+            try:
+                plan, named = self._named(name)
+            except StateNotFoundError:
+                if self.may_be_gone:
+                    continue
+                raise
+            parts = [row["state"] for row in named if row["table"] == IN_FLIGHT and row["state"] != ASYNC_STATE]
+            if not parts:
+                raise StateNotFoundError(
+                    f"record_types names {name!r}, which has no records in flight",
+                    path=self.path,
+                    expected="UID.input 0, UID.output 0, and so on",
+                    remedy=did_you_mean(name, self._names()),
+                )
+            self.types |= {(plan.identifier.operator_id.hex, part): kind for part in parts}
 
     def _rows_of(self, plan: OperatorPlan) -> list[Place]:
         own = plan.identifier.operator_id.hex
         return [row for row in self.states if row.get("operator_uid_hash") == own]
+
+    def _uid(self, plan: OperatorPlan) -> str | None:
+        """Return the uid of an operator, which option ``uids`` may know alone."""
+        return next((row["operator_uid"] for row in self._rows_of(plan)), plan.identifier.uid)
 
     def _tables(self, plan: OperatorPlan) -> list[str]:
         there = {row["table"] for row in self._rows_of(plan)}
         return [table for table in KEYED_TABLES if table in there]
 
     def _conditions(self) -> dict[str, tuple[object, str]]:
-        """Return the conditions on keys by operator, and keep those on states."""
+        """Return the conditions on keys by operator, and keep those on states and on tables of connectors."""
         found: dict[str, tuple[object, str]] = {}
         for name, condition in self.where.items():
-            plan, row = self._named(name)
+            try:
+                plan, named = self._named(name)
+            except StateNotFoundError:
+                if self.may_be_gone:
+                    continue
+                raise
             argument = f"where[{name!r}]"
             own = plan.identifier.operator_id.hex
-            if row is None:
+            if not named:
                 if not self._tables(plan):
                     raise StateNotFoundError(
                         "the operator has no keyed state: name one of its states",
                         operator=plan.label,
                         remedy=f"where={{'{plan.label}.STATE': ...}}",
                     )
+                if own in found:
+                    raise _twice(argument, plan.label)
                 found[own] = (condition, argument)
                 continue
-            if row["ttl"]:
-                raise UnsupportedStateError(
-                    "elements of a state with a time to live cannot be removed one by one: their times would be lost",
-                    operator=plan.label,
-                    state=row["state"],
-                    remedy="name the operator alone, which removes whole keys",
-                )
-            one = Elements(row["state"], row["table"], row["kind"], condition, argument)
-            self.elements.setdefault(own, []).append(one)
+            known = self.elements.setdefault(own, [])
+            for row in named:
+                new = Elements(row["state"], row["table"], row["kind"], condition, argument, row["ttl"] or False)
+                both = (SPLITS, SOURCE_COORDINATOR)
+                if any(
+                    not {*one.changes}.isdisjoint(new.changes) and {one.table, new.table} != {*both} for one in known
+                ):
+                    raise _twice(argument, plan.label)
+                known.append(new)
         return found
 
-    def _named(self, name: str) -> tuple[OperatorPlan, Place | None]:
-        """Find ``UID`` or ``UID.STATE``; uids and states may have dots."""
+    def _named(self, name: str) -> tuple[OperatorPlan, list[Place]]:
+        """Find ``UID`` (no rows), ``UID.STATE``, ``UID.TABLE`` or a part in flight; uids and states may have dots."""
         plan = self.plan.find(name) if name.strip() else None
         if plan is not None:
-            return plan, None
+            return plan, []
         for dot in (place for place, sign in enumerate(name) if sign == "."):
             plan = self.plan.find(name[:dot]) if name[:dot].strip() else None
-            for row in self._rows_of(plan) if plan is not None else ():
-                if row["state"] == name[dot + 1 :] and row["table"] in (
-                    "keyed_state",
-                    "window_state",
-                    "operator_state",
-                ):
-                    assert plan is not None
-                    return plan, row
-        known = [each.label for each in self.plan.operators]
-        known += [
-            f"{row['operator_uid'] or row['operator_uid_hash']}.{row['state']}" for row in self.states if row["state"]
-        ]
+            if plan is None:
+                continue
+            rest = name[dot + 1 :]
+            for row in self._rows_of(plan):
+                if row["state"] == rest and row["table"] in ("keyed_state", "window_state", "operator_state"):
+                    return plan, [row]
+            nothing: Place = {"state": None, "kind": "", "ttl": False}
+            if rest in OF_CONNECTORS and rest in self._others(plan):
+                return plan, [{**nothing, "table": rest}]
+            parts = [part for part in self._in_flight(plan) if rest in (part, IN_FLIGHT)]
+            if parts:
+                return plan, [{**nothing, "table": IN_FLIGHT, "state": part} for part in parts]
         raise StateNotFoundError(
-            f"where names {name!r}, which is no operator and no state of one",
+            f"{name!r} is no operator, and no state of one",
             path=self.path,
-            expected="UID, or UID.STATE",
-            remedy=did_you_mean(name, known),
+            expected="UID, UID.STATE, UID.splits, UID.source_coordinator, UID.committables, UID.in_flight",
+            remedy=did_you_mean(name, self._names()),
         )
+
+    def _names(self) -> list[str]:
+        """Return all that conditions can name."""
+        known = [each.label for each in self.plan.operators]
+        for row in self.states:
+            if row["state"]:
+                known.append(f"{row['operator_uid'] or row['operator_uid_hash']}.{row['state']}")
+        for plan in self.plan.operators:
+            uid = self._uid(plan) or plan.identifier.operator_id.hex
+            known += [f"{uid}.{table}" for table in self._others(plan) if table in OF_CONNECTORS]
+            known += [f"{uid}.{part}" for part in self._in_flight(plan)]
+        return known
+
+    def _others(self, plan: OperatorPlan) -> list[str]:
+        """Return the tables of an operator that show what is neither of keys nor operator state of the user's."""
+        found: list[str] = []
+        for row in self._rows_of(plan):
+            if row["table"] in ("coordinator_state", "raw_operator_state") or (
+                row["table"] == "raw_keyed_state" and not plan.raw_timers
+            ):
+                found.append(row["table"])
+            shown = SHOWN_BY.search(row["note"] or "")
+            if shown is not None and shown[1] != IN_FLIGHT:
+                found.append(shown[1])
+        return list(dict.fromkeys(found))
+
+    def _in_flight(self, plan: OperatorPlan) -> list[str]:
+        """Return the parts of table ``in_flight`` that an operator has."""
+        assert plan.base is not None
+        operator = plan.base.operator
+        queue = [ASYNC_STATE] if ASYNC_STATE in list_states(operator) else []
+        return [*queue, *dict.fromkeys(part.name for part in parts_of(operator))]
 
     def _keys_of(self, plan: OperatorPlan, condition: tuple[object, str] | None) -> None:
         """Determine the keys of an operator that are erased."""
@@ -248,13 +369,28 @@ class Erasing:
             return
         own = plan.identifier.operator_id.hex
         self.keys[own] = keys
-        by = next((self.by[name] for name in (plan.identifier.uid, own) if name is not None and name in self.by), None)
+        by = self.columns.get(own)
         if not isinstance(by, Mapping):
             keys.add_values(self.sought.column(by, plan.label))
         elif self._tables(plan):
             self._add_by_fields(plan, keys, by)
         if condition is not None:
             self._add_by_condition(plan, keys, *condition)
+
+    def _find_keys(self, plan: OperatorPlan) -> None:
+        """Take the bytes of keys whose type cannot be written from the state; search for those of all keys."""
+        keys = self.keys.get(plan.identifier.operator_id.hex)
+        if keys is None:
+            return
+        if keys.values:
+            assert plan.base is not None
+            texts = base_options(plan, plan.of_kind(KEYED, TIMERS), with_keys=True)
+            try:
+                table = open_table(SavepointReadOptions.parse(texts).request())
+                parts = (batch for part in table.partitions(1) for batch in part.batches())
+                keys.find(batch.column(SERIALIZED_KEY) for batch in parts)
+            except SavepointError as error:
+                keys.problem = str(error)
         self.patterns.add(keys.patterns())
 
     def _add_by_fields(self, plan: OperatorPlan, keys: KeysOfOperator, by: Mapping[str, str]) -> None:
@@ -283,37 +419,72 @@ class Erasing:
     def _look(self, plan: OperatorPlan, leaves: Leaves) -> None:
         """Read the tables of an operator."""
         own, rows = plan.identifier.operator_id.hex, self._rows_of(plan)
-        base = {"operator_uid": plan.identifier.uid, "operator_uid_hash": own}
+        base = {"operator_uid": self._uid(plan), "operator_uid_hash": own}
         keys = self.keys.get(own)
         for table in self._tables(plan):
             assert keys is not None  # of all operators that have tables of keys
             place = {**base, "table": table, "state": None}
-            if not reading(self.looked, place, partial(self._look_keyed, plan, keys, table, place, leaves)):
+            failed = [
+                states
+                for states in self._readable_together(rows, table)
+                if not reading(self.looked, place, partial(self._look_keyed, plan, keys, table, states, place, leaves))
+            ]
+            if failed:
                 reading(self.looked, place, partial(self._count_keys, keys, own, table))
-        others: list[tuple[str, str | None]] = []
-        for row in rows:
-            if row["table"] == "operator_state":
-                others.append(("operator_state", row["state"]))
-            elif row["table"] in ("coordinator_state", "raw_operator_state", "in_flight") or (
-                row["table"] == "raw_keyed_state" and not plan.raw_timers
-            ):
-                others.append((row["table"], None))
-            shown = SHOWN_BY.search(row["note"] or "")
-            if shown is not None:
-                others.append((shown[1], None))
+        others: list[tuple[str, str | None]] = [
+            ("operator_state", row["state"]) for row in rows if row["table"] == "operator_state"
+        ]
+        others += [(table, None) for table in self._others(plan)]
+        others += [(IN_FLIGHT, part) for part in self._in_flight(plan)]
         for table, state in dict.fromkeys(others):
             place = {**base, "table": table, "state": state}
             texts = {"uidHash": own, "table": table} | ({"state": state} if state is not None else {})
+            if table == IN_FLIGHT:
+                texts |= self._record_type(plan, state)
             removed = [one for one in self.elements.get(own, ()) if (one.table, one.state) == (table, state)]
             self._read_rows(place, leaves, removed, **texts)
 
-    def _look_keyed(self, plan: OperatorPlan, keys: KeysOfOperator, table: str, place: Place, leaves: Leaves) -> None:
-        edited = any(one.table == table for one in self.elements.get(place["operator_uid_hash"], ()))
-        held = self.held if edited else exact(self.held)
-        schema, batches = batches_of(held, self.path, uidHash=place["operator_uid_hash"], table=table)
-        for one in self.elements.get(place["operator_uid_hash"], ()):
-            if one.table == table:
-                batches = self._counting(one, plan, keys, schema, batches)
+    def _record_type(self, plan: OperatorPlan, part: str | None) -> dict[str, str]:
+        """Return the option with the type of records in flight, if one is given."""
+        given = self.types.get((plan.identifier.operator_id.hex, str(part)))
+        return {} if given is None else {"recordTypes": json.dumps({part: given})}
+
+    @staticmethod
+    def _readable_together(rows: Sequence[Place], table: str) -> list[tuple[str, ...]]:
+        """Return the states that one read of a table of keys shows, none for all: a table has windows of one type."""
+        by_type: dict[Any, list[str]] = {}
+        for row in rows:
+            if row["table"] == table and row["state"] is not None:
+                by_type.setdefault(row["namespace_type"], []).append(row["state"])
+        if table != "window_state" or len(by_type) < 2:
+            return [()]
+        return [tuple(states) for states in by_type.values()]
+
+    def compared_alone(self, own: str, table: str) -> list[str | None]:
+        """Return the states of a table of keys that have to be compared one by one; None: all together."""
+        groups = self._readable_together([row for row in self.states if row.get("operator_uid_hash") == own], table)
+        return [None] if groups == [()] else [state for states in groups for state in states]
+
+    def _look_keyed(
+        self,
+        plan: OperatorPlan,
+        keys: KeysOfOperator,
+        table: str,
+        states: tuple[str, ...],
+        place: Place,
+        leaves: Leaves,
+    ) -> None:
+        edits = [one for one in self.elements.get(place["operator_uid_hash"], ()) if one.table == table]
+        edits = [one for one in edits if not states or one.state in states]
+        texts = {"uidHash": place["operator_uid_hash"], "table": table}
+        texts |= {"state": ",".join(states)} if states else {}
+        texts |= {"includeTtl": "true"} if any(one.ttl for one in edits) else {}
+        schema, batches = batches_of(self.held if edits else exact(self.held), self.path, **texts)
+        for one in edits:
+            batches = self._counting(one, plan, keys, schema, batches)
+        if "includeTtl" in texts:
+            shown = [name for name in schema.names if not name.endswith(LAST_ACCESS)]
+            schema, batches = pa.schema([schema.field(name) for name in shown]), (one.select(shown) for one in batches)
         look_at_keyed(self.looked, place, schema, batches, keys.mask, leaves)
 
     def _count_keys(self, keys: KeysOfOperator, own: str, table: str) -> None:
@@ -345,7 +516,7 @@ class Erasing:
     def _read_rows(self, place: Place, leaves: Leaves, removed: Sequence[Elements] = (), **texts: str) -> None:
         def read() -> None:
             schema, batches = batches_of(self.held if removed else exact(self.held), self.path, **texts)
-            mask = mask_of(removed[0].condition, schema, removed[0].argument)[0] if removed else None
+            mask = removed[0].mask(schema) if removed else None
             look_at_rows(self.looked, place, schema, batches, leaves, mask)
 
         reading(self.looked, place, read)
@@ -355,25 +526,78 @@ class Erasing:
     def planned(self) -> SavepointPlan:
         """Return the plan without what is erased; nothing runs yet."""
         plan = self.plan
+        without = self._without_records()
         for old in self.plan.operators:
-            new = self._elements_removed(old)
-            keys = self.keys.get(old.identifier.operator_id.hex)
-            if keys is not None and self._may_have(old):
-                for table in keys.tables:
-                    new = with_keys_deleted(self.engine, new, self.engine.of_arrow(table))
+            own = old.identifier.operator_id.hex
+            new = with_operator(old, without[own]) if own in without else old
+            new = self._elements_removed(self._removed_from_connectors(new))
+            keys = self.keys.get(own)
+            if keys is not None and self._may_have(old) and len(keys.stored):
+                new = with_stored_keys_deleted(new, self.engine.of_arrow(keys.table))
             elif self._has_hidden(old) and not new.edits_keyed_state:
                 new = new.with_rewritten(KEYED)
             plan = plan.with_changed(old, new) if new is not old else plan
         return plan
 
+    def _selected(self, plan: OperatorPlan, one: Elements) -> list[Place]:
+        """Return the rows of a table of connectors, or in flight, that a condition removes."""
+        texts = {"uidHash": plan.identifier.operator_id.hex, "table": one.table}
+        if one.state is not None:
+            texts |= {"state": one.state, **self._record_type(plan, one.state)}
+        schema, batches = batches_of(self.held, self.path, **texts)
+        mask = one.mask(schema)
+        return [row for batch in batches for row in batch.filter(mask(batch)).to_pylist()]
+
+    def _without_records(self) -> dict[str, OperatorState]:
+        """Return the operators whose buffers change, by uid hash."""
+        positions: dict[tuple[str, str, int, int], set[int]] = {}
+        for plan in self.plan.operators:
+            own = plan.identifier.operator_id.hex
+            for one in self.elements.get(own, ()):
+                if one.table == IN_FLIGHT and one.state not in (None, ASYNC_STATE):
+                    for row in self._selected(plan, one):
+                        place = own, str(one.state), row["subtask"], row["channel"]
+                        positions.setdefault(place, set()).add(row["position"])
+        return without_records(self.snapshot, positions) if positions else {}
+
+    def _removed_from_connectors(self, plan: OperatorPlan) -> OperatorPlan:
+        """Return an operator without the rows of splits, committables and asynchronous calls that conditions name."""
+        elements = self.elements.get(plan.identifier.operator_id.hex, ())
+        rows = {
+            table: [row for one in elements if one.table == table for row in self._selected(plan, one)]
+            for table in OF_CONNECTORS
+        }
+        splits = [*rows[SPLITS], *rows[SOURCE_COORDINATOR]]
+        if splits:
+            plan = with_source(plan, self.held.get("connector"), lambda source: without_rows(source, splits))
+        if rows[COMMITTABLES]:
+            other = next((row for row in rows[COMMITTABLES] if row["state"] != COMMITTER_STATE), None)
+            if other is not None:
+                raise UnsupportedStateError(
+                    "rows of this state of a sink can be read, but not removed one by one",
+                    operator=plan.label,
+                    state=other["state"],
+                    expected=COMMITTER_STATE,
+                    remedy="have the job finish its transactions: stop it with a savepoint, and erase from that",
+                )
+            wanted = [
+                {name: value for name, value in row.items() if name not in NOT_SELECTED} for row in rows[COMMITTABLES]
+            ]
+            plan = with_committables_removed(self.engine, plan, wanted, True, self.held.get("connector"))
+        calls = [one for one in elements if one.state == ASYNC_STATE and one.table == IN_FLIGHT]
+        places = {(row["subtask"], row["position"]) for one in calls for row in self._selected(plan, one)}
+        return with_operator(plan, without_queued(base_of(plan).opened, places)) if places else plan
+
     def _elements_removed(self, plan: OperatorPlan) -> OperatorPlan:
         own = plan.identifier.operator_id.hex
         for one in self.elements.get(own, ()):
+            if one.state is None or one.table == IN_FLIGHT:
+                continue
             texts = {"path": self.path, "uidHash": own, "table": one.table, "state": one.state}
+            texts |= {"includeTtl": "true"} if one.ttl else {}
             rows = self.engine.read(inheriting(self.held, texts))
             if one.table == "operator_state":
-                mask, _ = mask_of(one.condition, rows.schema, one.argument)
-                rows = rows.mapped(Kept(mask), rows.schema)
+                rows = rows.mapped(Kept(one.mask(rows.schema)), rows.schema)
             else:
                 rows = rows.mapped(WithoutElements.of(one, rows.schema), rows.schema)
             plan = put_state(self.engine, plan, one.state, rows, {})
@@ -397,18 +621,18 @@ class Erasing:
 
     # -- what is said -----------------------------------------------------------------------------------------
 
-    def report(self, salt: bytes, keeps_salt: bool, strict: bool, dry_run: bool) -> dict[str, Any]:
-        """Return the report before anything is written."""
+    def report(self, salt: bytes, strict: bool, dry_run: bool) -> dict[str, Any]:
+        """Return the report before anything is written; the salt is not in it."""
         return {
             "form": FORM,
             "version": VERSION,
             "package": __version__,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "arguments": {
-                "salt": salt.hex() if keeps_salt else None,
                 "keys": self.sought.hashes(salt),
                 "by": {name: dict(one) if isinstance(one, Mapping) else one for name, one in self.by.items()},
                 "where": {name: salted(salt, str(condition)) for name, condition in self.where.items()},
+                "record_types": dict(self.record_types),
                 "strict": strict,
                 "dry_run": dry_run,
             },
@@ -416,7 +640,9 @@ class Erasing:
             "after": None,
             "operators": [self._of_operator(plan) for plan in self.plan.operators],
             "not_looked_into": self.not_looked_into(),
-            "standing": [one.row() for one in self.looked.standing.values()],
+            "standing": [
+                {**one.row(), "removable": self.can_remove(one.place)} for one in self.looked.standing.values()
+            ],
             "not_searched": dict(self.patterns.too_short),
             "differences": None,
             "others": [],
@@ -431,7 +657,7 @@ class Erasing:
             if operator == own
         ]
         return {
-            "operator_uid": plan.identifier.uid,
+            "operator_uid": self._uid(plan),
             "operator_uid_hash": own,
             "operator_name": plan.name,
             "key_type": None if plan.key_serializer is None else plan.key_serializer.flink_type,
@@ -439,6 +665,20 @@ class Erasing:
             "cannot_hold": None if keys is None else keys.misfits,
             "states": states,
         }
+
+    def can_remove(self, place: Place) -> bool:
+        """Return whether keys or conditions can remove what stands at a place."""
+        plan = self.plan.find(place["operator_uid_hash"]) if place["operator_uid_hash"] else None
+        table = place["table"]
+        if plan is None or table in (SPLITS, SOURCE_COORDINATOR):
+            try:
+                return plan is not None and bool(source_of(plan, self.held.get("connector")))
+            except SavepointError:
+                return False
+        if table == COMMITTABLES:
+            assert plan.base is not None
+            return COMMITTER_STATE in list_states(plan.base.operator)
+        return table in (*KEYED_TABLES, "operator_state", IN_FLIGHT)
 
     def not_looked_into(self) -> list[Place]:
         """Return the state whose content is not known, with its size, and the hits of patterns in it."""
@@ -474,7 +714,7 @@ class Erasing:
             }
         for owner, keys in self.keys.items():
             if keys.problem is not None:
-                named = {"operator_uid": keys.plan.identifier.uid, "operator_uid_hash": owner, "table": "keyed_state"}
+                named = {"operator_uid": self._uid(keys.plan), "operator_uid_hash": owner, "table": "keyed_state"}
                 hits = self._hits_in_files(owner, "keyed state")
                 yield {**named, "state": "key", "bytes": None, "why": keys.problem, "hits": described(hits)}
         known = {(row.get("operator_uid_hash"), row["table"]) for row in self.states}
@@ -507,15 +747,16 @@ class Erasing:
         own = row.get("operator_uid_hash")
         shown = SHOWN_BY.search(note or "")
         if table == "operator_state" and shown is not None:
-            return unread.get((own, shown[1], None)) or self.looked.unknown.get((own or "", shown[1]))
+            part = ASYNC_STATE if shown[1] == IN_FLIGHT else None
+            return unread.get((own, shown[1], part)) or self.looked.unknown.get((own or "", shown[1], part or ""))
         if table == "coordinator_state":
             failed = unread.get((own, "source_coordinator", None))
-            return failed or self.looked.unknown.get((own or "", "source_coordinator"))
+            return failed or self.looked.unknown.get((own or "", "source_coordinator", ""))
         if table in ("raw_operator_state", "raw_keyed_state", "master_state"):
             plan = self.plan.find(own) if own else None
             return None if table == "raw_keyed_state" and plan is not None and plan.raw_timers else BYTES_OF_OWNER
-        if table == "in_flight":
-            return unread.get((own, table, None)) or self.looked.unknown.get((own or "", table))
+        if table == IN_FLIGHT:
+            return unread.get((own, table, row["state"])) or self.looked.unknown.get((own or "", table, row["state"] or ""))
         if table == "operator_state":
             opaque = row["spark_value_type"] == "binary"
             return BYTES_OF_OWNER if opaque else unread.get((own, table, row["state"]))
@@ -566,11 +807,13 @@ class WithoutElements:
     kind: str
     mask: Mask
     keys: tuple[str, ...]
+    #: The column with the times of last access, which are those of the elements; None without a time to live.
+    times: str | None = None
 
     @classmethod
     def of(cls, one: Elements, schema: pa.Schema) -> WithoutElements:
         """Return the function for the columns of a table."""
-        column = one.state if one.state in schema.names else f"state_{one.state}"
+        column = str(one.state) if one.state in schema.names else f"state_{one.state}"
         keys = tuple(name for name in ("key", "window") if name in schema.names)
         fields = [schema.field(name) for name in keys]
         kind = schema.field(column).type
@@ -580,8 +823,8 @@ class WithoutElements:
             fields += [pa.field("list_index", pa.int64()), pa.field("list_value", kind.value_type)]
         else:
             fields += [schema.field(column)]
-        mask, _ = mask_of(one.condition, pa.schema(fields), one.argument)
-        return cls(column, one.kind, mask, keys)
+        times = column + LAST_ACCESS if column + LAST_ACCESS in schema.names else None
+        return cls(column, one.kind, one.mask(pa.schema(fields)), keys, times)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield each batch without the elements."""
@@ -592,51 +835,70 @@ class WithoutElements:
         """Return a batch without the elements, and how many there were and are dropped."""
         column = batch.column(self.state)
         if pa.types.is_map(column.type) or pa.types.is_list(column.type):
-            kept, seen, removed = self._of_collection(batch, column)
-        else:
-            gone = pc.and_(self.mask(batch.select([*self.keys, self.state])), column.is_valid())
-            kept, seen, removed = (
-                pc.if_else(gone, pa.nulls(len(batch), column.type), column),
-                len(column) - column.null_count,
-                gone.true_count,
-            )
-        place = batch.schema.get_field_index(self.state)
-        return batch.set_column(place, batch.schema.field(place), kept), seen, removed
+            return self._of_collections(batch, column)
+        gone = pc.and_(self.mask(batch.select([*self.keys, self.state])), column.is_valid())
+        kept = {
+            name: pc.if_else(gone, pa.nulls(len(batch), batch.column(name).type), batch.column(name))
+            for name in (self.state, *([self.times] if self.times is not None else []))
+        }
+        return _with_columns(batch, kept), len(column) - column.null_count, gone.true_count
 
-    def _of_collection(self, batch: pa.RecordBatch, column: pa.Array) -> tuple[pa.Array, int, int]:
+    def _of_collections(self, batch: pa.RecordBatch, column: pa.Array) -> tuple[pa.RecordBatch, int, int]:
         is_map = pa.types.is_map(column.type)
-        # Compact, so that offsets begin at 0 and NULLs are empty.
-        column = pa.concat_arrays([pa.array([], column.type), column])
-        lengths = (
-            pc.list_value_length(pa.ListArray.from_arrays(column.offsets, column.keys))
-            if is_map
-            else pc.list_value_length(column)
-        )
-        valid = column.is_valid()
-        counts = pc.if_else(valid, lengths, 0).to_numpy(zero_copy_only=False).astype("int64")
-        offsets = column.offsets.to_numpy().astype(np.int64)
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        counts, parts = _flat(column)
         parents = np.repeat(np.arange(len(column)), counts)
         within = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
-        places = pa.array(np.repeat(offsets[:-1], counts) + within)
         rows = {name: batch.column(name).take(pa.array(parents)) for name in self.keys}
-        if is_map:
-            rows |= {"map_key": column.keys.take(places), "map_value": column.items.take(places)}
-        else:
-            rows |= {"list_index": pa.array(within), "list_value": column.values.take(places)}
+        rows |= (
+            dict(zip(MAP_COLUMNS, parts, strict=True))
+            if is_map
+            else {"list_index": pa.array(within), "list_value": parts[0]}
+        )
         gone = self.mask(pa.record_batch(list(rows.values()), list(rows)))
         stays = pc.invert(gone)
         left = np.bincount(parents[stays.to_numpy(zero_copy_only=False)], minlength=len(column))
         ends = pa.array(np.concatenate([[0], np.cumsum(left)]).astype(np.int32))
         empty = (left == 0) & (counts > 0) if self.kind in ("LIST", "MAP") else np.zeros(len(column), bool)
-        nulls = pa.array(empty | ~valid.to_numpy(zero_copy_only=False))
-        parts = [rows[name].filter(stays) for name in (MAP_COLUMNS if is_map else LIST_COLUMNS[1:])]
-        kind = column.type
-        made = (
-            pa.MapArray.from_arrays(ends, *parts, type=kind, mask=nulls)
-            if is_map
-            else pa.ListArray.from_arrays(ends, *parts, type=kind, mask=nulls)
-        )
-        return made, len(parents), gone.true_count
+        nulls = pa.array(empty | ~valid)
+        changed = [self.state]
+        if self.times is not None and self.kind in ("LIST", "MAP"):
+            changed.append(self.times)
+        kept = {}
+        for name in changed:
+            kind = batch.column(name).type
+            made = pa.MapArray if pa.types.is_map(kind) else pa.ListArray
+            elements = [part.filter(stays) for part in _flat(batch.column(name))[1]]
+            kept[name] = made.from_arrays(ends, *elements, type=kind, mask=nulls)
+        return _with_columns(batch, kept), len(parents), gone.true_count
+
+
+def _flat(column: pa.Array) -> tuple[Longs, list[pa.Array]]:
+    """Return the number of elements of each list or map, and the elements of all: values, or keys and values."""
+    # Compact, so that offsets begin at 0 and NULLs are empty.
+    column = pa.concat_arrays([pa.array([], column.type), column])
+    is_map = pa.types.is_map(column.type)
+    lists = pa.ListArray.from_arrays(column.offsets, column.keys) if is_map else column
+    counts = pc.if_else(column.is_valid(), pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    counts = counts.astype(np.int64)
+    starts = np.repeat(column.offsets.to_numpy().astype(np.int64)[:-1], counts)
+    places = pa.array(starts + np.arange(len(starts)) - np.repeat(np.cumsum(counts) - counts, counts))
+    return counts, [part.take(places) for part in ((column.keys, column.items) if is_map else (column.values,))]
+
+
+def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    for name, column in columns.items():
+        place = batch.schema.get_field_index(name)
+        batch = batch.set_column(place, batch.schema.field(place), column)
+    return batch
+
+
+def _twice(argument: str, operator: str) -> OptionError:
+    return OptionError(
+        f"{argument} is a second condition on the same state",
+        operator=operator,
+        remedy="join both with OR, and name the state once",
+    )
 
 
 def _field(key: pa.Array, path: str, operator: str) -> pa.Array:
@@ -659,6 +921,6 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     return fitting(value, kind) is not NONE
 
 
-def new_salt() -> bytes:
+def new_salt() -> str:
     """Return a random salt."""
-    return secrets.token_bytes(16)
+    return secrets.token_hex(16)

@@ -169,6 +169,11 @@ class Patterns:
             else:
                 self.found.setdefault(pattern, encoding)
 
+    def include(self, others: Patterns) -> None:
+        """Add other patterns."""
+        self.add(others.found.items())
+        self.too_short |= others.too_short
+
 
 class _Windows:
     """The patterns that are found by windows of one width; arrays have an entry for each, in order of their windows."""

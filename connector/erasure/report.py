@@ -11,6 +11,7 @@ from typing import Any
 from pyspark_savepoint.erasure.erasing import FORM, VERSION, Erasing, files_of
 from pyspark_savepoint.erasure.files import Searched
 from pyspark_savepoint.erasure.sought import salted
+from pyspark_savepoint.erasure.tables import operator_of, place_of
 from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.redaction import printable
@@ -24,7 +25,8 @@ COUNTS = ("before", "after", "added", "removed", "changed")
 class ErasureReport:
     """What an erasure found, removed, and could not look into; made by ``erase``.
 
-    ``content`` is what :meth:`to_json` writes; keys and conditions are in it as salted hashes only.
+    ``content`` is what :meth:`to_json` writes; keys and conditions are in it as salted hashes only. ``salt`` is the
+    secret that made them, which is in neither JSON nor page: keep it apart. A report that was read has none.
 
     Example::
 
@@ -34,6 +36,7 @@ class ErasureReport:
     """
 
     content: Row = field(repr=False)
+    salt: str | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         """Return what was removed, in a line."""
@@ -95,7 +98,7 @@ def _page(report: ErasureReport) -> Iterator[str]:
     yield from _section(
         "Not looked into",
         ("operator", "table", "state", "bytes", "hits", "why"),
-        ({**one, "operator": _operator(one), "hits": _hits(one["hits"])} for one in content["not_looked_into"]),
+        ({**one, "operator": operator_of(one), "hits": _hits(one["hits"])} for one in content["not_looked_into"]),
     )
     yield from _section(
         "Where keys still stand",
@@ -138,19 +141,6 @@ def _hits(hits: Iterable[Mapping[str, Any]]) -> str:
         f"{'certain' if one['certain'] else 'possible'}: {one['hits']} of {one['bytes']} bytes ({one['encoding']})"
         for one in hits
     )
-
-
-def _operator(row: Mapping[str, Any]) -> str:
-    return row.get("operator_uid") or row.get("operator_uid_hash") or ""
-
-
-def place_of(row: Mapping[str, Any]) -> str:
-    """Return the name of a column where keys stand: ``UID.STATE.COLUMN``.
-
-    >>> place_of({"operator_uid": "orders", "state": "pending", "column": "value.buyer"})
-    'orders.pending.value.buyer'
-    """
-    return ".".join(filter(None, (_operator(row), row.get("state"), row["column"])))
 
 
 def finding(check: str, severity: str, evidence: str) -> Row:
@@ -199,7 +189,7 @@ def verified(
     yield from _standing(new, accept)
     yield from _in_files(content, new, accept)
     for unread in new.looked.unread:
-        yield finding("unread", NOTE, f"{_operator(unread)} {unread['table']}: {unread['why']}")
+        yield finding("unread", NOTE, f"{operator_of(unread)} {unread['table']}: {unread['why']}")
     if old is not None:
         yield from _only_removals(content, new, old, differences)
     for why in others_removed:
@@ -256,9 +246,12 @@ def _bytes_of(files: Sequence[Searched], operator: str) -> list[str | None]:
 def _only_removals(content: Row, new: Erasing, old: Erasing, differences: Sequence[Row]) -> Iterator[Row]:
     if content["differences"] != list(differences):
         yield finding("differences", ERROR, "the differences of both snapshots are not those of the report")
-    edited = {(own, one.state) for own, several in new.elements.items() for one in several}
+    elements = [(own, one) for own, several in old.elements.items() for one in several]
+    edited = {(own, state) for own, one in elements for state in one.changes}
+    # Elements of connectors hold several rows, and are others without one of them.
+    rewritten = {(own, state) for own, one in elements if one.state is None for state in one.changes}
     for row in differences:
-        what = f"{_operator(row)} {row['table']} {row['state']}"
+        what = f"{operator_of(row)} {row['table']} {row['state']}"
         if row["operator_change"]:
             yield finding("differences", ERROR, f"{what}: the operator is {row['operator_change']}")
         elif row["note"]:
@@ -266,7 +259,7 @@ def _only_removals(content: Row, new: Erasing, old: Erasing, differences: Sequen
             same = row["table"] == "operator_state" and _bytes_of(old.files, operator) == _bytes_of(new.files, operator)
             how = "cannot be compared, and its bytes are those of before" if same else "cannot be compared"
             yield finding("differences", NOTE if same else ERROR, f"{what}: {how}: {row['note']}")
-        elif row["added"]:
+        elif row["added"] and (row["operator_uid_hash"], row["state"]) not in rewritten:
             yield finding("differences", ERROR, f"{what}: {numbered(row['added'], 'entry', 'entries')} added")
         elif row["changed"] and (row["operator_uid_hash"], row["state"]) not in edited:
             yield finding("differences", ERROR, f"{what}: {numbered(row['changed'], 'entry', 'entries')} changed")

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -18,11 +18,13 @@ import pyarrow.compute as pc
 from pyspark_savepoint.erasure.patterns import AS_STORED, Encoding, Patterns, encodings_of
 from pyspark_savepoint.erasure.tables import Mask
 from pyspark_savepoint.execution.conditions import parse_condition
+from pyspark_savepoint.formats.columns import Cursors, binary_parts
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError, did_you_mean, type_name
 from pyspark_savepoint.plan.engine import Engine
-from pyspark_savepoint.plan.keyed_edits import PLAIN
+from pyspark_savepoint.plan.keyed_edits import PLAIN, decode_options
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.plan.python_inputs import python_key_type, stored_keys
+from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
 from pyspark_savepoint.statebackends.model.entry_bytes import SERIALIZED_KEY
 from pyspark_savepoint.statebackends.writing.rows.entry_encoder import KeyEncoder
 
@@ -166,17 +168,24 @@ def fitting(value: Any, kind: pa.DataType) -> Any:
 
 @dataclass
 class KeysOfOperator:
-    """The keys of one operator that are erased: as a column, and as bytes."""
+    """The keys of one operator that are erased.
+
+    Keys are compared by the bytes that the operator stores. Where a type can be read and not written (some of Kryo's),
+    they are compared as values, and :meth:`find` takes their bytes from the state.
+    """
 
     plan: OperatorPlan
     kind: pa.DataType
-    #: As they were given, and as they were read: the types may differ.
-    keys: list[pa.Array]
+    #: Whether the bytes of any key can be made.
+    written: bool
     stored: pa.Array
+    #: Keys that are compared as values, and their bytes as rows by the type of a column.
+    values: list[Any] = field(default_factory=list, repr=False)
+    by_type: dict[pa.DataType, pa.Array] = field(default_factory=dict, repr=False)
     #: How many of the given keys the type can hold, and cannot.
     fits: int = 0
     misfits: int = 0
-    #: Why keys cannot be looked for: their type can be read, and not written.
+    #: Why keys cannot be removed: their bytes cannot be found.
     problem: str | None = None
 
     @classmethod
@@ -186,16 +195,22 @@ class KeysOfOperator:
             return None
         opaque = bool(plan.key_serializer.opaque_parts())
         kind = pa.binary() if opaque else python_key_type(plan) or plan.key_serializer.arrow_type(PLAIN)
-        return cls(plan, kind, [], pa.array([], pa.binary()))
+        keys = cls(plan, kind, True, pa.array([], pa.binary()))
+        try:
+            keys.encoded(pa.record_batch([pa.array([], kind)], [KEY]))
+        except UndecodableStateError:
+            keys.written = False
+        return keys
 
     @property
-    def tables(self) -> list[pa.Table]:
-        """The keys as rows, once for each type of their column."""
-        return [pa.table({KEY: pa.concat_arrays(keys)}) for keys in self._by_type()]
+    def table(self) -> pa.Table:
+        """The bytes of the keys as rows."""
+        return pa.table({SERIALIZED_KEY: self.stored})
 
-    def _by_type(self) -> Iterator[list[pa.Array]]:
-        for kind in dict.fromkeys(keys.type for keys in self.keys):
-            yield [keys for keys in self.keys if keys.type == kind]
+    @property
+    def any(self) -> bool:
+        """Whether there are keys of the operator's type."""
+        return bool(len(self.stored) or self.values)
 
     def encoded(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the bytes of the keys of a batch."""
@@ -203,7 +218,7 @@ class KeysOfOperator:
         (keys,) = KeyEncoder(self.plan.key_serializer, (KEY,), (), self.plan.label)(
             iter([stored_keys(self.plan, batch.select([KEY]))])
         )
-        return keys.column(SERIALIZED_KEY)
+        return keys.column(SERIALIZED_KEY).cast(pa.binary())
 
     def add_values(self, values: Sequence[Any]) -> None:
         """Add those of the given keys that the operator can have."""
@@ -218,8 +233,6 @@ class KeysOfOperator:
                 try:
                     self._add(pa.array([value], self.kind))
                     self.fits += 1
-                except UndecodableStateError as error:
-                    self.problem = str(error)
                 except SavepointError:
                     continue
         self.misfits += len(values) - (self.fits - before)
@@ -230,20 +243,45 @@ class KeysOfOperator:
             self._add(rows.column(KEY))
 
     def _add(self, keys: pa.Array) -> None:
-        stored = self.encoded(pa.record_batch([keys], [KEY]))
-        stored = stored.cast(pa.binary())
-        first = pa.array(list({one: place for place, one in reversed(list(enumerate(stored.to_pylist())))}.values()))
-        keys, stored = keys.take(first.cast(pa.int64())), stored.take(first.cast(pa.int64()))
-        new = pc.invert(pc.is_in(stored, value_set=self.stored))
-        if new.true_count:
-            self.keys.append(keys.filter(new))
-            self.stored = pa.concat_arrays([self.stored, stored.filter(new)])
+        if not self.written:
+            self.values = _distinct([*self.values, *keys.to_pylist()])
+            self.by_type.clear()
+            return
+        self._add_stored(self.encoded(pa.record_batch([keys], [KEY])))
+
+    def _add_stored(self, stored: pa.Array) -> None:
+        new = pc.unique(stored)
+        self.stored = pa.concat_arrays([self.stored, new.filter(pc.invert(pc.is_in(new, value_set=self.stored)))])
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return which rows of a batch have one of the keys."""
+        """Return which rows of a batch have one of the keys; a NULL is none."""
+        keys = batch.column(KEY)
+        if not self.written:
+            return self._among(keys)
         if not len(self.stored):
             return pa.repeat(pa.scalar(False), len(batch))
-        return pc.is_in(self.encoded(batch).cast(pa.binary()), value_set=self.stored)
+        if not keys.null_count:
+            return pc.is_in(self.encoded(batch), value_set=self.stored)
+        there = keys.is_valid()
+        found = self.mask(batch.filter(there))
+        places = pc.subtract(pc.cumulative_sum(there.cast(pa.int64())), 1)
+        return pc.if_else(there, found.take(pc.if_else(there, places, None)), False)
+
+    def _among(self, keys: pa.Array) -> pa.Array:
+        if keys.type not in self.by_type:
+            fitted = [value for value in (fitting(value, keys.type) for value in self.values) if value is not NONE]
+            self.by_type[keys.type] = row_bytes([pa.array(fitted, keys.type)])
+        return pc.is_in(row_bytes([keys]), value_set=self.by_type[keys.type])
+
+    def find(self, stored: Iterable[pa.Array]) -> None:
+        """Take the bytes of the keys from those of all keys in the state."""
+        assert self.plan.key_serializer is not None
+        options = decode_options(self.plan)
+        for column in stored:
+            some = pc.unique(column)
+            offsets, data = binary_parts(some)
+            at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=options)
+            self._add_stored(some.filter(self._among(self.plan.key_serializer.decode(at))))
 
     def count(self, keys: Sequence[Any], kind: pa.DataType) -> int:
         """Return how many of some keys of a table are among the keys."""
@@ -277,6 +315,13 @@ def mask_of(condition: object, schema: pa.Schema, argument: str) -> tuple[Mask, 
             return pc.is_in(numbered.column("row number").combine_chunks(), value_set=kept)
 
         return mask, tuple(schema.names)
+    if type_name(condition).rpartition(".")[2] == "Column":
+        raise OptionError(
+            f"{argument} is a column of Spark, which the process that reads the state cannot evaluate",
+            expected='the same condition as a text, in the words of SQL\'s WHERE: "buyer = 1042"',
+            found=str(condition),
+            remedy="give the text, without functions; or an expression, pyarrow.compute.field('buyer') == 1042",
+        )
     raise OptionError(
         f"{argument} must be a text or an expression of Arrow",
         expected="such as \"buyer = 1042\", or pyarrow.compute.field('buyer') == 1042",

@@ -88,8 +88,10 @@ class Looked:
     standing: dict[tuple[str, ...], Standing] = field(default_factory=dict)
     #: Tables that cannot be read: place and reason.
     unread: list[Place] = field(default_factory=list)
-    #: Tables that were read, with rows whose content is of no known form: why, by operator and table.
-    unknown: dict[tuple[str, str], str] = field(default_factory=dict)
+    #: Tables that were read, with rows whose content is of no known form: why, by operator, table and state.
+    unknown: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    #: Places that were searched, as reports name them.
+    places: set[str] = field(default_factory=set)
 
     def counts(self, operator: str, table: str, state: str) -> Counts:
         """Return the counts of a state."""
@@ -105,12 +107,27 @@ class Looked:
         """Search columns of rows that stay."""
         for name in columns:
             for path, leaf in leaves_of(name, batch.column(name)):
+                self.places.add(place_of({**place, "column": path}))
                 equal, hits = _sought(leaf, leaves)
                 if equal or hits:
                     key = (*map(str, place.values()), path)
                     one = self.standing.setdefault(key, Standing(place, path))
                     one.equal += equal
                     one.hits += hits
+
+
+def operator_of(row: Mapping[str, Any]) -> str:
+    """Return how reports name the operator of a row: its uid, or the hash of one."""
+    return row.get("operator_uid") or row.get("operator_uid_hash") or ""
+
+
+def place_of(row: Mapping[str, Any]) -> str:
+    """Return the name of a column where keys stand: ``UID.STATE.COLUMN``.
+
+    >>> place_of({"operator_uid": "orders", "state": "pending", "column": "value.buyer"})
+    'orders.pending.value.buyer'
+    """
+    return ".".join(filter(None, (operator_of(row), row.get("state"), row["column"])))
 
 
 def exact(held: Mapping[str, str]) -> dict[str, str]:
@@ -170,7 +187,7 @@ def look_at_rows(
             if len(given):
                 why = given[0].as_py() if column == "reason" else IN_FLIGHT_UNKNOWN
                 why = why if len(why) <= LONGEST_REASON else SPLITS_UNKNOWN
-                looked.unknown[place["operator_uid_hash"] or "", place["table"]] = why
+                looked.unknown[place["operator_uid_hash"] or "", place["table"], place["state"] or ""] = why
         if mask is not None:
             gone = mask(batch)
             one.removed += gone.true_count

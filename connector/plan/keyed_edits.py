@@ -27,12 +27,14 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
+from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import parse_read_plan, read_plan
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,
     OPERATOR,
     TIMERS,
+    Base,
     OperatorPlan,
     PlannedState,
     StateInput,
@@ -42,10 +44,12 @@ from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, S
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY
 from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.request import EntriesRequest
+from pyspark_savepoint.statebackends.tables.key_check import exact_options
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
 from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
 from pyspark_savepoint.statebackends.writing.rows.entry_encoder import (
+    KEY,
     KEYS,
     DeletionEncoder,
     EntryEncoder,
@@ -86,6 +90,18 @@ def with_states(plan: OperatorPlan) -> OperatorPlan:
     )
 
 
+def decode_options(plan: OperatorPlan) -> DecodeOptions:
+    """Return the options that read an operator's keys as they are, with the Kryo of the release that wrote them."""
+    if plan.base is None:
+        return PLAIN
+    request = SavepointReadOptions.parse({**_read_options(plan.base), "path": plan.base.path}).request()
+    return replace(PLAIN, kryo=request.of_version(plan.base.snapshot.metadata.version).decode.kryo)
+
+
+def _read_options(base: Base) -> dict[str, str]:
+    return {name: text for name, text in base.options.items() if name in READ_OPTIONS}
+
+
 def with_keys_deleted(engine: Engine, plan: OperatorPlan, keys: object) -> OperatorPlan:
     """Return the plan without some keys, given as a table or a list; its columns or the keys are checked."""
     plan = with_states(plan)
@@ -95,8 +111,15 @@ def with_keys_deleted(engine: Engine, plan: OperatorPlan, keys: object) -> Opera
     kind = python_key_type(plan) or plan.key_serializer.arrow_type(PLAIN)
     rows = engine.rows(keys)
     stored = with_stored_keys(plan, _listed_keys(engine, plan, kind, keys) if rows is None else rows)
-    key_columns(plan.key_serializer, stored.schema, plan.label)
-    return plan.with_deleted_keys(stored)
+    (*columns,) = key_columns(plan.key_serializer, stored.schema, plan.label)
+    return plan.with_deleted_keys(stored.renamed({columns[0]: KEY}) if columns == [SERIALIZED_KEY] else stored)
+
+
+def with_stored_keys_deleted(plan: OperatorPlan, keys: Rows) -> OperatorPlan:
+    """Return the plan without some keys, given by the bytes that its files have: column ``serialized_key``."""
+    plan = with_states(plan)
+    refuse_raw_state(plan, "deleted")
+    return plan.with_deleted_keys(keys)
 
 
 def _listed_keys(engine: Engine, plan: OperatorPlan, kind: pa.DataType, keys: object) -> Rows:
@@ -263,12 +286,23 @@ def can_merge(plan: OperatorPlan) -> bool:
     return True
 
 
+def _named_keys(plan: OperatorPlan, given: pa.Schema) -> tuple[str, ...]:
+    """Return the key columns of a table of keys; those of keys as bytes have a name of their own."""
+    assert plan.key_serializer is not None
+    if given.names == [SERIALIZED_KEY]:
+        return (SERIALIZED_KEY,)
+    return key_columns(plan.key_serializer, given, plan.label)
+
+
 def _deleted(plan: OperatorPlan, keys: Rows) -> Rows:
     """Return keys as rows that delete their entries from the base."""
     assert plan.key_serializer is not None
-    columns = key_columns(plan.key_serializer, keys.schema, plan.label)
+    columns = _named_keys(plan, keys.schema)
     encoder = DeletionEncoder(
-        KeyEncoder(plan.key_serializer, columns, (), plan.label), plan.key_serializer, plan.max_parallelism
+        KeyEncoder(plan.key_serializer, columns, (), plan.label),
+        plan.key_serializer,
+        plan.max_parallelism,
+        exact_options(decode_options(plan)),
     )
     return keys.select(*columns).mapped(encoder, ENTRIES)
 
@@ -291,8 +325,11 @@ def base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: bool
         raw_timers=plan.raw_timers,
         digest=base.snapshot.digest.hex(),
     )
-    options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
-    return options | {"path": base.path, "uidHash": base.operator.operator_id.hex, "plan": read_plan(wanted)}
+    return _read_options(base) | {
+        "path": base.path,
+        "uidHash": base.operator.operator_id.hex,
+        "plan": read_plan(wanted),
+    }
 
 
 def _base_entries(engine: Engine, plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> Rows:
@@ -324,9 +361,7 @@ def key_bytes(plan: OperatorPlan, keys: Rows, *more: str) -> Rows:
     """Return the keys of a table as bytes, with some of its other columns."""
     assert plan.key_serializer is not None
     schema = keys.schema
-    columns = key_columns(
-        plan.key_serializer, pa.schema([field for field in schema if field.name not in more]), plan.label
-    )
+    columns = _named_keys(plan, pa.schema([field for field in schema if field.name not in more]))
     encoder = KeyEncoder(plan.key_serializer, columns, more, plan.label)
     return keys.select(*columns, *more).mapped(encoder, pa.schema([*KEYS, *(schema.field(name) for name in more)]))
 

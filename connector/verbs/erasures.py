@@ -7,7 +7,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError
+from pyspark_savepoint.erasure.tables import exact, place_of
+from pyspark_savepoint.formats.errors import (
+    OptionError,
+    SavepointError,
+    StateNotFoundError,
+    UnsupportedStateError,
+    did_you_mean,
+)
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.verbs.comparisons import changed_rows, overview
@@ -31,6 +38,7 @@ class Erasures(Face[R, T]):
         dry_run: bool = False,
         strict: bool = False,
         salt: str | None = None,
+        record_types: Mapping[str, str] | None = None,
         below: str | PathLike[str] | None = None,
         flink_version: str | None = None,
         portable: bool = False,
@@ -46,16 +54,26 @@ class Erasures(Face[R, T]):
                 in memory.
             to: The folder of the new savepoint; needed unless ``dry_run``.
             where: Conditions, as texts (``buyer = 1042``) or expressions of ``pyarrow.compute``, on what else is
-                removed: of ``UID`` the keys of matching rows of its first table of keys; of ``UID.STATE`` elements of
-                operator state (columns ``value``, or ``key`` and ``value``), of a list state (``key``, ``list_index``,
-                ``list_value``), entries of a map state (``key``, ``map_key``, ``map_value``), or values of another
-                state (``key``, and the state).
+                removed:
+
+                - ``UID``: the keys of matching rows of the operator's first table of keys;
+                - ``UID.STATE``: elements of operator state (columns ``value``, or ``key`` and ``value``), of a list
+                  state (``key``, ``list_index``, ``list_value``), entries of a map state (``key``, ``map_key``,
+                  ``map_value``), or values of another state (``key``, and the state); with a time to live, also
+                  ``last_access``;
+                - ``UID.splits``, ``UID.source_coordinator``, ``UID.committables``: rows of these tables;
+                - ``UID.in_flight``, or ``UID.input 0`` and so on: records of table ``in_flight``.
+
             by: For operators by uid: the column of ``keys`` that has its keys, or which fields of its composite key
                 have the values of which columns.
             dry_run: Count only, and write nothing.
-            strict: Refuse to write if there is state that cannot be looked into.
-            salt: A secret by which the report hashes keys and conditions. By default a random one, which the report
-                holds: whoever can list all possible keys finds them by it.
+            strict: Refuse to write if there is state that cannot be looked into, or from which keys that stand there
+                cannot be removed.
+            salt: The secret by which the report hashes keys and conditions. By default a random one. It is not in the
+                report, where everybody could try all keys with it: ``report.salt`` has it, to be kept apart. Who proves
+                the erasure needs it, as they need the keys.
+            record_types: Types of records in flight that the snapshot does not have, by part: ``{"UID.input 0":
+                "TUPLE<LONG, STRING>"}``.
             below: A folder whose snapshots are named in the report if they have the keys too; by default that of the
                 job's checkpoints, or the one that the savepoint is in.
             flink_version: As in :meth:`write`.
@@ -67,8 +85,9 @@ class Erasures(Face[R, T]):
         Raises:
             OptionError: If no operator can have any of the keys, or an argument is invalid.
             StateNotFoundError: If ``where`` names no operator or state, or ``by`` no operator with keyed state.
-            UnsupportedStateError: If ``strict``, and there is state that cannot be looked into; or an operator that
-                has the keys has raw keyed state other than timers.
+            UnsupportedStateError: If ``strict``, and there is state that cannot be looked into, or changed; if a
+                condition names rows that cannot be removed; or an operator that has the keys has raw keyed state other
+                than timers.
 
         Example::
 
@@ -85,33 +104,47 @@ class Erasures(Face[R, T]):
             )
         if keys is None and not where:
             raise OptionError("there is nothing to erase", remedy="give keys, or conditions in 'where'")
-        erasing = self._erasing(keys, where or {}, by or {})
+        erasing = self._erasing(keys, where or {}, by or {}, record_types or {})
         erasing.examine()
-        content = erasing.report(new_salt() if salt is None else salt.encode(), salt is None, strict, dry_run)
+        secret = new_salt() if salt is None else salt
+        content = erasing.report(secret.encode(), strict, dry_run)
         content["others"] = list(self._others(erasing, below))
-        unknown = content["not_looked_into"]
-        if strict and unknown and not dry_run:
-            named = ", ".join(
-                ".".join(filter(None, (one["operator_uid"] or one["operator_uid_hash"], one["table"], one["state"])))
-                for one in unknown[:5]
-            )
-            raise UnsupportedStateError(
-                "there is state that cannot be looked into, and 'strict' is set: nothing was written",
-                path=self.path,
-                found=named + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""),
-                remedy="erase(..., dry_run=True) lists it with the hits of byte patterns in it",
-            )
+        if strict and not dry_run:
+            self._refuse_unknown(content)
         if dry_run or to is None:
-            return ErasureReport(content)
+            return ErasureReport(content, secret)
         new = self._planned(erasing.planned()).write(  # type: ignore[attr-defined]
             to, flink_version=flink_version, portable=portable
         )
-        after = new._erasing(keys if isinstance(keys, list | tuple | set | frozenset | range) else None, {}, {})
+        after = new._erasing(None, {}, {}, {})
         after.patterns = erasing.patterns
         after.search_files()
         content["after"] = {"path": new.path, "files": files_of(after.files)}
         content["differences"] = _rows(overview(self, new))
-        return ErasureReport(content)
+        return ErasureReport(content, secret)
+
+    def _refuse_unknown(self, content: Mapping[str, Any]) -> None:
+        """Raise UnsupportedStateError if a report lists state that is not known, or keys that cannot be removed."""
+        unknown = [
+            ".".join(filter(None, (one["operator_uid"] or one["operator_uid_hash"], one["table"], one["state"])))
+            for one in content["not_looked_into"]
+        ]
+        stays = [
+            place_of(one)
+            for one in content["standing"]
+            if not one["removable"] and (one["equal"] or any(hit["certain"] for hit in one["inside"]))
+        ]
+        for found, what in (
+            (unknown, "there is state that cannot be looked into"),
+            (stays, "keys stand in state from which they cannot be removed"),
+        ):
+            if found:
+                raise UnsupportedStateError(
+                    f"{what}, and 'strict' is set: nothing was written",
+                    path=self.path,
+                    found=", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else ""),
+                    remedy="erase(..., dry_run=True) lists it with the hits of byte patterns in it",
+                )
 
     def verify_erasure(
         self,
@@ -132,17 +165,18 @@ class Erasures(Face[R, T]):
             report: The report, or its JSON text.
             keys: The keys, as they were erased.
             where: The conditions, as they were given.
-            salt: The secret that was given.
+            salt: The secret of the report; needed if it is given as a text.
             old: The older snapshot, if it is not where it was.
             accept: Places where the keys may stand, as the report names them (``UID.STATE.COLUMN``): values that are
-                equal by chance.
+                equal by chance. Types of records in flight are those of the report.
 
         Returns:
             Findings: ``check``, ``severity`` (``error`` or ``note``), ``evidence``. The erasure is proved if none is an
             ``error``.
 
         Raises:
-            OptionError: If the text is no report, or an argument is invalid.
+            OptionError: If the text is no report, the salt is missing, ``accept`` names no place, or an argument is
+                invalid.
 
         Example::
 
@@ -155,33 +189,56 @@ class Erasures(Face[R, T]):
         if isinstance(report, str):
             report = ErasureReport.read(report)
         given = report.content["arguments"]
-        if (salt is None) == (given["salt"] is None):
+        if salt is not None and report.salt not in (None, salt):
+            raise OptionError("the salt is not that of the report", remedy="leave 'salt' out: the report has its own")
+        # Reports of earlier versions hold theirs, in hexadecimal digits.
+        held = bytes.fromhex(given["salt"]) if given.get("salt") else None
+        known = salt if salt is not None else report.salt
+        if known is None and held is None:
             raise OptionError(
-                "the report holds its salt" if salt is not None else "the report was made with a secret salt",
-                remedy="leave 'salt' out" if salt is not None else "give it: salt='...'",
+                "the keys of a report can be recognised by its salt alone, which is kept apart from it",
+                remedy="give it: salt='...', the salt that was given to erase, or report.salt",
             )
-        secret = bytes.fromhex(given["salt"]) if salt is None else salt.encode()
-        new = self._erasing(keys, where or {}, given["by"])
-        new.examine()
+        secret = known.encode() if known is not None else held
+        assert secret is not None
+        arguments = (keys, where or {}, given["by"], given.get("record_types") or {})
         older: Any = None
         before: Erasing | None = None
         try:
             older = self._other(old if old is not None else report.content["before"]["path"])
-            before = older._erasing(keys, where or {}, given["by"])
+            before = older._erasing(*arguments)
             before.examine()
+        except (OptionError, StateNotFoundError):
+            raise
         except SavepointError:
             before = None
+        new = self._erasing(*arguments)
+        if before is not None:
+            new.patterns.include(before.patterns)
+            new.may_be_gone = True
+        new.examine()
+        places = new.looked.places | {place_of(one) for one in report.content["standing"]}
+        places |= set() if before is None else before.looked.places
+        for place in accept:
+            if place not in places:
+                raise OptionError(
+                    f"accept names {place!r}, which is no place in the snapshot",
+                    expected="UID.STATE.COLUMN, as the report names places where keys still stand",
+                    remedy=did_you_mean(place, sorted(places)),
+                )
         differences = _rows(overview(older, self)) if before is not None else []
         missing = _beside(older, self, before, differences) if before is not None else ()
         hashes = new.sought.hashes(secret), conditions_hashed(where or {}, secret)
         return list(verified(report, new, before, hashes, differences, missing, accept))
 
-    def _erasing(self, keys: Any, where: Mapping[str, Any], by: Mapping[str, Any]) -> Erasing:
+    def _erasing(
+        self, keys: Any, where: Mapping[str, Any], by: Mapping[str, Any], record_types: Mapping[str, str]
+    ) -> Erasing:
         from pyspark_savepoint.erasure.erasing import Erasing
         from pyspark_savepoint.erasure.sought import Sought
 
-        path = self._read_path()
-        return Erasing(self._engine, self.plan, path, self.options, Sought.of(self._engine, keys), by, where)
+        path, sought = self._read_path(), Sought.of(self._engine, keys)
+        return Erasing(self._engine, self.plan, path, self.options, sought, by, where, record_types)
 
     def _others(self, erasing: Erasing, below: str | PathLike[str] | None) -> Iterator[dict[str, Any]]:
         """Yield the other snapshots of a folder, with the number of their rows that have keys."""
@@ -198,7 +255,7 @@ class Erasures(Face[R, T]):
             row: dict[str, Any] = {"path": found.path, "checkpoint_id": found.checkpoint_id, "keys": None, "note": None}
             try:
                 other = self._at(found.path, self.options)
-                one = other._erasing(None, {}, erasing.by)
+                one = other._erasing(None, {}, erasing.by, {})
                 one.sought = erasing.sought
                 row["keys"] = one.rows_with_keys()
             except SavepointError as error:
@@ -218,8 +275,6 @@ def _beside(
     older: Erasures[R, T], newer: Erasures[R, T], before: Erasing, differences: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
     """Yield which rows are missing that have none of the keys."""
-    from pyspark_savepoint.erasure.tables import exact
-
     tables = {
         (row["operator_uid_hash"], row["table"]): row["operator_uid"] or row["operator_uid_hash"]
         for row in differences
@@ -230,14 +285,16 @@ def _beside(
         edited = {one.state for one in before.elements.get(own, ())}
         count = 0
         try:
-            rows = older._engine.rows(changed_rows(sides[0], sides[1], uid, table, None))
-            assert rows is not None
-            found = []
-            for row in rows.collected():
-                changed = set(row.get("changed_states") or ())
-                if row["change"] == "removed" or not changed or not changed <= edited:
-                    found.append(row["key"])
-            count = len(found) - before.keys[own].count(found, rows.schema.field("key").type)
+            for state in before.compared_alone(own, table):
+                rows = older._engine.rows(changed_rows(sides[0], sides[1], uid, table, state))
+                assert rows is not None
+                names = [name for name in ("key", "change", "changed_states") if name in rows.schema.names]
+                found = []
+                for row in rows.select(*names).collected():
+                    changed = set(row.get("changed_states") or ())
+                    if row["change"] == "removed" or not changed or not changed <= edited:
+                        found.append(row["key"])
+                count += len(found) - before.keys[own].count(found, rows.schema.field("key").type)
         except SavepointError as error:
             yield f"{uid} {table}: cannot be compared: {error}"
         if count:

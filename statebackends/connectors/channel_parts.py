@@ -123,6 +123,21 @@ def front_of(found: Joins, part: ChannelGroup, channel: Channel) -> tuple[int, s
     return found.fronts.get(_key(part, part.place(channel)))
 
 
+def sender_of(
+    found: Joins, parts: Sequence[ChannelGroup], part: ChannelGroup, channel: Channel
+) -> tuple[ChannelGroup, Channel]:
+    """Return the part and channel that complete the last element of a receiver's channel, which :func:`rest_of` has."""
+    place = part.place(channel)
+    _, label = found.rests[_key(part, place)]
+    return next(
+        (sender, one)
+        for sender in parts
+        if sender.direction == OUTPUT and _label(sender) == label
+        for one in sender.channels
+        if sender.place(one) == place
+    )
+
+
 def _label(part: ChannelGroup) -> str:
     return f"{part.name} of operator {part.operator.label}"
 

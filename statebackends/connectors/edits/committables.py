@@ -1,13 +1,16 @@
-"""Changes of the committables of sinks, and of the queues of asynchronous functions.
+"""Changes of the committables of sinks, of the queues of asynchronous functions, and of records in flight.
 
 On restore Flink commits at once every committable that is neither failed nor committed; one that is removed or marked
 as committed is not committed. All other bytes stay the same.
+
+Records in flight are cut out of the buffers of their channels. All channels whose buffers lie in the same file, also
+those of other operators, are written anew, inline in ``_metadata``; others keep their handles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark_savepoint.formats.connectors.payloads.frames import write_element
@@ -27,6 +30,20 @@ from pyspark_savepoint.formats.errors import (
     did_you_mean,
 )
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata.operator_handles import AnyChannelStateHandle, ChannelStateHandle
+from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle, StreamStateHandle
+from pyspark_savepoint.formats.operator.channel_state import LENGTH, VERSION, Channel, channels_of, frames, read_buffers
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.connectors.channel_parts import (
+    INPUT,
+    OUTPUT,
+    ChannelGroup,
+    front_of,
+    joins_of,
+    parts_of,
+    rest_of,
+    sender_of,
+)
 from pyspark_savepoint.statebackends.connectors.connector_states import ConnectorState, connector_states, state_elements
 from pyspark_savepoint.statebackends.connectors.connector_table import NOTE, rows_of
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
@@ -73,6 +90,123 @@ def without_in_flight(opened: OpenOperator, lose_data: bool) -> OperatorState:
             remedy="lose_data=True drops them",
         )
     return with_elements(opened, ASYNC_STATE, {})
+
+
+def without_queued(opened: OpenOperator, positions: Collection[tuple[int, int]]) -> OperatorState:
+    """Return the operator without some elements of its queue of asynchronous calls, by subtask and position."""
+    kept: dict[int, list[bytes]] = {}
+    counts: dict[int, int] = {}
+    for subtask, element in state_elements(opened, ASYNC_STATE, TableRequest(opened.savepoint.path)):
+        position = counts.get(subtask, 0)
+        counts[subtask] = position + 1
+        if (subtask, position) not in positions:
+            kept.setdefault(subtask, []).append(element)
+    return with_elements(opened, ASYNC_STATE, kept)
+
+
+#: A channel of an operator: uid hash, part, subtask, and number of the channel.
+Place = tuple[str, str, int, int]
+
+
+@dataclass
+class _Cuts:
+    """Bytes to cut out of the buffers of channels, and the streams that have them."""
+
+    spans: dict[Place, list[tuple[int, int]]] = field(default_factory=dict)
+    delegates: set[StreamStateHandle] = field(default_factory=set)
+
+    def add(self, part: ChannelGroup, channel: Channel, start: int, end: int) -> None:
+        place = part.operator.operator_id.hex, part.name, channel.subtask, channel.number
+        self.spans.setdefault(place, []).append((start, end))
+        self.delegates.add(channel.delegate)
+
+
+def without_records(snapshot: Snapshot, positions: Mapping[Place, Collection[int]]) -> dict[str, OperatorState]:
+    """Return the operators that change without some records in flight, by uid hash.
+
+    ``positions`` are those of table ``in_flight``: the number of an element in its channel. An element that ends in the
+    buffers of its sender is cut out of both.
+    """
+    everything = [part for operator in snapshot.operators for part in parts_of(operator)]
+    joins = joins_of(snapshot, everything)
+    cuts = _Cuts()
+    for part in everything:
+        own = part.operator.operator_id.hex
+        if all((own, part.name) != place[:2] for place in positions):
+            continue
+        for channel, data in part.buffers(snapshot):
+            wanted = positions.get((own, part.name, channel.subtask, channel.number), ())
+            front, rest = front_of(joins, part, channel), rest_of(joins, part, channel)
+            start = 0 if front is None else front[0]
+            framed = frames(data if rest is None else data + rest[0], start)
+            spans = [] if framed is None else framed[0]
+            for position in wanted:
+                number = position - (front is not None)
+                if not 0 <= number < len(spans):
+                    raise UnsupportedStateError(
+                        "only whole elements in flight can be removed",
+                        path=snapshot.path,
+                        operator=part.operator.label,
+                        state=part.name,
+                        found=f"position {position} of channel {channel.number} of subtask {channel.subtask}",
+                    )
+                begin, end = spans[number][0] - LENGTH.size, spans[number][1]
+                cuts.add(part, channel, begin, min(end, len(data)))
+                if end > len(data):
+                    sender, its = sender_of(joins, everything, part, channel)
+                    cuts.add(sender, its, 0, end - len(data))
+    return dict(_recut(snapshot, cuts))
+
+
+def _recut(snapshot: Snapshot, cuts: _Cuts) -> Iterator[tuple[str, OperatorState]]:
+    """Yield the operators that have channels in the streams from which something is cut, with these written anew."""
+    for operator in snapshot.operators:
+        subtasks = {
+            index: replace(
+                subtask,
+                input_channel_state=_handles(snapshot, operator, subtask.input_channel_state, INPUT, cuts),
+                result_subpartition_state=_handles(snapshot, operator, subtask.result_subpartition_state, OUTPUT, cuts),
+            )
+            for index, subtask in operator.subtasks.items()
+        }
+        if subtasks != dict(operator.subtasks):
+            yield operator.operator_id.hex, replace(operator, subtasks=subtasks)
+
+
+def _handles(
+    snapshot: Snapshot,
+    operator: OperatorState,
+    handles: tuple[AnyChannelStateHandle, ...],
+    direction: str,
+    cuts: _Cuts,
+) -> tuple[AnyChannelStateHandle, ...]:
+    """Return the handles of a subtask and direction; those of streams that are cut have a channel each."""
+    kept = tuple(handle for handle in handles if handle.delegate not in cuts.delegates)
+    if len(kept) == len(handles):
+        return handles
+    channels = list(channels_of([handle for handle in handles if handle.delegate in cuts.delegates]))
+    data = bytearray(LENGTH.pack(VERSION))
+    offsets: list[tuple[Channel, int, int]] = []
+    for channel in channels:
+        with snapshot.open_state(channel.delegate, operator) as opened:
+            buffers = read_buffers(opened, channel.offsets)
+        place = operator.operator_id.hex, f"{direction} {channel.index}", channel.subtask, channel.number
+        for start, end in sorted(cuts.spans.get(place, ()), reverse=True):
+            buffers = buffers[:start] + buffers[end:]
+        if buffers:
+            offsets.append((channel, len(data), LENGTH.size + len(buffers)))
+            data += LENGTH.pack(len(buffers)) + buffers
+    if not offsets:
+        return kept
+    stream = ByteStreamStateHandle(f"{operator.operator_id.hex}-{direction}-{channels[0].subtask}", bytes(data))
+    has_subtask = all(handle.has_subtask for handle in handles if isinstance(handle, ChannelStateHandle))
+    return (
+        *kept,
+        *(
+            ChannelStateHandle(channel.subtask, (channel.index, channel.number), (offset,), size, stream, has_subtask)
+            for channel, offset, size in offsets
+        ),
+    )
 
 
 def _changed(

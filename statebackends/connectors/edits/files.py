@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark_savepoint.formats.connectors.sources.files import (
@@ -22,6 +22,16 @@ from pyspark_savepoint.statebackends.connectors.edits.splits import (
     whole,
 )
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
+
+#: Column ``status`` of a path that a continuous source has found, and does not read again.
+PROCESSED = "processed"
+
+
+def without_paths(source: SourceState, paths: Collection[str]) -> SourceState:
+    """Return the source without paths that it has processed: those that are still there are read as new files."""
+    pending: PendingSplits = source.enumerator
+    kept = tuple(path for path in pending.processed if path not in paths)
+    return replace(source, enumerator=replace(pending, processed=kept))
 
 
 class FileEdits:

@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states
 from pyspark_savepoint.statebackends.connectors.edits.cdc import MySqlEdits, PostgresEdits
 from pyspark_savepoint.statebackends.connectors.edits.dynamic_kafka import DynamicKafkaEdits
-from pyspark_savepoint.statebackends.connectors.edits.files import FileEdits
+from pyspark_savepoint.statebackends.connectors.edits.files import PROCESSED, FileEdits, without_paths
 from pyspark_savepoint.statebackends.connectors.edits.hybrid import HybridEdits
 from pyspark_savepoint.statebackends.connectors.edits.kafka import KafkaEdits
 from pyspark_savepoint.statebackends.connectors.edits.kafka_consumer import ConsumerEdits
@@ -150,6 +150,30 @@ def remove_splits(source: SourceState, keys: Iterable[Any], forget: bool | None)
     edits = _edits(source)
     with _Refusals(source):
         return edits.removed(source, [key_of(edits, key) for key in keys], forget)
+
+
+def without_rows(source: SourceState, rows: Sequence[Row]) -> Edited:
+    """Return the source without what rows of tables ``splits`` and ``source_coordinator`` show: nothing of it is kept.
+
+    Where splits can be forgotten, they are: a source that still finds them reads them again.
+    """
+    columns = key_columns(source)
+    keys = list(dict.fromkeys(tuple(row[name] for name in columns) for row in rows if row.get(columns[-1]) is not None))
+    paths = {row["path"] for row in rows if row.get(columns[-1]) is None and row.get("status") == PROCESSED}
+    if len(paths) < len({str(row) for row in rows if row.get(columns[-1]) is None}):
+        raise UnsupportedStateError(
+            "rows that name no split cannot be removed from the state of the source",
+            operator=source.label,
+            expected=f"rows with {', '.join(columns)}",
+            remedy="start_over(uid) removes all state of the source, and has it begin where the job's settings say",
+        )
+    edited = Edited(source)
+    if keys:
+        try:
+            edited = remove_splits(source, keys, forget=True)
+        except OptionError:
+            edited = remove_splits(source, keys, forget=None)
+    return Edited(without_paths(edited.source, paths) if paths else edited.source, edited.notes)
 
 
 def start_over(opened: OpenOperator, connector: str | None = None) -> OperatorState:

@@ -109,7 +109,10 @@ class EntryEncoder:
 
 @dataclass(frozen=True)
 class KeyEncoder:
-    """Function for ``mapInArrow`` from keys to their bytes in column ``serialized_key``, then ``more`` columns."""
+    """Function for ``mapInArrow`` from keys to their bytes in column ``serialized_key``, then ``more`` columns.
+
+    Column ``serialized_key`` has these bytes already.
+    """
 
     serializer: TypeSerializer
     columns: tuple[str, ...]
@@ -127,6 +130,8 @@ class KeyEncoder:
 
     def _keys(self, batch: pa.RecordBatch) -> pa.Array:
         given = [batch.column(name) for name in self.columns]
+        if self.columns == (SERIALIZED_KEY,):
+            return given[0]
         if len(given) == 1:
             refuse_null(given[0], self.columns[0], KEY)
             if self.serializer.opaque_parts():
@@ -139,18 +144,22 @@ class KeyEncoder:
 
 @dataclass(frozen=True)
 class DeletionEncoder:
-    """Function for ``mapInArrow`` from keys to rows of table ``entries`` that delete these keys from the base."""
+    """Function for ``mapInArrow`` from keys to rows of table ``entries`` that delete these keys from the base.
+
+    ``options`` decode keys for their hash codes.
+    """
 
     keys: KeyEncoder
     serializer: TypeSerializer
     max_parallelism: int
+    options: DecodeOptions
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row for every key, with its key group."""
         for batch in self.keys(batches):
             key = batch.column(SERIALIZED_KEY)
             offsets, data = binary_parts(key)
-            at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=PLAIN)
+            at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=self.options)
             groups = key_groups_for_hashes(self.serializer.java_hash(self.serializer.decode(at)), self.max_parallelism)
             columns = [
                 fixed_array(pa.int32(), np.full(len(batch), DELETED, np.int32)),

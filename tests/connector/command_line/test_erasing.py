@@ -31,6 +31,14 @@ def test_erase_and_prove(run: Run, shop: Path, tmp_path: Path) -> None:
 
     assert run("verify-erasure", new, report, *keys, *where).out.endswith("proved\n")
     assert run("verify-erasure", new, report, *keys, *where).code == 0
+    salt = (tmp_path / "report.salt").read_text().strip()
+    assert salt not in report.read_text() + (tmp_path / "report.md").read_text()
+    assert (tmp_path / "report.salt").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "report.salt").rename(tmp_path / "apart")
+    assert "salt" in run("verify-erasure", new, report, *keys, *where).err
+    assert run("verify-erasure", new, report, *keys, *where, "--salt-file", tmp_path / "apart").code == 0
+    assert run("verify-erasure", new, report, *keys, *where, "--salt-file", tmp_path / "none").code == 2
+    (tmp_path / "apart").rename(tmp_path / "report.salt")
     other = run("verify-erasure", new, report, "--keys", "1043", *where)
     assert other.code == 1
     assert "the keys, or the salt, are not those of the report" in other.out
@@ -45,7 +53,9 @@ def test_keys_without_a_type_are_texts_and_numbers(run: Run, shop: Path, tmp_pat
     assert "accounts" in ran.out
     assert "stays: currency-converter.rates.key: 1 equal, 0 inside" in ran.out
     content = json.loads(report.read_text())
-    assert (len(content["arguments"]["keys"]), content["arguments"]["salt"]) == (3, None)
+    assert len(content["arguments"]["keys"]) == 3
+    assert "secret" not in report.read_text()
+    assert not (tmp_path / "report.salt").exists()
     proof = run("verify-erasure", tmp_path / "new", report, *options)
     assert proof.code == 1  # currencies of accounts
     assert "currency-converter.rates.key: 1 values equal to a key" in proof.out

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tarfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql import functions
 
 import pyspark_savepoint
 from pyspark_savepoint import LocalSavepoint, Savepoint
@@ -114,13 +118,19 @@ def test_names_of_a_snapshot_are_text_on_the_page(shop: Path, tmp_path: Path) ->
 
 def test_a_secret_salt_is_not_in_the_report(shop: Path, tmp_path: Path, person: int) -> None:
     sp = pyspark_savepoint.open(shop)
-    report = sp.erase([person], dry_run=True, salt="secret", below=tmp_path)
-    assert "secret" not in report.to_json()
-    assert report.content["arguments"]["salt"] is None
-    with pytest.raises(OptionError, match="secret salt"):
-        sp.verify_erasure(report, [person])
-    assert errors(sp.verify_erasure(report, [person], salt="secret")) == {"report"}
-    assert errors(sp.verify_erasure(report, [person], salt="another")) == {"report", "keys"}
+    for given in ("secret", None):
+        report = sp.erase([person], dry_run=True, salt=given, below=tmp_path)
+        assert report.salt == given or (given is None and len(bytes.fromhex(report.salt or "")) == 16)
+        text = report.to_json()
+        assert str(report.salt) not in text + report.to_markdown() + repr(report)
+        # Nobody finds the person by trying: not without the salt.
+        with pytest.raises(OptionError, match=r"(?s)salt alone, which is kept apart.*report\.salt"):
+            sp.verify_erasure(text, [person])
+        assert errors(sp.verify_erasure(report, [person])) == {"report"}
+        assert errors(sp.verify_erasure(text, [person], salt=report.salt)) == {"report"}
+        assert errors(sp.verify_erasure(text, [person], salt="another")) == {"report", "keys"}
+        with pytest.raises(OptionError, match="not that of the report"):
+            sp.verify_erasure(report, [person], salt="another")
 
 
 def put_back_key(old: LocalSavepoint, new: LocalSavepoint, person: int) -> LocalSavepoint:
@@ -204,7 +214,8 @@ def test_dry_run_writes_nothing(shop: Path, tmp_path: Path, person: int) -> None
         ({"keys": 7, "dry_run": True}, OptionError, "a list"),
         ({"keys": [b"1", 1.5], "dry_run": True}, OptionError, "no operator can have any"),
         ({"where": {"acounts": "key = 1"}, "dry_run": True}, StateNotFoundError, "accounts"),
-        ({"where": {"accounts.coupon": "coupon = ''"}, "dry_run": True}, UnsupportedStateError, "time to live"),
+        ({"where": {"accounts.splits": "offset = 1"}, "dry_run": True}, StateNotFoundError, "no state of one"),
+        ({"where": {"orders-source.split": "offset = 1"}, "dry_run": True}, StateNotFoundError, "orders-source.splits"),
         ({"where": {"accounts": 1}, "dry_run": True}, OptionError, "a text or an expression"),
         ({"where": {"accounts": "ky = 1"}, "dry_run": True}, OptionError, r"where\['accounts'\].*no column ky"),
         ({"keys": [1], "by": {"accounts": "id"}, "dry_run": True}, OptionError, "no column 'id'"),
@@ -256,6 +267,113 @@ def test_elements_of_lists_entries_of_maps_and_values(shop: Path, tmp_path: Path
     # What the conditions name is put back.
     again = new.with_state("accounts", "spent_by_currency", sp.keyed_state("accounts", state="spent_by_currency"))
     assert {"rows"} <= errors(again.write(tmp_path / "again").verify_erasure(report, where=where))
+
+
+def test_elements_of_a_state_with_a_time_to_live_keep_their_times(shop: Path, tmp_path: Path) -> None:
+    sp = pyspark_savepoint.open(shop)
+    old = {row["key"]: row for row in sp.keyed_state("accounts", state="coupon", include_ttl=True).rows()}
+    gone = next(row["coupon"] for row in old.values())
+    where = {"accounts.coupon": f"coupon = '{gone}'"}
+    report = sp.erase(where=where, to=tmp_path / "new", below=tmp_path)
+    new = pyspark_savepoint.open(tmp_path / "new")
+    left = {row["key"]: row for row in new.keyed_state("accounts", state="coupon", include_ttl=True).rows()}
+    assert left == {key: row for key, row in old.items() if row["coupon"] != gone}
+    assert 0 < len(left) < len(old)
+    assert removed(report) == {("accounts", "elements of coupon"): len(old) - len(left)}
+    assert errors(new.verify_erasure(report, where=where)) == set()
+
+
+def test_a_second_condition_on_the_same_state_is_refused(shop: Path) -> None:
+    sp = pyspark_savepoint.open(shop)
+    uid_hash = next(row["operator_uid_hash"] for row in sp.states().rows() if row["operator_uid"] == "accounts")
+    for state in ("", ".total"):
+        where = {f"accounts{state}": "key = 1042", f"{uid_hash}{state}": "key = 1043"}
+        with pytest.raises(OptionError, match="second condition on the same state"):
+            sp.erase(where=where, dry_run=True)
+
+
+def test_a_place_that_is_accepted_must_be_one(shop: Path, tmp_path: Path, person: int) -> None:
+    new, report = erased(shop, tmp_path, person)
+    with pytest.raises(OptionError, match=r"(?s)no place in the snapshot.*value\.accountId"):
+        new.verify_erasure(
+            report, [person], where={ORDERS: f"value.accountId = {person}"}, accept=[f"{ORDERS}.acountId"]
+        )
+
+
+KRYO_KEYS = "migration/cases/key-kryo-uuid"
+
+
+@pytest.mark.parametrize("name", ["1.20.5-hashmap", "1.20.5-rocksdb", "2.3.0-hashmap"])
+def test_keys_that_can_be_read_and_not_written(corpus: Path, tmp_path: Path, name: str) -> None:
+    folder = corpus / KRYO_KEYS / name
+    sp = pyspark_savepoint.open(folder, allow_outside=True)
+    (uid,) = (row["operator_uid_hash"] for row in sp.states().rows() if row["key_type"] == "KRYO<java.util.UUID>")
+    old = {row["key"]: row["v"] for row in sp.keyed_state(uid).rows()}
+    gone = "00000000-0000-0000-0000-000000000001"
+    for number, arguments in enumerate(
+        ({"keys": [gone]}, {"keys": [UUID(gone)]}, {"where": {uid: f"v = {old[gone]}"}}), start=1
+    ):
+        report = sp.erase(**arguments, to=tmp_path / f"{number}", below=tmp_path)
+        new = pyspark_savepoint.open(tmp_path / f"{number}")
+        assert {row["key"]: row["v"] for row in new.keyed_state(uid).rows()} == {
+            key: value for key, value in old.items() if key != gone
+        }
+        assert errors(new.verify_erasure(report, **arguments)) == set()
+        # An older file in place of the new one.
+        again = pyspark_savepoint.open(tmp_path / f"{number}").with_operator(
+            "other", pa.table({"key": ["x"], "who": [gone]}), types={"key": "STRING", "who": "STRING"}
+        )
+        if "keys" in arguments:
+            again.write(tmp_path / f"again-{number}")
+            found = pyspark_savepoint.open(tmp_path / f"again-{number}").verify_erasure(report, **arguments)
+            assert {"standing", "after"} <= errors(found)
+
+
+IN_FLIGHT = Path(__file__).parents[2] / "oracle" / "savepoints" / "in-flight" / "2.2.1.tar.xz"
+#: Parts of the job, and the types of their records that the snapshot does not have.
+PARTS = {"match.input 1": "LONG", "match.output 0": "STRING", "ask.input 1": None, "windows.input 0": None}
+
+
+def in_flight(sp: LocalSavepoint, part: str) -> Counter[tuple[Any, ...]]:
+    """Elements in flight of a part: channel, kind, value and bytes."""
+    uid, _, state = part.partition(".")
+    kind = PARTS.get(part)
+    rows = sp.table("in_flight", uid, state=state, **({"record_types": {state: kind}} if kind else {})).rows()
+    return Counter((row["subtask"], row["channel"], row["kind"], row["value"], row["bytes"]) for row in rows)
+
+
+def test_records_in_flight_are_erased(tmp_path: Path) -> None:
+    with tarfile.open(IN_FLIGHT) as archive:
+        archive.extractall(tmp_path / "old", filter="data")
+    old = pyspark_savepoint.open(tmp_path / "old")
+    before = {part: in_flight(old, part) for part in PARTS}
+    # The last element of an input lies in buffers of its sender, too.
+    last = list(before["ask.input 1"])[-1][3]
+    chosen = {part: [list(rows)[5][3]] for part, rows in before.items()}
+    chosen["ask.input 1"] = [last]
+    where = {part: f"value = {values[0]!r}" for part, values in chosen.items() if part != "ask.input 1"}
+    where["ask.in_flight"] = f"value = '{last}' OR value = 'click 185'"
+    types = {part: kind for part, kind in PARTS.items() if kind is not None}
+
+    report = old.erase(where=where, record_types=types, to=tmp_path / "new", below=tmp_path / "old")
+
+    new = pyspark_savepoint.open(tmp_path / "new")
+    for part, rows in before.items():
+        gone = rows - in_flight(new, part)
+        assert {value for *_, value, _ in gone} == set(chosen[part]), part
+        assert not in_flight(new, part) - rows
+    assert in_flight(old, "ask._async_wait_operator_state_") - in_flight(new, "ask._async_wait_operator_state_")
+    for part in ("clicks.output 0", "order-texts.output 0", "payment-numbers.output 0", "match.input 0"):
+        assert in_flight(new, part) == in_flight(old, part)
+    # Its sender has the rest of it no more, and no file either.
+    assert in_flight(old, "windows.output 0") - in_flight(new, "windows.output 0")
+    assert not any(last.encode() in path.read_bytes() for path in (tmp_path / "new").iterdir())
+    assert any(b"6click 360"[1:] in path.read_bytes() for path in (tmp_path / "old").iterdir())
+    assert errors(new.verify_erasure(report, where=where)) == set()
+    # Only records: a watermark is not of anybody.
+    assert removed(old.erase(where={"ask.input 1": "length > 0"}, dry_run=True, below=tmp_path / "old")) == {
+        ("ask", "input 1"): sum(count for row, count in before["ask.input 1"].items() if row[2] == "record")
+    }
 
 
 @pytest.fixture
@@ -385,7 +503,9 @@ def test_spark_erases_the_same(spark: SparkSession, shop: Path, tmp_path: Path, 
 
     assert removed(report) == removed(here)
     new = Savepoint.load(spark, str(tmp_path / "spark"))
-    assert errors(new.verify_erasure(report.to_json(), keys, where=where)) == set()
+    assert errors(new.verify_erasure(report.to_json(), keys, where=where, salt=report.salt)) == set()
+    with pytest.raises(OptionError, match=r"(?s)column of Spark.*as a text"):
+        new.erase(where={ORDERS: functions.col("value.accountId") == person}, dry_run=True)
     both = pyspark_savepoint.open(tmp_path / "spark").diff(tmp_path / "here").rows()
     assert not any(row["added"] or row["removed"] or row["changed"] or row["note"] for row in both)
 

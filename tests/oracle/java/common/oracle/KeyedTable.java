@@ -2,6 +2,7 @@ package oracle;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -9,6 +10,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.IntFunction;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.ExecutionConfig;
@@ -36,6 +38,7 @@ import org.apache.flink.streaming.api.operators.InternalTimer;
 import org.apache.flink.streaming.api.operators.InternalTimerService;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.api.operators.Triggerable;
+import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
@@ -45,6 +48,9 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 final class KeyedTable {
     /** The tables of this JVM. The local cluster runs in the same JVM, so that nothing here is ever serialized. */
     private static final Map<String, KeyedTable> BY_UID = new HashMap<>();
+
+    /** Records that operators of this JVM that fill their state have seen. */
+    private static final AtomicInteger SEEN = new AtomicInteger();
 
     final String uid;
     private final ExecutionConfig config;
@@ -81,6 +87,10 @@ final class KeyedTable {
         static final Namespace VOID =
                 new Namespace("VOID", (TypeSerializer<Object>) (TypeSerializer<?>) VoidNamespaceSerializer.INSTANCE);
     }
+
+    @SuppressWarnings("unchecked")
+    private static final Namespace WINDOWS = new Namespace(
+            "TIME_WINDOW", (TypeSerializer<Object>) (TypeSerializer<?>) new TimeWindow.Serializer());
 
     /** One state: for the key of each index, its values by namespace. */
     private record Column(
@@ -145,6 +155,20 @@ final class KeyedTable {
         return this;
     }
 
+    /** The same for windows of time. */
+    KeyedTable inWindows(IntFunction<Map<TimeWindow, Object>> values) {
+        Column column = columns.remove(columns.size() - 1);
+        columns.add(new Column(column.kind, column.type, column.mapKeyType, WINDOWS, column.descriptor,
+                i -> new HashMap<>(values.apply(i))));
+        return this;
+    }
+
+    /** Gives the newest column's state a time to live, so long that nothing expires. */
+    KeyedTable expiring() {
+        columns.get(columns.size() - 1).descriptor.enableTimeToLive(Compat.timeToLive(Duration.ofDays(365L * 200)));
+        return this;
+    }
+
     /** Notes a state that this version of Flink cannot have. */
     void leaveOut(String name, String reason) {
         leftOut.put(name, reason);
@@ -160,12 +184,21 @@ final class KeyedTable {
         return this;
     }
 
+    KeyedTable windowTimers(String service, IntFunction<List<Timer>> values) {
+        timers.add(new TimerColumn(service, WINDOWS, values));
+        return this;
+    }
+
     @SuppressWarnings("unchecked")
     private Namespace namespace(TypeInformation<?> type) {
         return new Namespace(Notation.of(type), (TypeSerializer<Object>) Compat.serializer(type, config));
     }
 
     // ------------------------------------------------------------------------------------------ the operator
+
+    static int seen() {
+        return SEEN.get();
+    }
 
     int size() {
         return keys.size();
@@ -235,6 +268,7 @@ final class KeyedTable {
         public void processElement(StreamRecord<Integer> record) throws Exception {
             int index = record.getValue();
             if (index >= table().size()) {
+                SEEN.incrementAndGet();
                 return;
             }
             for (Column column : table().columns) {
@@ -245,6 +279,7 @@ final class KeyedTable {
             for (TimerColumn column : table().timers) {
                 register(column, index);
             }
+            SEEN.incrementAndGet();
         }
 
         @SuppressWarnings("unchecked")

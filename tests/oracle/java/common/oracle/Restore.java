@@ -1,5 +1,6 @@
 package oracle;
 
+import java.util.concurrent.Callable;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobgraph.SavepointRestoreSettings;
@@ -14,10 +15,12 @@ public final class Restore {
         Configuration configuration = options.configuration();
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         env.setParallelism(options.number("parallelism"));
-        TableJob.named(options.get("job")).buildReaders(env);
+        TableJob tables = TableJob.named(options.get("job"));
+        tables.buildReaders(env);
         JobGraph job = env.getStreamGraph(false).getJobGraph();
         job.setSavepointRestoreSettings(SavepointRestoreSettings.forPath(options.get("snapshot"), false));
-        Snapshots.whileRunning(job, configuration, options, (cluster, id) -> {
+        Callable<Boolean> ready = () -> CountingSource.allDone() && tables.hasRead();
+        Snapshots.whileRunning(job, configuration, options, ready, (cluster, id) -> {
             Json.write(options.out().resolve("found.json"), Found.all());
             return null;
         });

@@ -29,7 +29,13 @@ final class Snapshots {
 
     /** The path of the snapshot: {@code OUT/savepoint}, or {@code OUT/checkpoints/JOB/chk-N}. */
     static Path take(JobGraph job, Configuration configuration, Options options) throws Exception {
-        return whileRunning(job, configuration, options, (cluster, id) -> trigger(cluster, id, options));
+        return take(job, configuration, options, () -> true);
+    }
+
+    static Path take(JobGraph job, Configuration configuration, Options options, Callable<Boolean> written)
+            throws Exception {
+        Callable<Boolean> ready = () -> CountingSource.allDone() && written.call();
+        return whileRunning(job, configuration, options, ready, (cluster, id) -> trigger(cluster, id, options));
     }
 
     static <T> T whileRunning(JobGraph job, Configuration configuration, Options options, Action<T> action)
