@@ -756,7 +756,9 @@ class Erasing:
             plan = self.plan.find(own) if own else None
             return None if table == "raw_keyed_state" and plan is not None and plan.raw_timers else BYTES_OF_OWNER
         if table == IN_FLIGHT:
-            return unread.get((own, table, row["state"])) or self.looked.unknown.get((own or "", table, row["state"] or ""))
+            return unread.get((own, table, row["state"])) or self.looked.unknown.get(
+                (own or "", table, row["state"] or "")
+            )
         if table == "operator_state":
             opaque = row["spark_value_type"] == "binary"
             return BYTES_OF_OWNER if opaque else unread.get((own, table, row["state"]))

@@ -329,6 +329,64 @@ def test_keys_that_can_be_read_and_not_written(corpus: Path, tmp_path: Path, nam
             assert {"standing", "after"} <= errors(found)
 
 
+def rows_of(sp: LocalSavepoint, table: str, uid: str) -> list[dict[str, Any]]:
+    """Rows of a table of one operator."""
+    return list(sp.table(table, uid).rows())
+
+
+@pytest.mark.parametrize(
+    ("name", "uid", "table", "column", "chosen"),
+    [
+        ("1.20.5-kafka-v3.4.0", None, "splits", "topic", "clicks"),
+        ("2.3.0-files", "source", "splits", "path", None),
+        ("2.3.0-files", "source", "source_coordinator", "path", None),
+        ("1.20.5-files", None, "source_coordinator", "path", None),
+        ("1.20.5-filesink", None, "splits", "split_id", "2"),
+        ("1.20.5-filesink", "5abb6f104479fbc38acf37f2d04fd907", "committables", "bucket", "even"),
+    ],
+)
+def test_splits_and_committables_are_erased(
+    corpus: Path, tmp_path: Path, name: str, uid: str | None, table: str, column: str, chosen: str | None
+) -> None:
+    (folder,) = (corpus / "connectors" / name).glob("savepoint-*")
+    sp = pyspark_savepoint.open(folder)
+    uid = uid or next(row["operator_uid_hash"] for row in sp.table(table).rows())
+    before = rows_of(sp, table, uid)
+    chosen = chosen or before[0][column]
+    where = {f"{uid}.{table}": f"{column} = '{chosen}'"}
+
+    report = sp.erase(where=where, to=tmp_path / "new", below=folder)
+
+    new = pyspark_savepoint.open(tmp_path / "new")
+    left = rows_of(new, table, uid)
+    # Committers count again what is left.
+    counted = dict.fromkeys(("position", "expected"))
+    kept = [{**row, **counted} for row in before if row[column] != chosen]
+    assert [{**row, **counted} for row in left] == kept
+    assert report.removed == len(before) - len(left) > 0
+    assert errors(new.verify_erasure(report, where=where)) == set()
+    if column in ("path", "topic"):
+        assert not any(chosen.encode() in path.read_bytes() for path in (tmp_path / "new").iterdir())
+    # The older state in place of the new one.
+    assert "rows" in errors(sp.verify_erasure(report, where=where))
+
+
+def test_rows_of_sinks_that_cannot_be_removed_are_refused(corpus: Path, tmp_path: Path) -> None:
+    (folder,) = (corpus / "connectors" / "1.20.5-filesink").glob("savepoint-*")
+    sp = pyspark_savepoint.open(folder)
+    uid = "2e588ce1c86a9d46e2e85186773ce4fd"  # of the writer
+    (target, *_) = (row["target"] for row in sp.table("committables", uid).rows())
+    with pytest.raises(UnsupportedStateError, match="can be read, but not removed"):
+        sp.erase(where={f"{uid}.committables": f"target = '{target}'"}, to=tmp_path / "new", below=folder)
+    people = pa.table({"key": [target], "n": [1]})
+    both = sp.with_operator("people", people, types={"key": "STRING"}).write(tmp_path / "both")
+    dry = both.erase([target], dry_run=True, below=tmp_path / "both")
+    assert {one["table"] for one in dry.content["standing"] if not one["removable"]} == {"committables"}
+    with pytest.raises(UnsupportedStateError, match="keys stand in state from which they cannot be removed"):
+        both.erase([target], to=tmp_path / "strict", strict=True, below=tmp_path / "both")
+    assert not (tmp_path / "strict").exists()
+
+
 IN_FLIGHT = Path(__file__).parents[2] / "oracle" / "savepoints" / "in-flight" / "2.2.1.tar.xz"
 #: Parts of the job, and the types of their records that the snapshot does not have.
 PARTS = {"match.input 1": "LONG", "match.output 0": "STRING", "ask.input 1": None, "windows.input 0": None}
