@@ -29,10 +29,10 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     did_you_mean,
 )
+from pyspark_savepoint.formats.keyed.operator_streams import LENGTH, VERSION, Channel, channels_of, frames, read_buffers
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import AnyChannelStateHandle, ChannelStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle, StreamStateHandle
-from pyspark_savepoint.formats.operator.channel_state import LENGTH, VERSION, Channel, channels_of, frames, read_buffers
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.connectors.channel_parts import (
     INPUT,
