@@ -24,7 +24,7 @@ def operator_table(opened: OpenOperator, request: TableRequest) -> Table:
         request.entries.check_version(opened.savepoint)
         return EntriesTable(opened, request)
     table = request.table or _default_table(opened, request)
-    refuse_useless(table, sorted(request.given))
+    refuse_useless(table, request.given)
     request.check_key_groups(opened.operator.max_parallelism)
     if "raw" in request.given:
         _check_raw(opened, request, table)

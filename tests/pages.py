@@ -1,4 +1,4 @@
-"""The sections of READMEs that the code writes.
+"""The sections of READMEs that the code writes, and the keyword types of options.
 
     python -m tests.pages     # writes them anew, after a change of an option, a serializer or a type
 
@@ -15,8 +15,10 @@ from pyspark_savepoint.command_line.arguments import markdown
 from pyspark_savepoint.formats.filesystems.storage_options import storage_options_table
 from pyspark_savepoint.formats.serializers.registry import known_serializers
 from pyspark_savepoint.options.bootstrap_options import processing_options_table
-from pyspark_savepoint.options.options import options_table
+from pyspark_savepoint.options.option_fields import named
+from pyspark_savepoint.options.options import SavepointReadOptions, options_table
 from pyspark_savepoint.options.write_options import write_options_table
+from pyspark_savepoint.statebackends.model.applicability import FEED, NAMES, STREAM, TABLES
 from pyspark_savepoint.statebackends.writing.planning.flink_types import defaults_table
 from tests.journeys import journeys_table, sizes_table
 
@@ -24,11 +26,15 @@ ROOT = Path(__file__).parents[1]
 README, CONNECTOR, FORMATS, STATEBACKENDS = (
     ROOT / folder / "README.md" for folder in ("", "connector", "formats", "statebackends")
 )
+KEYWORDS = ROOT / "connector" / "options" / "keywords.py"
 
 
 def found_section(readme: Path, name: str) -> re.Match[str]:
     """A generated section: the comments around it, and the text between them."""
-    found = re.search(rf"(<!-- {name}: .*?-->\n)(.*?)(<!-- end of {name} -->)", readme.read_text(), re.DOTALL)
+    begin, end = (f"<!-- {name}: .*?-->\n", f"<!-- end of {name} -->") if readme.suffix == ".md" else (
+        f"# {name}: [^\n]*\n", f" *# end of {name}"
+    )  # fmt: skip
+    found = re.search(f"({begin})(.*?)({end})", readme.read_text(), re.DOTALL)
     assert found, f"{readme} has no section {name}"
     return found
 
@@ -36,6 +42,24 @@ def found_section(readme: Path, name: str) -> re.Match[str]:
 def section(readme: Path, name: str) -> str:
     """The text between a generated section's comments."""
     return found_section(readme, name)[2].strip()
+
+
+#: Options of a read whose keywords are not those of every table: they choose the snapshot, the table or the operator.
+CHOOSING = frozenset({"path", "table", "state", "storageOptions", "executionPlan", "streamGraphHasher"}) | {
+    "versionAsOf", "timestampAsOf", "asOf", *NAMES, *FEED, *STREAM,
+}  # fmt: skip
+
+
+def table_keywords() -> str:
+    """The keywords of the options of tables, in a TypedDict."""
+    every = [(name, found) for name, found in named(SavepointReadOptions) if name not in CHOOSING]
+    lines = [f"{found.name}: {found.metadata['typed']}" for _, found in every if found.metadata["doc"]]
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def tables_alias() -> str:
+    """The names of tables, as a type."""
+    return "\n".join(["Table: TypeAlias = Literal[", *(f'    "{name}",' for name in TABLES), "]"])
 
 
 def serializer_list() -> str:
@@ -53,6 +77,8 @@ def serializer_list() -> str:
 #: The content between the comments of a generated section, and its file.
 GENERATED: dict[str, tuple[Path, Callable[[], str]]] = {
     "options": (CONNECTOR, options_table),
+    "tables": (KEYWORDS, tables_alias),
+    "table options": (KEYWORDS, table_keywords),
     "write options": (CONNECTOR, write_options_table),
     "storage options": (CONNECTOR, storage_options_table),
     "default types": (CONNECTOR, defaults_table),
@@ -71,7 +97,7 @@ MEASURED: dict[str, tuple[Path, Callable[[], str]]] = {
 def main() -> None:
     for name, (readme, table) in {**GENERATED, **MEASURED}.items():
         found = found_section(readme, name)
-        text = f"{found[1]}{table().strip()}\n{found[3]}"
+        text = f"{found[1]}{table().rstrip()}\n{found[3]}"
         readme.write_text(readme.read_text().replace(found[0], text))
 
 

@@ -22,7 +22,7 @@ def blocks(readme: Path, language: str) -> list[str]:
 @pytest.mark.parametrize("name", GENERATED)
 def test_tables_are_those_of_the_code(name: str) -> None:
     readme, table = GENERATED[name]
-    assert section(readme, name) == table().strip()
+    assert section(readme, name).strip() == table().strip()
 
 
 def test_python_examples_run(spark: Any, tmp_path: Path) -> None:

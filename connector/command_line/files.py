@@ -12,9 +12,10 @@ from pyspark_savepoint.execution.texts import numbered, readable_size
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, absolute
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
-from pyspark_savepoint.options.option_fields import InvalidOptionValueError, seconds
+from pyspark_savepoint.options.option_fields import seconds
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import reached, snapshot_path
+from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
 
 DONE = 0
 

@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Any, Self
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
-from pyspark_savepoint.options.option_fields import InvalidOptionValueError, seconds
+from pyspark_savepoint.options.option_fields import seconds
+from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
 
 
 class Severity(StrEnum):

@@ -1,7 +1,7 @@
 """Types of the keyword arguments ``**options``, for type checkers: names in snake case, and the values they take.
 
-A test compares them with the fields of ``options``, ``write_options`` and ``bootstrap_options``, from which options are
-parsed. Use them in functions of your own::
+Those of tables are written from their declarations; a test compares all with the fields from which options are parsed.
+Use them in functions of your own::
 
     def accounts(savepoint: Savepoint, **options: Unpack[StateOptions]) -> DataFrame:
         return savepoint.keyed_state("accounts", **options)
@@ -23,6 +23,7 @@ ByColumn: TypeAlias = Mapping[str, str] | str
 Size: TypeAlias = int | str
 Path: TypeAlias = str | PathLike[str]
 
+# tables: written by python -m tests.pages
 Table: TypeAlias = Literal[
     "keyed_state",
     "window_state",
@@ -46,6 +47,7 @@ Table: TypeAlias = Literal[
     "ttl_ages",
     "verification",
 ]
+# end of tables
 
 
 # -- reading --------------------------------------------------------------------------------------------------
@@ -60,35 +62,37 @@ class StoreOptions(TypedDict, total=False):
 class TableOptions(StoreOptions, total=False):
     """Options of a read that do not name a table, a state or an operator."""
 
+    # table options: written by python -m tests.pages
     flatten: bool
-    parallelism: int
     undecodable: Literal["binary", "error"]
     include_key_group: bool
     include_ttl: bool
     include_state_window: bool
-    field_names: str
     include_internal: bool
-    include_row_kind: bool
+    field_names: str
     keys: Sequence[object] | str
     key_groups: int | str | Sequence[int | str]
-    timestamps: Literal["micros", "truncate", "raw"]
-    decimals: str
-    text: Literal["escape", "replace", "error"]
     raw: Names
     kryo: Literal["auto", 2, 5]
-    classes: Path | Sequence[Path]
-    kryo_types: str
-    serializers: Given | str
     connector: str
-    pickle: bool
     py_types: str
     record_types: ByColumn
     allow_outside: bool
     uids: Names
     top: int
     checksums: Literal["ignore", "verify", "require"]
-    batch_size: int
     memory: Size
+    parallelism: int
+    include_row_kind: bool
+    timestamps: Literal["micros", "truncate", "raw"]
+    decimals: str
+    text: Literal["escape", "replace", "error"]
+    classes: Path | Sequence[Path]
+    kryo_types: str
+    serializers: Given | str
+    pickle: bool
+    batch_size: int
+    # end of table options
 
 
 class OpenOptions(TableOptions, total=False):

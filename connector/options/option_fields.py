@@ -1,7 +1,7 @@
-"""Shared parsing of options of reads and writes: types of values, and one error for all problems.
+"""Options from Spark: one dictionary of strings with keys in lower case; one error for all problems.
 
-Spark passes options as one dictionary of strings with keys in lower case. An option is a field of a frozen dataclass:
-the option's name is the field's in camel case, and the field's metadata contain its parser and description.
+An option is a field of a frozen dataclass, declared by ``model.table_options.option``: the option's name is the field's
+in camel case.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, field, fields
+from dataclasses import MISSING, Field, fields
 from functools import cache
 from typing import Any
 
-from pyspark_savepoint.formats.errors import OptionError, TypeNotationError, nearest
+from pyspark_savepoint.formats.errors import OptionError, nearest
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions
 from pyspark_savepoint.formats.redaction import elide
+from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError, text, typed
 
-MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
 MAX_SECONDS = 10 * 365 * 86_400
 
 NO_PATH = """no path is given: load() and save() need the path of a savepoint or checkpoint.
@@ -39,22 +39,12 @@ SERIALIZERS_DOC = (
 
 #: Maximum length of an invalid value in an error.
 MAX_SHOWN = 300
-Parse = Callable[[str], Any]
-
-
-class InvalidOptionValueError(ValueError):
-    """A value is invalid; the message says what was expected, and :func:`collect` adds option and value."""
 
 
 # -- kinds of values ----------------------------------------------------------------------------------------
 
 
-def text(value: str) -> str:
-    if not value.strip():
-        raise InvalidOptionValueError("not to be empty")
-    return value
-
-
+@typed("Path")
 def absolute_path(value: str) -> str:
     """Parse a path and make it absolute, since tasks have other working directories."""
     path = absolute(text(value))
@@ -66,43 +56,7 @@ def absolute_path(value: str) -> str:
     return path
 
 
-def flag(value: str) -> bool:
-    return bool(choice("true", "false")(value) == "true")
-
-
-def choice(*choices: str) -> Parse:
-    """Return a parser of one of several words, in any case."""
-
-    def parse(value: str) -> str:
-        folded = value.strip().casefold()
-        if folded not in choices:
-            close = nearest(folded, choices)
-            hint = f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
-            raise InvalidOptionValueError(" or ".join(choices) + hint)
-        return folded
-
-    return parse
-
-
-def whole_number(low: int, high: int) -> Parse:
-    """Return a parser of a number between two bounds, both inclusive."""
-
-    def parse(value: str) -> int:
-        if not re.fullmatch(r"\s*[0-9]{1,18}\s*", value) or not low <= int(value) <= high:
-            raise InvalidOptionValueError(f"a whole number from {low} to {high}")
-        return int(value)
-
-    return parse
-
-
-def names(value: str) -> tuple[str, ...]:
-    """Parse names separated by commas."""
-    found = tuple(name.strip() for name in value.split(",") if name.strip())
-    if not found:
-        raise InvalidOptionValueError("names separated by commas")
-    return found
-
-
+@typed("Path | Sequence[Path]")
 def class_paths(value: str) -> tuple[str, ...]:
     """Parse paths separated by commas, or a JSON list of paths."""
     try:
@@ -114,59 +68,7 @@ def class_paths(value: str) -> tuple[str, ...]:
     return tuple(absolute_path(path.strip()) for path in found)
 
 
-def kryo_words(value: str) -> str:
-    """Check classes given by name and fields, and return the text."""
-    from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
-
-    try:
-        WordClasses.parse(value)
-    except OptionError as error:
-        raise InvalidOptionValueError(f"{error.facts['expected']} at {error.facts['found']!r}") from None
-    return value.strip()
-
-
-def python_types(value: str) -> str:
-    """Check types of PyFlink's states, and return the text."""
-    from pyspark_savepoint.formats.serializers.python.type_words import parse_python_types
-
-    try:
-        parse_python_types(value)
-    except TypeNotationError as error:
-        raise InvalidOptionValueError(f"types of PyFlink's states: {error.message}") from None
-    return value
-
-
-def record_types(value: str) -> str:
-    """Check types of records in flight, JSON by input and output, and return the text."""
-    from pyspark_savepoint.formats.serializers.notation.notation import NEWEST_VERSION, parse_type
-
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
-        raise InvalidOptionValueError("""JSON, types by input and output, such as {"input 0": "LONG"}""")
-    for each in found.values():
-        try:
-            parse_type(each, NEWEST_VERSION)
-        except TypeNotationError as error:
-            raise InvalidOptionValueError(f"types of records: {error.message}") from None
-    return value
-
-
-def size(value: str) -> int:
-    """Parse a number of bytes, as Spark writes it.
-
-    >>> size("64m")
-    67108864
-    """
-    match = re.fullmatch(r"\s*([0-9]{1,12})\s*([kmgt]?)b?\s*", value.casefold())
-    size = int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[match[2]] if match else 0
-    if not MIN_MEMORY <= size <= MAX_MEMORY:
-        raise InvalidOptionValueError("a size from 1m to 1t, such as 64m")
-    return size
-
-
+@typed("Mapping[str, object] | str")
 def storage(value: str) -> str:
     """Parse storage options, as JSON."""
     StorageOptions.parse(value)
@@ -189,20 +91,11 @@ def seconds(value: str) -> int:
 # -- fields -------------------------------------------------------------------------------------------------
 
 
-def option(parse: Parse, doc: str, default: Any = None, shown: str = "") -> Any:
-    """Return a field for an option; ``shown`` is the default in the README. An option without doc is internal."""
-    return field(default=default, metadata={"parse": parse, "doc": doc, "default": shown})
-
-
-def required(parse: Parse, doc: str) -> Any:
-    """Return a field for an option without default."""
-    return field(metadata={"parse": parse, "doc": doc, "default": "(required)"})
-
-
 @cache
 def named(options: type) -> tuple[tuple[str, Field[Any]], ...]:
-    """Return every option with its name in Spark, the field's in camel case."""
-    words = [(found.name.split("_"), found) for found in fields(options)]
+    """Return every option with its name in Spark, the field's in camel case; those without default come first."""
+    every = sorted(fields(options), key=lambda found: found.default is not MISSING)
+    words = [(found.name.split("_"), found) for found in every]
     return tuple((head + "".join(part.capitalize() for part in rest), found) for (head, *rest), found in words)
 
 

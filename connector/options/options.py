@@ -5,7 +5,6 @@ They are parsed once, on the driver, with one error for all problems.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -33,48 +32,61 @@ from pyspark_savepoint.formats.snapshot.as_of import (
     snapshot_as_of,
     versions_between,
 )
-from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE, Snapshot, SnapshotInfo
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
 from pyspark_savepoint.options.option_fields import (
     SERIALIZERS_DOC,
     STORAGE_OPTIONS_DOC,
-    InvalidOptionValueError,
     absolute_path,
-    choice,
     class_paths,
     collect,
-    flag,
     given_names,
-    kryo_words,
     listed,
     named,
-    names,
-    option,
-    python_types,
-    record_types,
-    required,
-    size,
     storage,
     table_of,
-    whole_number,
-)
-from pyspark_savepoint.options.option_fields import (
-    text as words,
 )
 from pyspark_savepoint.options.option_values import is_version
 from pyspark_savepoint.options.plan_option import ReadPlan, parse_read_plan
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import operator_at_plan
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraphHasher
-from pyspark_savepoint.statebackends.model.applicability import CONNECTORS_WITH_CHANGES, FEED, NAMES, STREAM, TABLES
+from pyspark_savepoint.statebackends.model.applicability import (
+    CONNECTORS_WITH_CHANGES,
+    DECODED,
+    FEED,
+    FUNCTIONS,
+    HEAVIEST_KEYS,
+    NAMES,
+    OF_ONE_SNAPSHOT,
+    OF_OPERATORS,
+    OF_SERIALIZERS,
+    OF_VALUES,
+    STREAM,
+    SURVEYED,
+    TABLES,
+    WITH_CHANGES,
+)
 from pyspark_savepoint.statebackends.model.request import (
     DEFAULT_BATCH_ROWS,
-    DEFAULT_MEMORY,
-    DEFAULT_TOP,
     ComparisonRequest,
     FeedRequest,
     FeedVersion,
     TableRequest,
 )
-from pyspark_savepoint.statebackends.model.sql.explained_plan import is_explained
+from pyspark_savepoint.statebackends.model.table_options import (
+    InvalidOptionValueError,
+    TableOptions,
+    choice,
+    flag,
+    kryo_words,
+    names,
+    option,
+    required,
+    typed,
+    whole_number,
+)
+from pyspark_savepoint.statebackends.model.table_options import (
+    text as words,
+)
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
@@ -82,12 +94,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 #: How often the newest snapshot is opened, while its job deletes one after the other.
 ATTEMPTS = 5
-MEMORY = (
-    "bytes of the largest key group that a task joins in memory, which takes about three times as much; larger key "
-    "groups are merged block by block if they are sorted, else go through local disk"
-)
 MAX_BATCH_ROWS = 1 << 20
-MAX_TOP = 10_000
 MAX_DECIMAL_PRECISION = 38
 #: Options that choose a snapshot of a folder, in lower case.
 AS_OF = frozenset({"versionasof", "timestampasof", "asof"})
@@ -102,74 +109,7 @@ BY_VALUE = ("flatten", "keys")
 # -- values of options of reads -----------------------------------------------------------------------------
 
 
-def _kryo(value: str) -> int | None:
-    version = choice("auto", "2", "5")(value)
-    return None if version == "auto" else int(version)
-
-
-def _key_groups(value: str) -> tuple[tuple[int, int], ...]:
-    """Parse ranges of key groups, both ends inclusive.
-
-    >>> _key_groups("0-31, 77")
-    ((0, 31), (77, 77))
-    """
-    ranges = []
-    for part in value.split(","):
-        match = re.fullmatch(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?", part)
-        low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if not low <= high < UPPER_BOUND_MAX_PARALLELISM:
-            raise InvalidOptionValueError(
-                f"numbers and ranges of key groups from 0 to {UPPER_BOUND_MAX_PARALLELISM - 1}, such as 0-31,77"
-            )
-        ranges.append((low, high))
-    return tuple(ranges)
-
-
-def _keys(value: str) -> str:
-    try:
-        keys = json.loads(value)
-    except (ValueError, RecursionError):
-        keys = None
-    if not isinstance(keys, list):
-        raise InvalidOptionValueError("""a JSON list of keys, such as [1, 2] or ["a"]""")
-    return value
-
-
-def _field_names(value: str) -> str:
-    expected = InvalidOptionValueError(
-        """a compiled plan, or names by column such as {"key": ["user"]}, or what EXPLAIN prints"""
-    )
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
-        if is_explained(value):
-            return value
-        raise expected from None
-    if not isinstance(found, dict):
-        raise expected
-    if "nodes" not in found:
-        for names in found.values():
-            distinct = isinstance(names, list) and len({name.casefold() for name in map(str, names)}) == len(names)
-            if not distinct or not all(isinstance(name, str) and name for name in names):
-                raise expected
-    elif not isinstance(found["nodes"], list) or not all(isinstance(node, dict) for node in found["nodes"]):
-        raise expected
-    return value
-
-
-def _uids(value: str) -> tuple[str, ...]:
-    """Parse uids: a JSON list, or texts separated by commas."""
-    if not value.lstrip().startswith("["):
-        return names(value)
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list) or not all(isinstance(uid, str) and uid for uid in found):
-        raise InvalidOptionValueError("""uids, such as accounts,orders or ["accounts", "orders"]""")
-    return tuple(found)
-
-
+@typed("int | str")
 def _version(value: str) -> int | str:
     """Parse a checkpoint id, or ``latest``."""
     folded = value.strip().casefold()
@@ -180,6 +120,7 @@ def _version(value: str) -> int | str:
     return int(folded)
 
 
+@typed("int")
 def _starting_version(value: str) -> int | str:
     """Parse the checkpoint id of the first changes, or ``latest``."""
     if value.strip().casefold() == LATEST:
@@ -190,6 +131,7 @@ def _starting_version(value: str) -> int | str:
         raise InvalidOptionValueError("a checkpoint id, such as 42, 0, or for a stream latest") from None
 
 
+@typed("datetime | str")
 def _time(value: str) -> datetime:
     """Parse a time with a zone.
 
@@ -293,7 +235,9 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
 
 @redacted
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavepointReadOptions:
+class SavepointReadOptions(TableOptions):
+    """Options of a read: those of the table, and those that choose it, or say how its values become rows."""
+
     ELSEWHERE: ClassVar[Mapping[str, str]] = ELSEWHERE
 
     path: str = required(
@@ -302,39 +246,51 @@ class SavepointReadOptions:
         "argument of `load(path)`",
     )
     version_as_of: int | str | None = option(
-        _version, "of a folder of snapshots the one with this checkpoint id, or the newest: `latest`"
+        _version,
+        "of a folder of snapshots the one with this checkpoint id, or the newest: `latest`",
+        tables=OF_ONE_SNAPSHOT,
     )
     timestamp_as_of: datetime | None = option(  # noqa: RUF009 (a field)
         _time,
         "of a folder of snapshots the newest that was complete at this time, such as `2026-11-24T12:00:00Z`; its "
         "`_metadata` was written then",
+        tables=OF_ONE_SNAPSHOT,
     )
     as_of: int | str | datetime | None = option(  # noqa: RUF009 (a field)
         _version_or_time,
         "`versionAsOf` or `timestampAsOf`, by a name that SQL's `FROM table WITH (...)` takes: Spark has its own time "
         "travel by the other two",
+        tables=OF_ONE_SNAPSHOT,
     )
     read_change_feed: bool = option(
         flag,
         "of a folder of snapshots the rows that changed from each to the next, with columns `_change_type` (`insert`, "
         "`delete`, `update_preimage`, `update_postimage`), `_commit_version` and `_commit_timestamp`",
         False,
-        "false",
+        tables=WITH_CHANGES,
     )
     starting_version: int | str | None = option(
         _starting_version,
         "with `readChangeFeed`, the checkpoint id of the first changes, which are those since the one before it; `0`: "
         "all rows of the first snapshot are inserts; a stream begins so without it, and `latest`: with what changes "
         "after the newest",
+        tables=WITH_CHANGES,
     )
     ending_version: int | str | None = option(
-        _version, "with `readChangeFeed`, the checkpoint id of the last changes, inclusive", shown="`latest`"
+        _version,
+        "with `readChangeFeed`, the checkpoint id of the last changes, inclusive",
+        shown="`latest`",
+        tables=WITH_CHANGES,
     )
     starting_timestamp: datetime | None = option(  # noqa: RUF009 (a field)
-        _time, "with `readChangeFeed`, changes from the first snapshot on that was complete at this time or later"
+        _time,
+        "with `readChangeFeed`, changes from the first snapshot on that was complete at this time or later",
+        tables=WITH_CHANGES,
     )
     ending_timestamp: datetime | None = option(  # noqa: RUF009 (a field)
-        _time, "with `readChangeFeed`, changes up to the last snapshot that was complete at this time"
+        _time,
+        "with `readChangeFeed`, changes up to the last snapshot that was complete at this time",
+        tables=WITH_CHANGES,
     )
     deduplication_mode: str = option(
         _deduplication,
@@ -342,32 +298,31 @@ class SavepointReadOptions:
         "keyed state whose bytes changed, such as times of last access; `netChanges` shows one net change per row, "
         "from before the first version to the last",
         DROP_CARRYOVERS,
-        "dropCarryovers",
+        shown="dropCarryovers",
+        tables=WITH_CHANGES,
     )
     max_checkpoints_per_trigger: int = option(
         whole_number(1, MAX_CHECKPOINTS),
         "with `readStream`, of how many checkpoints a micro-batch has the changes",
         1,
-        "1",
+        tables=WITH_CHANGES,
     )
     fail_on_data_loss: bool = option(
         flag,
         "with `readStream`: `true`: a checkpoint that the job deleted before the query read it is an error; `false`: "
         "it is stepped over, and the micro-batch has the net changes to the next one that exists",
         True,
-        "true",
+        tables=WITH_CHANGES,
     )
     pin_folder: str | None = option(
         absolute_path,
         "with `readStream`, a folder of the query's own, where it holds the checkpoints that it needs (`pin`), so that "
         "nothing is lost if the job deletes them",
         shown="they are not held",
+        tables=WITH_CHANGES,
     )
-    uid: str | None = option(words, "the operator, by the uid that its job gave it")
-    uid_hash: str | None = option(words, "the operator, by its uid hash (32 hex digits)")
-    operator_name: str | None = option(words, "the operator, by the name that the snapshot records")
     node: str | None = option(
-        words, "the operator, by its name or number in `executionPlan`: for operators without uid"
+        words, "the operator, by its name or number in `executionPlan`: for operators without uid", tables=OF_OPERATORS
     )
     execution_plan: str | None = option(
         words,
@@ -378,93 +333,34 @@ class SavepointReadOptions:
         choice(*StreamGraphHasher),
         "with `executionPlan`, the hasher for ids of operators without uid: `v2`, or the proposed `v3`",
         "v2",
-        "v2",
     )
-    table: str | None = option(
-        choice(*TABLES),
-        ", ".join(f"`{name}`" for name in TABLES),
-        shown="`states`; of an operator or state, the table that it has",
-    )
-    state: str | None = option(
-        words, "the name of an operator state; of keyed tables the states to read, such as `total,profile`", shown="all"
-    )
-    flatten: bool = option(flag, "one row per element of a list or map state", False, "false")
     parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
         "number of partitions; each has the key groups that one subtask of a job with this parallelism would restore",
         shown="from CPUs and bytes, at most max parallelism",
+        tables=(*DECODED, *SURVEYED, *FUNCTIONS),
     )
-    undecodable: str = option(
-        choice("binary", "error"),
-        "values that only the user's code can decode: `binary` returns their bytes and warns, `error` fails",
-        "binary",
-        "binary",
-    )
-    include_key_group: bool = option(flag, "adds the columns `key_group` and `subtask`", False, "false")
-    include_ttl: bool = option(
-        flag,
-        "adds a column `<state>__last_access` for each state with a TTL: the time of its last access",
-        False,
-        "false",
-    )
-    include_state_window: bool = option(
-        flag,
-        "adds for session windows the column `state_window`: the window under which Flink stores the contents of "
-        "`window`",
-        False,
-        "false",
-    )
-    include_internal: bool = option(
-        flag,
-        "shows elements of windows with an evictor with all fields of Flink's stream elements, not only value and "
-        "timestamp",
-        False,
-        "false",
-    )
-    field_names: str | None = option(
-        _field_names,
-        "names for fields that Flink does not record (`f0`, `_1`): the JSON of a compiled plan (`COMPILE PLAN`) or the "
-        "text of `EXPLAIN`, which name keys, rows, aggregates and windows (`window_start`, `slice_end`) of SQL "
-        "operators; or names by column, such as "
-        """`{"key": ["user"], "accState": ["count(*)", "sum(amount)"]}` (keys of a map: `left-records.key`)""",
-    )
-    include_row_kind: bool = option(flag, "adds a field `__row_kind` to rows of SQL jobs", False, "false")
-    keys: str | None = option(
-        _keys, 'only these keys, such as `[1042, 1043]` or `["a"]`; opens only their key groups', shown="all"
-    )
-    key_groups: tuple[tuple[int, int], ...] | None = option(
-        _key_groups, "only these key groups, such as `0-31,77`", shown="all"
-    )
+    include_row_kind: bool = option(flag, "adds a field `__row_kind` to rows of SQL jobs", False, tables=OF_VALUES)
     timestamps: str = option(
         choice("micros", "truncate", "raw"),
         "times that Spark's microseconds cannot hold: `micros` fails, `truncate` cuts digits, `raw` returns the "
         "numbers that Flink stores",
         "micros",
-        "micros",
+        tables=OF_VALUES,
     )
     decimals: str = option(
         _decimals,
         "big numbers: `auto` (BigInteger as DECIMAL(38,0), BigDecimal as STRING), `string`, or precision and scale, "
         "such as `38,18`",
         "auto",
-        "auto",
+        tables=OF_VALUES,
     )
     text: str = option(
         choice("escape", "replace", "error"),
         "strings with half of a surrogate pair, which Java can hold and UTF-8 cannot: `escape` shows it as U+10FFFF "
         "and its four hex digits, which writes turn back; `replace` as U+FFFD; both warn and name keys; `error` fails",
         "escape",
-        "escape",
-    )
-    raw: tuple[str, ...] = option(
-        names,
-        "states to return undecoded, as BINARY, such as `profile,total`; also `key`, `window`, and `namespace` of "
-        "timers",
-        (),
-        "none",
-    )
-    kryo: int | None = option(
-        _kryo, "the version of Kryo that wrote the values: `2` (Flink 1), `5` (Flink 2), or `auto`", shown="auto"
+        tables=(*DECODED, HEAVIEST_KEYS, *FUNCTIONS),
     )
     classes: tuple[str, ...] = option(
         class_paths,
@@ -472,70 +368,31 @@ class SavepointReadOptions:
         "that Kryo wrote become columns, and the hashmap backend's values of POJO subclasses that are not registered "
         "are read; every task reads the files",
         (),
-        "none",
+        shown="none",
+        tables=OF_SERIALIZERS,
     )
     kryo_types: str = option(
         kryo_words,
         "the same without class files, by name and fields, such as `com.shop.Money(cents LONG, cur STRING)`",
         "",
-        "none",
+        shown="none",
+        tables=OF_SERIALIZERS,
     )
     serializers: GivenSerializers | None = option(  # noqa: RUF009 (a field)
         given_serializers,
         SERIALIZERS_DOC,
         shown="Flink's, and those of entry points",
-    )
-    connector: str | None = option(
-        words,
-        "the connector of splits, coordinators or committables that cannot be recognised by their bytes, such as "
-        "`kafka`",
-        shown="recognised by content",
+        tables=OF_SERIALIZERS,
+        typed="Given | str",
     )
     pickle: bool = option(
         flag,
         "decode pickled values in byte arrays of operators that are not PyFlink's own; nothing is ever unpickled",
         False,
-        "false",
-    )
-    py_types: str | None = option(
-        python_types,
-        "types that a PyFlink job declared for its states, such as `total LONG; tags LIST<STRING>`",
-        shown="what the bytes prove, else BINARY",
-    )
-    record_types: str | None = option(
-        record_types,
-        "JSON: types of the records in channels of unaligned checkpoints, where no state of the operator has them, "
-        """such as `{"input 0": "LONG", "output 0": "TUPLE<STRING, LONG>"}`""",
-        shown="that of the operator's queue or window contents, else BINARY",
-    )
-    allow_outside: bool = option(
-        flag,
-        "open files that the snapshot names outside its own directory and checkpoint root, such as changelogs in a "
-        "folder of their own",
-        False,
-        "false",
+        tables=OF_VALUES,
     )
     storage_options: str | None = option(storage, STORAGE_OPTIONS_DOC, shown="the environment")
-    uids: tuple[str, ...] = option(
-        _uids,
-        "uids of the job, such as `accounts,orders`: listings show them where metadata of Flink 1 has only hashes",
-        (),
-        "none",
-    )
-    top: int = option(
-        whole_number(1, MAX_TOP), "number of keys per state in table `heaviest_keys`", DEFAULT_TOP, str(DEFAULT_TOP)
-    )
-    checksums: str = option(
-        choice(*CHECKSUMS),
-        "checksums that this package wrote: `ignore` them, `verify` those of files that are read, or `require` that "
-        "every file has one",
-        IGNORE,
-        IGNORE,
-    )
-    batch_size: int = option(
-        whole_number(1, MAX_BATCH_ROWS), "rows per Arrow batch", DEFAULT_BATCH_ROWS, str(DEFAULT_BATCH_ROWS)
-    )
-    memory: int = option(size, MEMORY, DEFAULT_MEMORY, f"{DEFAULT_MEMORY >> 20}m")
+    batch_size: int = option(whole_number(1, MAX_BATCH_ROWS), "rows per Arrow batch", DEFAULT_BATCH_ROWS, tables=TABLES)
     plan: ReadPlan | None = option(parse_read_plan, "")  # noqa: RUF009 (a field)
     inherited: tuple[str, ...] = option(names, "", ())
     #: The changes are those of a stream.
@@ -608,17 +465,15 @@ class SavepointReadOptions:
     def _feed(self) -> FeedRequest:
         """Return the request for the changes between the versions."""
         ends = self.versions[:: max(1, len(self.versions) - 1)]
+        own: type = type(self)
+        of_one: dict[str, Any] = {each.name: each.default for name, each in named(own) if name in (*FEED, *STREAM)}
         found: list[FeedVersion | None] = []
         for snapshot in ends if self.deduplication_mode == NET_CHANGES else self.versions:
             if snapshot is None:
                 found.append(None)
                 continue
             time = None if snapshot.modified is None else round(snapshot.modified * 1_000_000)
-            alone = replace(
-                self, path=snapshot.path, versions=(), read_change_feed=False, deduplication_mode=DROP_CARRYOVERS,
-                starting_version=None, ending_version=None, starting_timestamp=None, ending_timestamp=None,
-                streamed=False, max_checkpoints_per_trigger=1, fail_on_data_loss=True, pin_folder=None,
-            )  # fmt: skip
+            alone = replace(self, path=snapshot.path, versions=(), streamed=False, **of_one)
             found.append(FeedVersion(alone.request(), snapshot.checkpoint_id or 0, time))
         return FeedRequest(tuple(found), self.deduplication_mode == NO_DEDUPLICATION, self.streamed)
 
@@ -631,7 +486,7 @@ class SavepointReadOptions:
             pickle=self.pickle,
             text=self.text,
         )
-        same = {found.name: getattr(self, found.name) for found in fields(TableRequest) if found.name in OF_REQUEST}
+        same = {found.name: getattr(self, found.name) for found in fields(TableOptions)}
         own: dict[str, Any] = {
             "path": self.located,
             "uid_hash": self.uid_hash if self.node is None or self.versions else self._place(self.node),
@@ -643,7 +498,7 @@ class SavepointReadOptions:
             if self.plan is None or self.plan.compared is None
             else self._comparison(self.plan.compared),
             "feed": self._feed() if self.versions else None,
-            "given": frozenset(self._given()),
+            "given": dict(self._given()),
         }
         return TableRequest(**{**same, **own})
 
@@ -675,25 +530,21 @@ class SavepointReadOptions:
         """Return the path with its storage options."""
         return StoragePath.of(self.path, self.storage_options)
 
-    def _given(self) -> Iterator[str]:
-        """Return the names of options that are neither at their defaults nor inherited from ``Savepoint.load``."""
+    def _given(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield options that are neither at their defaults nor inherited from ``Savepoint.load``, with their tables."""
         held = {name.casefold() for name in self.inherited}
         values = asdict(self)
         own: type = type(self)
         for name, found in named(own):
             changed = values[found.name] != found.default
             if changed and found.metadata["doc"] and name.casefold() not in held:
-                yield name
+                yield name, found.metadata["tables"]
 
     def _place(self, node: str) -> str:
         """Return the uid hash of the operator at a position in the execution plan."""
         snapshot = Snapshot.open(self.located, allow_outside=self.allow_outside)
         hasher = StreamGraphHasher(self.stream_graph_hasher)
         return operator_at_plan(snapshot, self.execution_plan or "", node, hasher).hex
-
-
-#: The fields of a TableRequest that options may have.
-OF_REQUEST = frozenset(found.name for found in fields(SavepointReadOptions))
 
 
 def at_version(options: Mapping[str, str]) -> dict[str, str]:

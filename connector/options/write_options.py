@@ -20,28 +20,30 @@ from pyspark_savepoint.formats.serializers.given_serializers import GivenSeriali
 from pyspark_savepoint.options.option_fields import (
     SERIALIZERS_DOC,
     STORAGE_OPTIONS_DOC,
-    InvalidOptionValueError,
     absolute_path,
-    choice,
     class_paths,
     collect,
     given_names,
-    kryo_words,
     listed,
     named,
+    seconds,
+    storage,
+    table_of,
+)
+from pyspark_savepoint.options.options import SavepointReadOptions, given_serializers
+from pyspark_savepoint.options.plan_option import PlannedWrite, parse_write_plan
+from pyspark_savepoint.statebackends.model.table_options import (
+    InvalidOptionValueError,
+    choice,
+    kryo_words,
     names,
     option,
     python_types,
     required,
-    seconds,
     size,
-    storage,
-    table_of,
     text,
     whole_number,
 )
-from pyspark_savepoint.options.options import SavepointReadOptions, given_serializers
-from pyspark_savepoint.options.plan_option import PlannedWrite, parse_write_plan
 from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, ExtractionRelease
 from pyspark_savepoint.statebackends.writing.planning.operator_types import split_types_from
 from pyspark_savepoint.statebackends.writing.planning.write_request import (

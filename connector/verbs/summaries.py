@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, type_
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import path_text
-from pyspark_savepoint.statebackends.model.request import DEFAULT_TOP
+from pyspark_savepoint.statebackends.model.table_options import DEFAULT_TOP
 from pyspark_savepoint.verbs.comparisons import changed_rows, overview
 from pyspark_savepoint.verbs.face import Face, R, T, own_arguments
 from pyspark_savepoint.verbs.tables import Tables

@@ -216,7 +216,7 @@ def _serializers(
 def _queue(savepoint: Snapshot, request: TableRequest, index: int) -> OperatorTable:
     """Return the elements of an operator's queue as operator state."""
     wanted = replace(
-        request.of_version(savepoint.metadata.version), state=ASYNC_STATE, include_key_group=True, given=frozenset()
+        request.of_version(savepoint.metadata.version), state=ASYNC_STATE, include_key_group=True, given={}
     )
     return OperatorTable(OpenOperator(savepoint, operators(savepoint, request)[index]), wanted, ASYNC_STATE)
 

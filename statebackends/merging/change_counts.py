@@ -90,7 +90,7 @@ class ComparedSide:
 
     def elements(self, opened: OpenOperator, state: str) -> Iterator[EntryChunk]:
         """Yield the elements of an operator state as keys, or the entries of a broadcast state."""
-        request = replace(self.request, raw=(state,), given=frozenset())
+        request = replace(self.request, raw=(state,), given={})
         for partition in OperatorTable(opened, request, state).partitions(1):
             for batch in partition.batches():
                 keys, values = batch.column(0), batch.column(batch.num_columns - 1)

@@ -1,13 +1,12 @@
-"""Which read options apply to which tables; an option that does not apply is an error that names its tables.
+"""The tables, and what refuses an option that does not apply to one: an error that names where it does.
 
-Options that are not listed apply to every table. ``read_keyed_state`` and ``read_window`` are user functions over keys.
-Options of ``Savepoint.load`` apply to all of its tables, and each table uses those that it can.
+``read_keyed_state`` and ``read_window`` are user functions over keys. Options of ``Savepoint.load`` apply to all of its
+tables, and each table uses those that it can.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 
 from pyspark_savepoint.formats.errors import OptionError
 
@@ -60,66 +59,39 @@ FEED = (
 STREAM = ("maxCheckpointsPerTrigger", "failOnDataLoss", "pinFolder")
 NAMES = ("uid", "uidHash", "operatorName", "node")
 
-APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        **dict.fromkeys((*FEED, *STREAM), WITH_CHANGES),
-        "state": (*DECODED, *SURVEYED, IN_FLIGHT),
-        "flatten": ROWS_OF_KEYS,
-        "parallelism": (*DECODED, *SURVEYED, *FUNCTIONS),
-        "undecodable": DECODED,
-        "includeKeyGroup": DECODED,
-        "includeTtl": ROWS_OF_KEYS,
-        "includeStateWindow": (WINDOW_STATE,),
-        "fieldNames": (*ROWS_OF_KEYS, TIMERS, STATES),
-        "includeInternal": (WINDOW_STATE,),
-        "includeRowKind": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
-        "keys": (*ROWS_OF_KEYS, TIMERS, *FUNCTIONS),
-        "keyGroups": (*ROWS_OF_KEYS, TIMERS, *SURVEYED, RAW_KEYED_STATE, *FUNCTIONS),
-        "timestamps": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
-        "decimals": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
-        "text": (*DECODED, HEAVIEST_KEYS, *FUNCTIONS),
-        "raw": (*DECODED, *FUNCTIONS),
-        "kryo": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
-        "classes": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
-        "kryoTypes": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
-        "serializers": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
-        "pickle": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
-        "connector": tuple(name for name in CONNECTORS if name != IN_FLIGHT),
-        "pyTypes": (KEYED_STATE, WINDOW_STATE, STATES),
-        "recordTypes": (IN_FLIGHT,),
-        "uids": (STATES, "metadata"),
-        "top": (HEAVIEST_KEYS,),
-        "memory": (*DECODED, *SURVEYED, *FUNCTIONS),
-    }
-)
+#: Tables by what options of theirs are about; an option that is about more names its tables itself.
+EVERYWHERE = (*TABLES, *FUNCTIONS)
+OF_OPERATORS = tuple(name for name in EVERYWHERE if name not in OF_SNAPSHOT)
+OF_ONE_SNAPSHOT = tuple(name for name in EVERYWHERE if name != "snapshots")
+OF_VALUES = (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS)
+OF_SERIALIZERS = (*OF_VALUES, VERIFICATION)
 
 
-def refuse_useless(table: str, given: Iterable[str], **facts: str | None) -> None:
-    """Raise OptionError that lists every option that does not apply to a table, and the tables where it does."""
-    useless = [name for name in given if not applies(name, table)]
+def refuse_useless(table: str, given: Mapping[str, tuple[str, ...]], **facts: str | None) -> None:
+    """Raise OptionError that lists every option that does not apply to a table, and the tables where it does.
+
+    Args:
+        table: A table, or one of the user functions over keys.
+        given: The tables and functions of each option that the user gave, by its name.
+        facts: Facts of the error.
+
+    """
+    useless = [name for name in sorted(given) if table not in given[name]]
     if not useless:
         return
-    where = [f"'{name}' is for {_listed(name)}" for name in useless if name in APPLIES_TO]
-    where += [f"'{name}' names an operator: leave it out" for name in useless if name in NAMES]
     named = " and ".join(f"'{name}'" for name in useless)
     what = f"{table}()" if table in FUNCTIONS else f"table '{table}'"
     raise OptionError(
-        f"option{'s' if len(useless) > 1 else ''} {named} cannot apply to {what}", remedy="; ".join(where), **facts
+        f"option{'s' if len(useless) > 1 else ''} {named} cannot apply to {what}",
+        remedy="; ".join(_where(name, given[name]) for name in useless),
+        **facts,
     )
 
 
-def applies(option: str, table: str) -> bool:
-    """Return whether a table supports an option, given by its name in Spark."""
+def _where(option: str, tables: tuple[str, ...]) -> str:
     if option in NAMES:
-        return table not in OF_SNAPSHOT
-    if option in ("allowOutside", "checksums", "versionAsOf", "timestampAsOf", "asOf"):
-        return table != "snapshots"
-    if option == "table":
-        return table not in FUNCTIONS
-    if option == "batchSize":
-        return table not in FUNCTIONS
-    return table in APPLIES_TO.get(option, (table,))
-
-
-def _listed(option: str) -> str:
-    return ", ".join(table for table in APPLIES_TO[option] if table not in FUNCTIONS)
+        return f"'{option}' names an operator: leave it out"
+    others = [name for name in TABLES if name not in tables]
+    if len(others) > 1:
+        return f"'{option}' is for {', '.join(name for name in tables if name not in FUNCTIONS)}"
+    return f"'{option}' is for {' but '.join(['all tables', *others])}"

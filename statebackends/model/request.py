@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -13,14 +13,13 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
 from pyspark_savepoint.formats.redaction import redacted
+from pyspark_savepoint.statebackends.model.table_options import TableOptions
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
     from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 DEFAULT_BATCH_ROWS = 32_768
-DEFAULT_MEMORY = 64 << 20
-DEFAULT_TOP = 20
 MIN_WINDOW = 1 << 8
 #: Flink 2 has Kryo 5; earlier metadata is of Flink 1, with Kryo 2.
 FIRST_METADATA_OF_FLINK_2 = 5
@@ -87,44 +86,19 @@ class FeedRequest:
 
 @redacted
 @dataclass(frozen=True, slots=True)
-class TableRequest:
+class TableRequest(TableOptions):
     """Request for one table of one snapshot. ``memory`` is roughly the bytes of state that a task holds at a time."""
 
     path: str
-    uid: str | None = None
-    uid_hash: str | None = None
-    operator_name: str | None = None
-    table: str | None = None
-    state: str | None = None
-    flatten: bool = False
-    undecodable: str = "binary"
-    include_key_group: bool = False
-    include_ttl: bool = False
-    include_state_window: bool = False
-    field_names: str | None = None
-    include_internal: bool = False
-    keys: str | None = None
-    key_groups: tuple[tuple[int, int], ...] | None = None
-    raw: tuple[str, ...] = ()
-    kryo: int | None = None
     #: Descriptions of the user's classes in generic types.
     classes: JobClasses | None = None
-    #: The kind of a source or sink, where it is not to be recognised by content.
-    connector: str | None = None
-    py_types: str | None = None
-    record_types: str | None = None
     decode: DecodeOptions = field(default_factory=DecodeOptions)
-    allow_outside: bool = False
-    checksums: str = "ignore"
     batch_rows: int = DEFAULT_BATCH_ROWS
-    memory: int = DEFAULT_MEMORY
     entries: EntriesRequest | None = None
     compared: ComparisonRequest | None = None
     feed: FeedRequest | None = None
-    top: int = DEFAULT_TOP
-    uids: tuple[str, ...] = ()
-    #: Names of options that the user set for this table to a value other than the default.
-    given: frozenset[str] = field(default=frozenset(), compare=False)
+    #: The tables of each option that the user set for this table to a value other than the default.
+    given: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
 
     @property
     def states(self) -> tuple[str, ...] | None:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.options.option_fields import InvalidOptionValueError
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import (
     comparison_plan,
@@ -25,6 +24,7 @@ from pyspark_savepoint.options.plan_option import (
 )
 from pyspark_savepoint.options.write_options import SavepointWriteOptions, parse_spec
 from pyspark_savepoint.statebackends.model.request import EntriesRequest
+from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest, WriteSpec
 

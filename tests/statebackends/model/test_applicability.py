@@ -19,13 +19,11 @@ from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.pickled_serializers import serializers_text
 from pyspark_savepoint.statebackends.catalog.table import SCHEMAS
 from pyspark_savepoint.statebackends.model.applicability import (
-    APPLIES_TO,
     CATALOG,
     FEED,
     STREAM,
     SURVEYED,
     TABLES,
-    applies,
 )
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.surveys.registry import SURVEYS
@@ -37,7 +35,8 @@ LAB, SQL, PYTHON = (
     "lab/2.2.1-hashmap-canonical-sql/savepoint",
     "real/pyf-120/sp",
 )
-OPTIONS = [name for name, found in named(SavepointReadOptions) if found.metadata["doc"]]
+APPLIES_TO = {name: found.metadata["tables"] for name, found in named(SavepointReadOptions) if found.metadata["doc"]}
+OPTIONS = list(APPLIES_TO)
 #: What selects the snapshot or the table, and what no small file can show: a bound of memory, files elsewhere, stores.
 NOT_SHOWN = {
     "path", "table", "memory", "allowOutside", "checksums", "storageOptions", "node", "executionPlan",
@@ -234,9 +233,9 @@ def read(path: str, **options: str) -> Any:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_what_does_not_apply_is_refused(table: str) -> None:
-    operator = ACCOUNTS if applies("uid", table) else {}
+    operator = ACCOUNTS if table in APPLIES_TO["uid"] else {}
     for option in set(OPTIONS) - NOT_SHOWN:
-        if applies(option, table):
+        if table in APPLIES_TO[option]:
             continue
         text = read(SHOP, **{"table": table, **operator, option: VALUES[option]})
         assert isinstance(text, str), f"{option} is ignored"
@@ -271,7 +270,7 @@ def test_what_applies_has_an_effect(pair: tuple[str, str], case: Case) -> None:
     path, others = case[:2]
     value = case[2] if len(case) > 2 else VALUES[option]
 
-    assert applies(option, table)
+    assert table in APPLIES_TO[option]
     without = read(path, table=table, **others)
     assert not isinstance(without, str) or option in ("timestamps", "state"), without
     assert read(path, **{"table": table, **others, option: value}) != without
@@ -279,7 +278,7 @@ def test_what_applies_has_an_effect(pair: tuple[str, str], case: Case) -> None:
 
 def test_pairs_that_are_not_shown_are_few() -> None:
     """Of what applies: formats of values in tables whose values here have none of these types, operators by name."""
-    accepted = {(t, o) for t in TABLES for o in set(OPTIONS) - NOT_SHOWN if applies(o, t)}
+    accepted = {(t, o) for t in TABLES for o in set(OPTIONS) - NOT_SHOWN if t in APPLIES_TO[o]}
     assert set(SHOWN) <= accepted
     unshown = {option for _, option in accepted - set(SHOWN)}
     assert unshown <= {
