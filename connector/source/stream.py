@@ -7,8 +7,10 @@ micro-batch before it, their times and the digests of their metadata, so that an
      "digest": "0d84e72f...", "time": 1764028800000000, "previous": 5,
      "between": {"6": {"snapshot": "7d2e/chk-6", "digest": "a1c0930b...", "time": 1764028740000000}}}
 
-``checkpoint`` 0 is before all checkpoints. Spark calls all methods but ``read`` in one process on the driver. From
-PySpark 4.2 on it says where a micro-batch begins and how much it may have; before, it only asks for the newest offset.
+``checkpoint`` 0 is before all checkpoints. If the micro-batch before has read up to another checkpoint than its offset
+says, since that one was gone, ``from`` is that other one. Spark calls all methods but ``read`` in one process on the
+driver. From PySpark 4.2 on it says where a micro-batch begins and how much it may have; before, it only asks for the
+newest offset.
 """
 
 from __future__ import annotations
@@ -71,6 +73,7 @@ class Place:
         between: The snapshots between the one where its micro-batch begins and this one.
         previous: The checkpoint id where its micro-batch begins, None if that is not known.
         left: Folders of the jobs that the history has left: it does not return to them.
+        begins: The snapshot where its micro-batch begins, None for before all, if that is not the one of ``previous``.
 
     """
 
@@ -78,6 +81,7 @@ class Place:
     between: tuple[SnapshotInfo, ...] = ()
     previous: int | None = None
     left: tuple[str, ...] = ()
+    begins: tuple[SnapshotInfo | None, ...] = ()
 
     @property
     def version(self) -> int:
@@ -121,6 +125,8 @@ class Offsets:
             found["between"] = {str(_number(each)): self._snapshot(each) for each in place.between}
         if place.left:
             found["left"] = {str(i): self._relative(each) for i, each in enumerate(place.left)}
+        for each in place.begins:
+            found["from"] = {} if each is None else {"checkpoint": _number(each), **self._snapshot(each)}
         return found
 
     def _snapshot(self, snapshot: SnapshotInfo) -> dict[str, Any]:
@@ -149,6 +155,7 @@ class Offsets:
             snapshot = None if not version else self._read(version, offset)
             between = tuple(self._read(int(number), each) for number, each in offset.get("between", {}).items())
             left = tuple(self._path(each) for each in offset.get("left", {}).values())
+            begins = tuple(self._read(each["checkpoint"], each) if each else None for each in _from(offset))
             if not isinstance(version, int) or not isinstance(previous, int | None):
                 raise TypeError(version, previous)
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -165,7 +172,7 @@ class Offsets:
                 remedy="load what the query has read before, with the same options, or give this one a "
                 "checkpointLocation of its own",
             )
-        return Place(snapshot, between, previous, left)
+        return Place(snapshot, between, previous, left, begins)
 
     def _read(self, number: int, described: Mapping[str, Any]) -> SnapshotInfo:
         time = described.get("time")
@@ -178,11 +185,56 @@ class Offsets:
         return posixpath.join(self.folder, relative)
 
 
+def _from(offset: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the other checkpoint where the micro-batch of an offset begins, if there is one."""
+    found = [offset["from"]] if "from" in offset else []
+    if not all(isinstance(each, Mapping) for each in found):
+        raise TypeError(found)
+    return found
+
+
 @dataclass(frozen=True)
 class Pins:
     """The snapshots that a query holds, in a folder of its own: those of a micro-batch, and that where it begins."""
 
     options: SavepointReadOptions
+
+    def check(self) -> None:
+        """Raise OptionError if the folder is one in which a query must delete nothing.
+
+        Raises:
+            OptionError: If it is in the folder that the stream reads, or has checkpoints that no query holds.
+
+        """
+        folders = [locate(each) for each in (self._at(self.folder), self.options.located)]
+        places = [f"{filesystem.uri(located).rstrip('/')}/" for filesystem, located in folders]
+        if places[0].startswith(places[1]):
+            raise OptionError(
+                "option 'pinFolder' is in the folder that the stream reads",
+                path=self.options.path,
+                found=self.folder,
+                remedy="name a folder beside it",
+            )
+        for number in self._numbers():
+            path = self._at(f"{self.folder}/{CHECKPOINT_PREFIX}{number}")
+            if is_snapshot(path) and Snapshot.open(path).metadata.origin is None:
+                raise OptionError(
+                    "option 'pinFolder' has a checkpoint that no query holds, and checkpoints there would be deleted",
+                    path=self.options.path,
+                    found=f"{self.folder}/{CHECKPOINT_PREFIX}{number}",
+                    remedy="name an empty folder, which is this query's own",
+                )
+
+    def _at(self, path: str) -> str:
+        return StoragePath.of(path, self.options.storage_options)
+
+    def _numbers(self) -> list[int]:
+        """Return the checkpoint ids of what is in the folder."""
+        filesystem, located = locate(self._at(self.folder))
+        if filesystem.info(located) is None:
+            return []
+        names = [entry.name for entry in filesystem.list(located)]
+        return [int(name.removeprefix(CHECKPOINT_PREFIX)) for name in names if is_checkpoint_directory(name)]
 
     @property
     def folder(self) -> str:
@@ -214,10 +266,8 @@ class Pins:
         """
         if self.holds(snapshot):
             return  # an earlier run of the query was interrupted
-        source = Snapshot.open(
-            StoragePath.of(snapshot.path, self.options.storage_options), allow_outside=self.options.allow_outside
-        )
-        pin_snapshot(source, StoragePath.of(self.path(snapshot), self.options.storage_options))
+        source = Snapshot.open(self._at(snapshot.path), allow_outside=self.options.allow_outside)
+        pin_snapshot(source, self._at(self.path(snapshot)))
 
     def holds(self, snapshot: SnapshotInfo) -> bool:
         """Return whether a snapshot is held; another one in its place, of an earlier query, is deleted.
@@ -229,7 +279,7 @@ class Pins:
             Whether it is held.
 
         """
-        path = StoragePath.of(self.path(snapshot), self.options.storage_options)
+        path = self._at(self.path(snapshot))
         if not is_snapshot(path):
             return False
         if Snapshot.open(path).origin.digest == snapshot.digest:
@@ -245,13 +295,10 @@ class Pins:
             version: Its checkpoint id.
 
         """
-        filesystem, located = locate(StoragePath.of(self.folder, self.options.storage_options))
-        if filesystem.info(located) is None:
-            return
-        for entry in filesystem.list(located):
-            number = entry.name.removeprefix(CHECKPOINT_PREFIX)
-            if is_checkpoint_directory(entry.name) and int(number) < version:
-                filesystem.delete_directory(entry.path)
+        for number in self._numbers():
+            if number < version:
+                filesystem, located = locate(self._at(f"{self.folder}/{CHECKPOINT_PREFIX}{number}"))
+                filesystem.delete_directory(located)
 
 
 def is_snapshot(path: str) -> bool:
@@ -294,13 +341,8 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         #: Whether PySpark 4.0 or 4.1 has asked for the newest offset.
         self.asked = False
         self.pins = None if options.pin_folder is None else Pins(options)
-        if self.pins is not None and f"{self.pins.folder}/".startswith(f"{options.path.rstrip('/')}/"):
-            raise OptionError(
-                "option 'pinFolder' is in the folder that the stream reads",
-                path=options.path,
-                found=self.pins.folder,
-                remedy="name a folder beside it",
-            )
+        if self.pins is not None:
+            self.pins.check()
         #: The snapshots of the folder when it was listed last.
         self.listed: dict[int, list[SnapshotInfo]] = {}
         #: Snapshots that have lost files.
@@ -385,7 +427,8 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
             job = None if before is None else job_of(before)
             if job is not None and job_of(after) not in (None, job):
                 left.append(job)
-        return Place(chosen[-1], tuple(chosen[:-1]), place.version, tuple(left))
+        begins = () if base == place.snapshot else (base,)
+        return Place(chosen[-1], tuple(chosen[:-1]), place.version, tuple(left), begins)
 
     def _held(self, later: Sequence[SnapshotInfo], count: int | None) -> list[SnapshotInfo]:
         """Return the next snapshots, which are held from now on if there is a folder for that."""
@@ -485,7 +528,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
 
     def _chosen(self, first: Place, last: Place) -> list[SnapshotInfo | None]:
         """Return the snapshots to compare, from that where a micro-batch begins on, without those that are gone."""
-        base = self.instead.get(first.version, first.snapshot)
+        base = last.begins[0] if last.begins else self.instead.get(first.version, first.snapshot)
         wanted = [each for each in (*last.between, last.snapshot) if each is not None]
         wanted = [each for each in wanted if base is None or _number(each) > _number(base)]
         there = [each for each in wanted if self._is_there(each)]
@@ -573,8 +616,10 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
             end: The offset where a micro-batch has ended.
 
         """
+        version = self.offsets.read(end).version
+        self.instead = {number: each for number, each in self.instead.items() if number >= version}
         if self.pins is not None:
-            self.pins.release(self.offsets.read(end).version)
+            self.pins.release(version)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a partition, with exactly the schema that Spark expects.

@@ -193,8 +193,6 @@ def changes(run: Run) -> Iterator[Figure]:
     """
     import numpy as np
 
-    from pyspark_savepoint import open_changes
-    from pyspark_savepoint.statebackends.merging import keyed_input
     from tests.benchmarks.rocksdb_data import IncrementalJob
 
     job = IncrementalJob(run.path("job"), "long", run.keys)
@@ -209,23 +207,64 @@ def changes(run: Run) -> Iterator[Figure]:
         job.put(rows, np.arange(few) + version * run.keys)
         job.checkpoint(version)
     job.close()
-    usual = keyed_input.LEAST_COMMON
+    yield from _changes_both_ways(job.path, data.UID, versions, run.runs, 2 * few)
+
+
+def changes_of_flink(run: Run) -> Iterator[Figure]:
+    """Find what changed for 1 % of the keys between incremental checkpoints of a job of real Flink, without Spark."""
+    from tests.oracle.make_data import LAB
+
+    few, folder = run.keys // 100, run.path("flink")
+    steps = "{s} * R; n < end; n++) model.apply(n);"
+    # All keys, then 1 % of them in each step: together in even steps, at random in odd ones.
+    changed = {
+        "static long key(long n) { long s = n / R, i = n % R; return s == 0 ? i % KEYS :": "static long key(long n) { "
+        "long s = (n - KEYS) / R, i = n - KEYS; return i < 0 ? n : s % 2 == 0 ? KEYS / 3 + s * R + i % R :",
+        "return n / R == 0 ? (int) (n % 7) :": "if (n >= 0) return 1; return",
+        "long end = (long) (s + 1) * R;": "long end = KEYS + (long) s * R;",
+        f"for (long n = (long) {steps.format(s='s')}": "",
+        "in.keyBy(new Key(), Types.LONG).window(": "in.filter(n -> n < 0).keyBy(new Key(), Types.LONG).window(",
+        "k > 60_000": "k > 3_600_000",
+        "get(60, TimeUnit.SECONDS)": "get(600, TimeUnit.SECONDS)",
+    }
+    jobs = replace(LAB, changes={"History": changed})
+    arguments = [f"--out={folder}", "--backend=rocksdb-incr", f"--keys={run.keys}", f"--records={few}", "--steps=5"]
+    jobs.run("2.3.0", "flinklab.History", arguments, wanted=folder / "history.json")
+    versions = {4: "that lie together", 5: "at random"}
+    yield from _changes_both_ways(folder / "checkpoints", "accounts", versions, run.runs, None)
+
+
+def _changes_both_ways(path: Path, uid: str, versions: dict[int, str], runs: int, rows: int | None) -> Iterator[Figure]:
+    """Read the changes of some versions by merging both sides, and by the files that differ, and count the bytes."""
+    from pyspark_savepoint import open_changes
+    from pyspark_savepoint.formats.rocksdb.sst import SstFile
+    from pyspark_savepoint.statebackends.merging import keyed_input
+
+    usual, reading = keyed_input.LEAST_COMMON, SstFile.read
     for version, which in versions.items():
         for name, least in (("merging both sides", -1), ("files that differ", usual)):
             keyed_input.LEAST_COMMON = least
-            size = 0
+            size, blocks, known = 0, 0, dict[str, int]()
+
+            def counted(file: SstFile, source: Any, chosen: Any, *rest: Any) -> Any:
+                nonlocal blocks
+                blocks += len(file.index.size[chosen])
+                known[file.path] = max(known.get(file.path, 0), len(file.index.size))  # noqa: B023
+                return reading(file, source, chosen, *rest)
 
             def read(version: int = version) -> None:
-                nonlocal size
-                before, count = _bytes_read(), 0
-                table = open_changes(job.path, data.UID, start=version, end=version, allow_outside=True)
-                for batch in table.batches():
+                nonlocal size, blocks
+                before, count, blocks = _bytes_read(), 0, 0
+                for batch in open_changes(path, uid, start=version, end=version, allow_outside=True).batches():
                     count += batch.num_rows
                 size = _bytes_read() - before
-                assert count == 2 * few
+                assert count
+                assert rows in (None, count)
 
-            figure = measured(f"changes of keys {which}, {name}", read, runs=run.runs)
-            yield replace(figure, name=f"{figure.name}: {size / 1e6:.1f} MB read")
+            with mock.patch.object(SstFile, "read", counted):
+                figure = measured(f"changes of keys {which}, {name}", read, runs=runs)
+            of = f"{blocks:,} data blocks, of the {sum(known.values()):,} of these files"
+            yield replace(figure, name=f"{figure.name}: {size / 1e6:.1f} MB read, {of}")
     keyed_input.LEAST_COMMON = usual
 
 
@@ -500,6 +539,7 @@ PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "large": large,
     "scale": scale,
     "changes": changes,
+    "changes-flink": changes_of_flink,
     "write": write,
     "first": first,
     "first-use": first_use,

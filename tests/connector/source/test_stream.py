@@ -311,6 +311,26 @@ def test_a_checkpoint_that_is_gone_is_stepped_over(job: Played, capfd: pytest.Ca
     assert state(found) == {row["key"]: row for row in newest.to_pylist(maps_as_pydicts="strict")}
 
 
+def test_a_query_that_stepped_over_a_checkpoint_goes_on_from_there(job: Played) -> None:
+    job.take(3)
+    query = Engine(job.folder, uid="accounts", failOnDataLoss="false")
+    query.offset()
+    found = query.read()
+    query.offset()
+    job.delete([2])
+    found += query.read()
+    assert versions(found) == [1, 3]
+    job.take(1)
+    query.offset()
+    planned = query.read()
+    # Another process knows from the log alone that the query has read up to 3.
+    query.start()
+    assert same(query.read(), planned)
+    assert versions(planned) == [4]
+    newest = pyspark_savepoint.open(next(job.folder.glob("*/chk-4"))).keyed_state("accounts").to_arrow()
+    assert state(found + planned) == {row["key"]: row for row in newest.to_pylist(maps_as_pydicts="strict")}
+
+
 def test_what_has_changed_since_a_checkpoint_that_is_gone_is_lost(
     job: Played, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -410,6 +430,17 @@ def test_where_a_query_cannot_hold_checkpoints(job: Played) -> None:
     job.take(1)
     with pytest.raises(OptionError, match="'pinFolder' is in the folder that the stream reads"):
         Engine(job.folder, uid="names", pinFolder=str(job.folder / "held"))
+    with pytest.raises(OptionError, match="'pinFolder' is in the folder that the stream reads"):
+        Engine(job.folder, uid="names", pinFolder=f"{job.folder.parent}/x/../{job.folder.name}/held")
+
+
+def test_checkpoints_of_another_job_are_not_deleted(job: Played, tmp_path: Path) -> None:
+    job.take(3)
+    other = tmp_path / "other"
+    shutil.copytree(next(job.folder.glob("*/chk-1")).parent, other)
+    with pytest.raises(OptionError, match=r"checkpoint that no query holds(?s:.*)name an empty folder"):
+        Engine(job.folder, uid="names", pinFolder=str(other))
+    assert len([*other.glob("chk-*")]) == 3
 
 
 def test_a_micro_batch_that_a_query_holds(job: Played, tmp_path: Path) -> None:
