@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.source.datasource import SavepointDataSource
     from pyspark_savepoint.source.datasource import SavepointDataSource as DefaultSource
     from pyspark_savepoint.source.distribution import key_by
-    from pyspark_savepoint.statebackends.jobs.graph.id_table import operator_ids
+    from pyspark_savepoint.statebackends.jobs.graph.operator_ids import operator_ids
     from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
     from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy
     from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_execution_plan
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         StateBootstrapFunction,
         WindowReaderFunction,
     )
-    from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
+    from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
     from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
         AggregateFunction,
         AggregatingStateDescriptor,
@@ -181,7 +181,7 @@ __all__ = [
 _FUNCTIONS = "pyspark_savepoint.statebackends.processing.api"
 #: Exported names by module, so that importing this package imports none of these modules.
 _OF_FUNCTIONS = {
-    "object_reuse": ("ObjectReuseMode",),
+    "state": ("ObjectReuseMode",),
     "evictors": ("CountEvictor", "DeltaEvictor", "Evictor", "EvictorContext", "TimeEvictor"),
     "functions": (
         "BroadcastStateBootstrapFunction",
@@ -252,7 +252,7 @@ _LAZY = {
     "show_progress": ("pyspark_savepoint.savepoint.progress", "show_progress"),
     "Savepoint": ("pyspark_savepoint.savepoint.savepoint", "Savepoint"),
     "ChainingStrategy": ("pyspark_savepoint.statebackends.jobs.graph.stream_nodes", "ChainingStrategy"),
-    "operator_ids": ("pyspark_savepoint.statebackends.jobs.graph.id_table", "operator_ids"),
+    "operator_ids": ("pyspark_savepoint.statebackends.jobs.graph.operator_ids", "operator_ids"),
     "StreamGraph": ("pyspark_savepoint.statebackends.jobs.graph.stream_graph", "StreamGraph"),
     "from_execution_plan": ("pyspark_savepoint.statebackends.jobs.graph.stream_plan", "from_execution_plan"),
     "SavepointDataSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),

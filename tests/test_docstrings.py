@@ -35,9 +35,9 @@ API = f"{PACKAGE}.statebackends.processing.api"
 MODULES = {
     **{f"{API}.{name}": () for name in ("evictors", "functions", "state", "triggers")},
     f"{API}.contexts": ("HasTaskInfo",),
-    f"{API}.timers": ("FiringTimers", "Timers", "check_time", "now_millis"),
+    f"{API}.timers": ("FiringTimers", "Timers", "check_time", "millis", "now_millis"),
     f"{API}.windows": ("window_start",),
-    f"{API}.state_descriptors": ("serializer_of",),
+    f"{API}.state_descriptors": ("DefaultValueState", "serializer_of", "with_default"),
     f"{PACKAGE}.functions.operator_transformation": (),
     f"{PACKAGE}.functions.connected_transformation": ("ConnectedSource",),
     f"{PACKAGE}.functions.state_transformation": (),

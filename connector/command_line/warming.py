@@ -195,8 +195,7 @@ def remove_key(path: str, target: str) -> None:
 
 def use_entry_memory() -> int:
     """Use the entries in memory of the state backend ``rocksdb``, before a database without entries."""
-    from pyspark_savepoint.statebackends.processing.backends.rocksdb.buffer import BufferedDatabase
-    from pyspark_savepoint.statebackends.processing.backends.rocksdb.entry_memory import EntryMemory
+    from pyspark_savepoint.statebackends.processing.backends.rocksdb_memory import BufferedDatabase, EntryMemory
 
     memory = EntryMemory(BufferedDatabase({}, list), size=1000)
     memory.write_all([b"key"], [b"value"])

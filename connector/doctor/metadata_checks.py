@@ -13,10 +13,9 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import NEWEST_FLINK
-from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import crosses
+from pyspark_savepoint.statebackends.jobs.compatibility import NEWEST_FLINK, crosses
+from pyspark_savepoint.statebackends.jobs.restore.job_description import RegisteredStates, registered_states
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state, is_keyed
-from pyspark_savepoint.statebackends.jobs.restore.snapshot_types import RegisteredStates, registered_states
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome, PartVerdict
 
 #: The first version of metadata that records uids.

@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, type
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import identifier_of
-from pyspark_savepoint.statebackends.jobs.graph.graph_position import identifiers_to_change, operator_at
+from pyspark_savepoint.statebackends.jobs.graph.operator_ids import identifiers_to_change, operator_at
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher, hasher_of
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job, describe_job

@@ -32,8 +32,7 @@ from pyspark_savepoint.statebackends.processing.api.functions import (
 )
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import MapStateDescriptor
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
-from pyspark_savepoint.statebackends.processing.operators.connected_inputs import ConnectedFunction
-from pyspark_savepoint.statebackends.processing.operators.connected_records import Inputs
+from pyspark_savepoint.statebackends.processing.operators.connected_inputs import ConnectedFunction, Inputs
 from pyspark_savepoint.statebackends.processing.operators.operator_state import (
     ELEMENTS,
     OperatorStatePlan,

@@ -24,11 +24,11 @@ from pyspark_savepoint.statebackends.processing.api.functions import (
     KeyedCoProcessFunction,
     KeyedMultipleInputFunction,
 )
-from pyspark_savepoint.statebackends.processing.operators.connected_inputs import ConnectedFunction
-from pyspark_savepoint.statebackends.processing.operators.connected_records import (
+from pyspark_savepoint.statebackends.processing.operators.connected_inputs import (
     BROADCAST,
     INPUT,
     ORDER,
+    ConnectedFunction,
     Inputs,
     RecordInput,
 )

@@ -36,7 +36,6 @@ from pyspark_savepoint.local.local_engine import LocalEngine
 from pyspark_savepoint.options.bootstrap_options import ProcessingOptions, merged
 from pyspark_savepoint.plan.engine import Engine, Rows, expect_same_engine
 from pyspark_savepoint.plan.key_hashes import HashCode, expect_hash_code
-from pyspark_savepoint.statebackends.processing.api.durations import Duration, millis
 from pyspark_savepoint.statebackends.processing.api.evictors import Evictor
 from pyspark_savepoint.statebackends.processing.api.functions import (
     BroadcastStateBootstrapFunction,
@@ -46,6 +45,7 @@ from pyspark_savepoint.statebackends.processing.api.functions import (
     StateBootstrapFunction,
 )
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction, MapStateDescriptor
+from pyspark_savepoint.statebackends.processing.api.timers import Duration, millis
 from pyspark_savepoint.statebackends.processing.api.triggers import Trigger
 from pyspark_savepoint.statebackends.processing.api.windows import WindowAssigner
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pyspark_savepoint.options.option_values import to_options
-from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
+from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 
 if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import BootstrapOptions

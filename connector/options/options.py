@@ -47,7 +47,7 @@ from pyspark_savepoint.options.option_fields import (
 )
 from pyspark_savepoint.options.option_values import is_version
 from pyspark_savepoint.options.plan_option import ReadPlan, parse_read_plan
-from pyspark_savepoint.statebackends.jobs.graph.graph_position import operator_at_plan
+from pyspark_savepoint.statebackends.jobs.graph.operator_ids import operator_at_plan
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraphHasher
 from pyspark_savepoint.statebackends.model.applicability import (
     CONNECTORS_WITH_CHANGES,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import crosses
+from pyspark_savepoint.statebackends.jobs.compatibility import crosses
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import StateVerdict, ValueVerdicts, Verdict
 from pyspark_savepoint.statebackends.migration.migration_check import check_migration

@@ -13,8 +13,8 @@ from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import Compatibility
-from pyspark_savepoint.statebackends.jobs.compatibility.compatibility_rules import resolve
+from pyspark_savepoint.statebackends.jobs.compatibility import Compatibility
+from pyspark_savepoint.statebackends.jobs.compatibility_rules import resolve
 from tests.oracle.flink import FlinkError, Oracle
 
 pytestmark = pytest.mark.flink

@@ -16,8 +16,8 @@ from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped, write_versioned
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import Compatibility
-from pyspark_savepoint.statebackends.jobs.compatibility.compatibility_rules import resolve
+from pyspark_savepoint.statebackends.jobs.compatibility import Compatibility
+from pyspark_savepoint.statebackends.jobs.compatibility_rules import resolve
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease, TypeExtractor
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from tests.oracle.conftest import VERSIONS

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_savepoint import Savepoint as FluentSavepoint
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_ids
+from pyspark_savepoint.statebackends.jobs.graph.operator_ids import generated_ids
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import describe_job, from_graph
@@ -189,7 +189,7 @@ def graph_of(job: Job) -> StreamGraph:
 def with_remedy(job: Job) -> Job:
     """Return the job without chaining, with the old id as uid hash: the remedy in the code of the job."""
     graph = graph_of(job)
-    before = operator_ids(graph)[graph.node("count").id]
+    before = generated_ids(graph)[graph.node("count").id]
     return {**job, "chaining": False, "operators": [{**job["operators"][0], "uidHash": str(before)}]}
 
 
@@ -303,8 +303,8 @@ def test_version_3_keeps_state_when_chaining_changes(cases: list[Case]) -> None:
     case = by_name["without uids, chaining switched off (hashmap)"]
     savepoint = Snapshot.open(str(case.snapshot))
     graph, before = graph_of(case.job), graph_of(WITHOUT_UIDS)
-    assert operator_ids(graph, StreamGraphHasher.V3) == operator_ids(before, StreamGraphHasher.V3)
-    assert operator_ids(before)[2] in {operator.operator_id for operator in savepoint.operators}
+    assert generated_ids(graph, StreamGraphHasher.V3) == generated_ids(before, StreamGraphHasher.V3)
+    assert generated_ids(before)[2] in {operator.operator_id for operator in savepoint.operators}
     # Flink wrote ids of version 2, which a job with version 3 has as alternatives while chaining is the same.
     same = check_restore(savepoint, from_graph(before, hasher=StreamGraphHasher.V3))
     assert same.verdict is Verdict.RESTORES

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.statebackends.jobs.graph.chaining import tasks
-from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_id_pairs, operator_ids
-from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.operator_ids import generated_ids, operator_id_pairs
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, tasks
 from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_execution_plan, read_job_plan
 from tests.oracle.topologies import Job, ask, described, random_job, rebuilt
 
@@ -135,7 +134,7 @@ def answers(flink_version: str) -> dict[str, tuple[Job, dict[str, Any]]]:
 
 def generated(graph: StreamGraph) -> dict[str, str]:
     """Ids by name; the helpers of a co-group have one name, and are left to the comparison by number."""
-    ids = operator_ids(graph)
+    ids = generated_ids(graph)
     return {node.name: str(ids[node.id]) for node in graph.nodes.values() if node.name != "Map"}
 
 
@@ -157,7 +156,7 @@ def test_ids_of_described_jobs(answers: dict[str, tuple[Job, dict[str, Any]]]) -
 def test_ids_and_tasks_of_graphs_as_flink_has_them(answers: dict[str, tuple[Job, dict[str, Any]]]) -> None:
     for name, (job, answer) in answers.items():
         graph = rebuilt(answer, job)
-        ids = {number: str(operator_id) for number, operator_id in operator_ids(graph).items()}
+        ids = {number: str(operator_id) for number, operator_id in generated_ids(graph).items()}
         assert ids == {node["id"]: node["operatorId"] for node in answer["nodes"]}, name
         vertices = {vertex["id"]: [pair["generated"] for pair in vertex["operators"]] for vertex in answer["vertices"]}
         assert {ids[head]: [ids[number] for number in chain] for head, chain in tasks(graph).items()} == vertices, name
@@ -176,7 +175,7 @@ def test_user_hashes_are_the_alternatives(answers: dict[str, tuple[Job, dict[str
 def test_max_parallelism_of_a_task_is_that_of_its_head(answers: dict[str, tuple[Job, dict[str, Any]]]) -> None:
     for name, (job, answer) in answers.items():
         graph = rebuilt(answer, job)
-        ids = operator_ids(graph)
+        ids = generated_ids(graph)
         heads = {str(ids[head]): graph.nodes[head].max_parallelism for head in tasks(graph)}
         assert heads == {
             v["id"]: v["maxParallelism"] if v["maxParallelism"] > 0 else None for v in answer["vertices"]
@@ -189,7 +188,7 @@ def test_execution_plans_with_what_they_do_not_say(answers: dict[str, tuple[Job,
             continue
         graph = from_execution_plan(answer["plan"], settings_of(rebuilt(answer, job)))
         assert generated(graph) == expected(answer), name
-        assert heads_of_running_job(answer) <= set(operator_ids(graph).values()), name
+        assert heads_of_running_job(answer) <= set(generated_ids(graph).values()), name
 
 
 def heads_of_running_job(answer: dict[str, Any]) -> set[OperatorID]:
@@ -221,7 +220,7 @@ def test_execution_plans_alone_say_it_when_they_do_not_suffice(answers: dict[str
         same = generated(graph) == expected(answer)
         right += same
         # The plan of the running job tells, unless only operators behind the heads of chains differ.
-        if not heads_of_running_job(answer) <= set(operator_ids(graph).values()):
+        if not heads_of_running_job(answer) <= set(generated_ids(graph).values()):
             assert not same, name
         if not same:
             assert any("SourceFunction" in text or "outputs" in text for text in graph.assumptions), name

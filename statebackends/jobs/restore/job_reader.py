@@ -13,10 +13,9 @@ from pyspark_savepoint.formats.serializers.composite.collections import ListSeri
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import NEWEST_FLINK, Flink
-from pyspark_savepoint.statebackends.jobs.graph.chaining import tasks
-from pyspark_savepoint.statebackends.jobs.graph.hashers import OperatorIDPair, operator_id_pairs
-from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher
+from pyspark_savepoint.statebackends.jobs.compatibility import NEWEST_FLINK, Flink
+from pyspark_savepoint.statebackends.jobs.graph.operator_ids import OperatorIDPair, operator_id_pairs
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher, tasks
 from pyspark_savepoint.statebackends.jobs.graph.stream_plan import (
     PlannedVertex,
     from_execution_plan,
@@ -29,8 +28,8 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import (
     JobDescription,
     OperatorDescription,
     StateDescription,
+    from_snapshot,
 )
-from pyspark_savepoint.statebackends.jobs.restore.snapshot_types import from_snapshot
 from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 

@@ -17,11 +17,10 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import default_max_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import NEWEST_FLINK
-from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import flink_of, metadata_problem
+from pyspark_savepoint.statebackends.jobs.compatibility import NEWEST_FLINK, flink_of, metadata_problem
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription, OperatorDescription
 from pyspark_savepoint.statebackends.jobs.restore.matched_operator import MatchedOperator, cannot_start
-from pyspark_savepoint.statebackends.jobs.restore.operator_matching import Match, match_job
+from pyspark_savepoint.statebackends.jobs.restore.restore_plan import Match, match_job
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import (
     OperatorVerdict,
     RestoreCheck,

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import Compatibility
+from pyspark_savepoint.statebackends.jobs.compatibility import Compatibility
 from pyspark_savepoint.statebackends.jobs.restore.job_description import OperatorDescription
-from pyspark_savepoint.statebackends.jobs.restore.operator_matching import Match
+from pyspark_savepoint.statebackends.jobs.restore.restore_plan import Match
 
 if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.model.arrow_types import ArrowTable

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pyspark_savepoint.statebackends.processing.api.durations import Duration, millis
-from pyspark_savepoint.statebackends.processing.api.timers import MIN_WATERMARK, now_millis
+from pyspark_savepoint.statebackends.processing.api.timers import MIN_WATERMARK, Duration, millis, now_millis
 
 
 class Record(NamedTuple):

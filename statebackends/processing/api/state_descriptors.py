@@ -10,6 +10,7 @@ Flink: ``org.apache.flink.api.common.state.StateDescriptor`` and its kinds, ``St
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,7 +22,8 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.names import Flink
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
-from pyspark_savepoint.statebackends.processing.api.durations import Duration, millis
+from pyspark_savepoint.statebackends.processing.api.state import State, ValueState
+from pyspark_savepoint.statebackends.processing.api.timers import Duration, millis
 
 IN = TypeVar("IN")
 ACC = TypeVar("ACC")
@@ -339,3 +341,31 @@ Descriptor = (
     | ReducingStateDescriptor
     | AggregatingStateDescriptor
 )
+
+
+class DefaultValueState(ValueState[Any]):
+    """Value state that returns a copy of a default for keys without a value."""
+
+    __slots__ = ("_default", "_inner")
+
+    def __init__(self, inner: ValueState[Any], default: Any) -> None:
+        self._inner, self._default = inner, default
+
+    def value(self) -> Any:
+        """Return the value of the current key, or a copy of the default."""
+        found = self._inner.value()
+        return copy.deepcopy(self._default) if found is None else found
+
+    def update(self, value: Any) -> None:
+        """Set the value of the current key; None removes it."""
+        self._inner.update(value)
+
+    def clear(self) -> None:
+        """Remove the value of the current key."""
+        self._inner.clear()
+
+
+def with_default(state: State, descriptor: Descriptor | str) -> State:
+    """Return a state, with the default of its descriptor if that has one."""
+    default = descriptor.default if isinstance(descriptor, ValueStateDescriptor) else None
+    return DefaultValueState(state, default) if default is not None and isinstance(state, ValueState) else state

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, Self
 
-from pyspark_savepoint.statebackends.processing.api.durations import Duration, millis
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     Descriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from pyspark_savepoint.statebackends.processing.api.timers import Duration, millis
 
 
 class TriggerResult(Enum):

@@ -14,8 +14,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Self
 
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
-from pyspark_savepoint.statebackends.processing.api.durations import Duration, millis
-from pyspark_savepoint.statebackends.processing.api.timers import MAX_WATERMARK, MIN_WATERMARK
+from pyspark_savepoint.statebackends.processing.api.timers import MAX_WATERMARK, MIN_WATERMARK, Duration, millis
 from pyspark_savepoint.statebackends.processing.api.triggers import (
     EndOfStreamTrigger,
     EventTimeTrigger,

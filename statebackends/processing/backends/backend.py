@@ -5,14 +5,14 @@ Keys are equal if their bytes are equal (FLIP-140); backends compare nothing els
 
     place := u16 keyGroup  u8[] key
 
-Backends: :mod:`single_key`, :mod:`heap`, :mod:`rocksdb.rocksdb_backend`. Flink: ``KeyedStateBackend``,
+Backends: :mod:`single_key`, :mod:`heap`, :mod:`rocksdb_backend`. Flink: ``KeyedStateBackend``,
 ``KeyedStateStore``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
-from pyspark_savepoint.statebackends.processing.api.state import State
+from pyspark_savepoint.statebackends.processing.api.state import K, MapState, State, V
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
@@ -145,3 +145,55 @@ def needs_element(value: Any, state: str) -> None:
     """Raise TypeError for None, which cannot be an element of a list."""
     if value is None:
         raise TypeError(f"None cannot be added to list state {state!r}")
+
+
+class Items(ItemsView[K, V]):
+    """Pairs of a dict; an iteration covers those that exist when it begins."""
+
+    __slots__ = ()
+    _mapping: dict[K, V]
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return iter(list(self._mapping.items()))
+
+
+class Keys(KeysView[K]):
+    """Keys of a dict; an iteration covers those that exist when it begins."""
+
+    __slots__ = ()
+    _mapping: dict[K, object]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(list(self._mapping))
+
+
+class Values(ValuesView[V]):
+    """Values of a dict; an iteration covers those that exist when it begins."""
+
+    __slots__ = ()
+    _mapping: dict[object, V]
+
+    def __iter__(self) -> Iterator[V]:
+        return iter(list(self._mapping.values()))
+
+
+class MapViews(MapState[K, V]):
+    """Map state whose dict is found, or made, for every access."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _map(self) -> dict[K, V | None]:
+        """Return all current user keys and values."""
+
+    def items(self) -> ItemsView[K, V | None]:
+        return Items(self._map())
+
+    def keys(self) -> KeysView[K]:
+        return Keys(self._map())
+
+    def values(self) -> ValuesView[V | None]:
+        return Values(self._map())
+
+    def is_empty(self) -> bool:
+        return not self._map()

@@ -1,16 +1,233 @@
 """State backend for unsorted input that fits into memory: one hash map per state, from keys (and namespaces) to values.
 
-Flink: ``HeapKeyedStateBackend``, ``StateTable``.
+Its states look up the current :class:`Place` in a dict: the key, the namespace, or both. The windows of a single key,
+and the tables in RocksDB, use them too. Flink: ``HeapKeyedStateBackend``, ``StateTable``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from pyspark_savepoint.statebackends.processing.api.state import State
-from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState, StateOutput
-from pyspark_savepoint.statebackends.processing.backends.tables import TABLES, Place, merge_tables
+from pyspark_savepoint.statebackends.model.descriptors import StateKind
+from pyspark_savepoint.statebackends.processing.api.state import (
+    AggregatingState,
+    ListState,
+    ReducingState,
+    State,
+    ValueState,
+)
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction
+from pyspark_savepoint.statebackends.processing.backends.backend import (
+    KeyedStateBackend,
+    MapViews,
+    RegisteredState,
+    StateOutput,
+    needs_element,
+)
+
+Table = dict[Any, Any]
+
+
+class Place:
+    """Current look-up key of a state."""
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now: Any = None
+
+
+class TableValueState(ValueState[Any]):
+    """Value per place."""
+
+    __slots__ = ("_place", "_table")
+
+    def __init__(self, place: Place, table: Table, state: RegisteredState) -> None:
+        self._place, self._table = place, table
+
+    def value(self) -> Any:
+        return self._table.get(self._place.now)
+
+    def update(self, value: Any) -> None:
+        if value is None:
+            self._table.pop(self._place.now, None)
+        else:
+            self._table[self._place.now] = value
+
+    def clear(self) -> None:
+        self._table.pop(self._place.now, None)
+
+
+class TableListState(ListState[Any]):
+    """List per place."""
+
+    __slots__ = ("_name", "_place", "_table")
+
+    def __init__(self, place: Place, table: Table, state: RegisteredState) -> None:
+        self._place, self._table, self._name = place, table, state.name
+
+    def get(self) -> list[Any]:
+        elements: list[Any] = self._table.get(self._place.now) or []
+        return elements
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            needs_element(value, self._name)
+        elements = self._table.get(self._place.now)
+        if elements is None:
+            self._table[self._place.now] = [value]
+        else:
+            elements.append(value)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        added = list(values)
+        if None in added:
+            needs_element(None, self._name)
+        if added:
+            self._table.setdefault(self._place.now, []).extend(added)
+
+    def update(self, values: Iterable[Any]) -> None:
+        elements = list(values)
+        if None in elements:
+            needs_element(None, self._name)
+        if elements:
+            self._table[self._place.now] = elements
+        else:
+            self.clear()
+
+    def clear(self) -> None:
+        self._table.pop(self._place.now, None)
+
+
+_NOTHING: Mapping[Any, Any] = {}
+
+
+class TableMapState(MapViews[Any, Any]):
+    """Map per place."""
+
+    __slots__ = ("_place", "_table")
+
+    def __init__(self, place: Place, table: Table, state: RegisteredState) -> None:
+        self._place, self._table = place, table
+
+    def _map(self) -> dict[Any, Any]:
+        found: dict[Any, Any] = self._table.get(self._place.now) or {}
+        return found
+
+    def get(self, key: Any) -> Any:
+        return self._table.get(self._place.now, _NOTHING).get(key)
+
+    def put(self, key: Any, value: Any) -> None:
+        found = self._table.get(self._place.now)
+        if found is None:
+            self._table[self._place.now] = {key: value}
+        else:
+            found[key] = value
+
+    def put_all(self, values: Mapping[Any, Any]) -> None:
+        if values:
+            self._table.setdefault(self._place.now, {}).update(values)
+
+    def remove(self, key: Any) -> None:
+        found = self._map()
+        found.pop(key, None)
+        if not found:
+            self.clear()
+
+    def contains(self, key: Any) -> bool:
+        return key in self._map()
+
+    def clear(self) -> None:
+        self._table.pop(self._place.now, None)
+
+
+class TableReducingState(ReducingState[Any]):
+    """Value per place into which elements are reduced."""
+
+    __slots__ = ("_place", "_reduce", "_table")
+
+    def __init__(self, place: Place, table: Table, state: RegisteredState) -> None:
+        assert state.reduce is not None
+        self._place, self._table = place, table
+        self._reduce: Callable[[Any, Any], Any] = state.reduce
+
+    def get(self) -> Any:
+        return self._table.get(self._place.now)
+
+    def add(self, value: Any) -> None:
+        now = self._place.now
+        old = self._table.get(now)
+        new = value if old is None else self._reduce(old, value)
+        if new is None:
+            self._table.pop(now, None)
+        else:
+            self._table[now] = new
+
+    def clear(self) -> None:
+        self._table.pop(self._place.now, None)
+
+
+class TableAggregatingState(AggregatingState[Any, Any]):
+    """Accumulator per place."""
+
+    __slots__ = ("_aggregate", "_place", "_table")
+
+    def __init__(self, place: Place, table: Table, state: RegisteredState) -> None:
+        assert state.aggregate is not None
+        self._place, self._table = place, table
+        self._aggregate: AggregateFunction[Any, Any, Any] = state.aggregate
+
+    def get(self) -> Any:
+        accumulator = self._table.get(self._place.now)
+        return None if accumulator is None else self._aggregate.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        now = self._place.now
+        accumulator = self._table.get(now)
+        if accumulator is None:
+            accumulator = self._aggregate.create_accumulator()
+        new = self._aggregate.add(value, accumulator)
+        if new is None:
+            self._table.pop(now, None)
+        else:
+            self._table[now] = new
+
+    def clear(self) -> None:
+        self._table.pop(self._place.now, None)
+
+
+TABLES: Mapping[StateKind, Callable[[Place, Table, RegisteredState], State]] = {
+    StateKind.VALUE: TableValueState,
+    StateKind.LIST: TableListState,
+    StateKind.MAP: TableMapState,
+    StateKind.REDUCING: TableReducingState,
+    StateKind.AGGREGATING: TableAggregatingState,
+}
+
+
+def merged(state: RegisteredState, contents: list[Any]) -> Any:
+    """Return the merged contents of some namespaces of an appending state; None without contents."""
+    total = None
+    for content in contents:
+        total = content if total is None else _merge(state, total, content)
+    return total
+
+
+def _merge(state: RegisteredState, a: Any, b: Any) -> Any:
+    if state.kind is StateKind.LIST:
+        return a + b
+    if state.reduce is not None:
+        return state.reduce(a, b)
+    assert state.aggregate is not None, "only appending states merge"
+    return state.aggregate.merge(a, b)
+
+
+def merge_tables(table: Table, state: RegisteredState, target: Any, sources: Iterator[Any]) -> None:
+    """Merge the sources into the target. Flink: ``AbstractHeapMergingState#mergeNamespaces``."""
+    added = merged(state, [table.pop(source) for source in sources if source in table])
+    if added is not None:
+        table[target] = merged(state, [table[target], added] if target in table else [added])
 
 
 class HeapStateBackend(KeyedStateBackend):

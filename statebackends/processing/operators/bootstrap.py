@@ -20,25 +20,28 @@ from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERS
 from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS, KeyedDescriptor, StateDescriptor
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateBootstrapFunction
-from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
+from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend
 from pyspark_savepoint.statebackends.processing.operators.connected_inputs import (
     ConnectedFunction,
     ConnectedInputs,
+    Inputs,
     records_of,
 )
-from pyspark_savepoint.statebackends.processing.operators.connected_records import Inputs
-from pyspark_savepoint.statebackends.processing.operators.contexts import KeyedElementContext
 from pyspark_savepoint.statebackends.processing.operators.entry_output import PLAIN, drain
 from pyspark_savepoint.statebackends.processing.operators.records import Chunk, RecordOrder
-from pyspark_savepoint.statebackends.processing.operators.state_registry import StateRegistry, create_backend
+from pyspark_savepoint.statebackends.processing.operators.state_registry import (
+    KeyedElementContext,
+    StateRegistry,
+    create_backend,
+)
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowOperator, WindowSpec
-from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
 from pyspark_savepoint.statebackends.processing.runtime.user_code import (
     Closing,
     UserCode,
     exhaust,
     open_function,
+    relaxed_gc,
     yields_nothing,
 )
 

@@ -28,7 +28,7 @@ from pyspark_savepoint.statebackends.model.state_entries import (
     state_entries,
 )
 from pyspark_savepoint.statebackends.processing.backends.adapters import TimeToLive
-from pyspark_savepoint.statebackends.processing.runtime.adaptive_batches import MOST, AdaptiveBatches
+from pyspark_savepoint.statebackends.processing.runtime.collector import MOST, AdaptiveBatches
 from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, from_python, to_python
 
 _VOID = b"\0"

@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.columns import Bytes, Flags, Longs, binary_array,
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.calendar import millis_of
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
-from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
+from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.backends.adapters import copied
 from pyspark_savepoint.statebackends.processing.operators.state_registry import Unshared
 from pyspark_savepoint.statebackends.processing.runtime.row import refilled, rows_of_columns

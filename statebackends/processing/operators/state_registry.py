@@ -1,7 +1,8 @@
-"""Registry of the states of an operator's functions, in every task and once on the driver.
+"""What a function has in a task: its states, its timers to save, and the context of each element.
 
 On the driver, registration determines the states, because the header of all state files is fixed before the Spark job
-starts. In tasks the same functions register the same states again, backed by a state backend.
+starts. In tasks the same functions register the same states again, backed by a state backend. Timers to save are map
+states of the key in every backend, from timestamp to True.
 """
 
 from __future__ import annotations
@@ -20,9 +21,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERS
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, StateDescriptor, StateKind, timer_states
 from pyspark_savepoint.statebackends.processing.api.contexts import HasTaskInfo
-from pyspark_savepoint.statebackends.processing.api.defaults import with_default
-from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
-from pyspark_savepoint.statebackends.processing.api.state import INTERFACES, State
+from pyspark_savepoint.statebackends.processing.api.state import INTERFACES, MapState, ObjectReuseMode, State
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregatingStateDescriptor,
     Descriptor,
@@ -31,18 +30,19 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
     serializer_of,
+    with_default,
 )
-from pyspark_savepoint.statebackends.processing.api.timers import now_millis
-from pyspark_savepoint.statebackends.processing.backends.adapted_states import Adapter
+from pyspark_savepoint.statebackends.processing.api.timers import Timers, TimerService, check_time, now_millis
 from pyspark_savepoint.statebackends.processing.backends.adapters import (
+    Adapter,
     Copies,
     TimeToLive,
     copied,
     create_adapted,
 )
-from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState
+from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState, StateOutput
 from pyspark_savepoint.statebackends.processing.backends.heap import HeapStateBackend
-from pyspark_savepoint.statebackends.processing.backends.rocksdb.rocksdb_backend import RocksDBStateBackend
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_backend import RocksDBStateBackend
 from pyspark_savepoint.statebackends.processing.backends.single_key import (
     DroppingSingleKeyStateBackend,
     SingleKeyStateBackend,
@@ -53,8 +53,49 @@ from pyspark_savepoint.statebackends.processing.operators.entry_output import (
     TimerOutput,
     unit_types,
 )
-from pyspark_savepoint.statebackends.processing.operators.saved_timers import SavedTimers
 from pyspark_savepoint.statebackends.processing.runtime.row import Row, make_row
+
+
+class SavedTimers(Timers):
+    """Timers to save in a savepoint."""
+
+    def __init__(
+        self, backend: KeyedStateBackend, event: StateOutput, processing: StateOutput, namespaced: bool = False
+    ) -> None:
+        super().__init__()
+        self._backend = backend
+        self._namespaced = namespaced
+        self._event = self._create("event", event)
+        self._processing = self._create("processing", processing)
+
+    def _create(self, domain: str, output: StateOutput) -> MapState[int, bool]:
+        units = (pa.int64(), pa.bool_())
+        state = RegisteredState(f"{domain} timers", StateKind.MAP, units, self._namespaced)
+        created = self._backend.create(state, output)
+        assert isinstance(created, MapState)
+        return created
+
+    def _of(self, state: MapState[int, bool], namespace: Any) -> MapState[int, bool]:
+        if self._namespaced:
+            self._backend.set_current_namespace(state, namespace)
+        return state
+
+    def register_event(self, timestamp: int, namespace: Any = None) -> None:
+        """Register an event time timer."""
+        self._of(self._event, namespace).put(check_time(timestamp), True)
+
+    def register_processing(self, timestamp: int, namespace: Any = None) -> None:
+        """Register a processing time timer."""
+        self._of(self._processing, namespace).put(check_time(timestamp), True)
+
+    def delete_event(self, timestamp: int, namespace: Any = None) -> None:
+        """Delete an event time timer if it exists."""
+        self._of(self._event, namespace).remove(check_time(timestamp))
+
+    def delete_processing(self, timestamp: int, namespace: Any = None) -> None:
+        """Delete a processing time timer if it exists."""
+        self._of(self._processing, namespace).remove(check_time(timestamp))
+
 
 BACKENDS: dict[str, type[KeyedStateBackend]] = {
     "single_key": SingleKeyStateBackend,
@@ -250,3 +291,50 @@ class StateRegistry(HasTaskInfo):
             return serializer_of(text, self.flink_version)
         except SavepointError as error:
             raise error.with_facts(state=descriptor.name) from None
+
+
+class KeyedElementContext:
+    """Time and key of an element; the operator sets ``time``."""
+
+    __slots__ = ("_backend", "_domain", "_service", "time")
+
+    def __init__(self, backend: KeyedStateBackend, timers: Timers) -> None:
+        self.time: int | None = None
+        self._backend = backend
+        self._service = TimerService(timers)
+        self._domain = ""
+
+    def timestamp(self) -> int | None:
+        """Return the element's milliseconds from ``assign_timestamps`` (a timer's own time), or None."""
+        return self.time
+
+    def timer_service(self) -> TimerService:
+        """Return the timers of the key."""
+        return self._service
+
+    def get_current_key(self) -> Any:
+        return self._backend.key
+
+    def time_domain(self) -> str:
+        """Return the domain of a firing timer: ``event`` or ``processing``."""
+        return self._domain
+
+    def firing(self, timestamp: int, domain: str) -> None:
+        self.time, self._domain = timestamp, domain
+
+
+class PlainContext:
+    """Context of functions without key."""
+
+    __slots__ = ("time",)
+
+    def __init__(self) -> None:
+        self.time: int | None = None
+
+    def timestamp(self) -> int | None:
+        """Return the element's milliseconds from ``assign_timestamps``, or None without it."""
+        return self.time
+
+    def current_processing_time(self) -> int:
+        """Return milliseconds since 1970."""
+        return now_millis()

@@ -19,7 +19,6 @@ from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.model.state_column import unit_serializers
 from pyspark_savepoint.statebackends.processing.api.contexts import HasTaskInfo
-from pyspark_savepoint.statebackends.processing.api.defaults import with_default
 from pyspark_savepoint.statebackends.processing.api.state import (
     INTERFACES,
     AggregatingState,
@@ -29,7 +28,11 @@ from pyspark_savepoint.statebackends.processing.api.state import (
     State,
     ValueState,
 )
-from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregatingStateDescriptor, Descriptor
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
+    AggregatingStateDescriptor,
+    Descriptor,
+    with_default,
+)
 from pyspark_savepoint.statebackends.processing.runtime.values import to_python
 
 #: Types are compared, not written, so types of every release are allowed.

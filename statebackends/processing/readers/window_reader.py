@@ -21,7 +21,7 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.functions import WindowReaderFunction
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction, Descriptor
 from pyspark_savepoint.statebackends.processing.api.windows import GlobalWindow, TimeWindow
-from pyspark_savepoint.statebackends.processing.readers.key_group_cache import (
+from pyspark_savepoint.statebackends.processing.readers.keyed_reader import (
     BATCH_ROWS,
     NO_TIMERS,
     KeyGroupCache,
@@ -29,10 +29,13 @@ from pyspark_savepoint.statebackends.processing.readers.key_group_cache import (
     RegisteredTimers,
     RowLoader,
     TimerLoader,
+    choose,
+    decode_keys,
     partitions_by_group,
+    rows_of,
+    states_of,
     timers_of,
 )
-from pyspark_savepoint.statebackends.processing.readers.keyed_reader import choose, decode_keys, rows_of, states_of
 from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderRows, ReaderStore
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
 from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode

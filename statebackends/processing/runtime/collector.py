@@ -1,18 +1,41 @@
-"""Collection of the rows that functions yield into batches of the declared schema."""
+"""Collection of the rows that functions yield into batches of the declared schema, in sizes that bound memory."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from types import GeneratorType
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import SavepointError, ValueRangeError
-from pyspark_savepoint.statebackends.processing.runtime.adaptive_batches import AdaptiveBatches
 from pyspark_savepoint.statebackends.processing.runtime.row import Row
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python
+
+T = TypeVar("T")
+#: First number of units, largest number of units, and target size of a batch in bytes.
+FIRST, MOST, BYTES = 256, 8192, 16 << 20
+
+
+class AdaptiveBatches:
+    """Number of units per batch, updated after every batch from its size."""
+
+    def __init__(self) -> None:
+        self.units = FIRST
+
+    def made(self, units: int, size: int) -> None:
+        """Record that a number of units made a batch of ``size`` bytes."""
+        self.units = max(1, min(MOST, BYTES * units // max(1, size)))
+
+    def parts(self, units: list[T]) -> Iterator[list[T]]:
+        """Yield units batch by batch; the caller reports each batch to :meth:`made`."""
+        low = 0
+        while low < len(units):
+            part = units[low : low + self.units]
+            low += len(part)
+            yield part
+
 
 #: Iterable types that are a single row or value, not a sequence of rows.
 _NO_ROWS = (Row, Mapping, str, bytes)

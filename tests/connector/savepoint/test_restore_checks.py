@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark_savepoint import OperatorIdentifier, Savepoint, StreamGraph, from_execution_plan
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_ids
+from pyspark_savepoint.statebackends.jobs.graph.operator_ids import generated_ids
 from tests.connector.comparing import assert_same_rows
 
 pytestmark = pytest.mark.spark
@@ -38,7 +38,7 @@ def graph(uid: str | None = None) -> StreamGraph:
 def without_uid(spark: SparkSession, shop: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shop's savepoint, as if its accounts had no uid."""
     path = tmp_path_factory.mktemp("identify") / "savepoint"
-    generated = OperatorIdentifier(operator_ids(graph())[2])
+    generated = OperatorIdentifier(generated_ids(graph())[2])
     Savepoint.load(spark, str(shop)).change_operator_identifier("accounts", generated).write(str(path))
     return path
 
@@ -103,7 +103,7 @@ def test_the_option_node_reads_it(spark: SparkSession, without_uid: Path, node: 
 def test_uids_are_assigned(spark: SparkSession, without_uid: Path, tmp_path: Path) -> None:
     savepoint = Savepoint.load(spark, str(without_uid))
     by_graph = savepoint.assign_uids(graph("accounts")).write(str(tmp_path / "by graph"))
-    by_hash = savepoint.assign_uid(str(operator_ids(graph())[2]), "accounts").write(str(tmp_path / "by hash"))
+    by_hash = savepoint.assign_uid(str(generated_ids(graph())[2]), "accounts").write(str(tmp_path / "by hash"))
     for written in (by_graph, by_hash):
         operator = written.metadata().where("operator_uid = 'accounts'").collect()
         assert [row.operator_uid_hash for row in operator] == [str(OperatorID.from_uid("accounts"))]

@@ -15,8 +15,8 @@ from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
-from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import AS_IS, Compatibility
-from pyspark_savepoint.statebackends.jobs.compatibility.compatibility_rules import resolve
+from pyspark_savepoint.statebackends.jobs.compatibility import AS_IS, Compatibility
+from pyspark_savepoint.statebackends.jobs.compatibility_rules import resolve
 
 
 def verdict(old: str, new: str) -> str:

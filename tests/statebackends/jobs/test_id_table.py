@@ -7,7 +7,7 @@ import pytest
 from pyspark_savepoint import StreamGraph, operator_ids
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.statebackends.jobs.graph import hashers
+from pyspark_savepoint.statebackends.jobs.graph.operator_ids import generated_ids
 
 
 def graph(**settings: str) -> StreamGraph:
@@ -23,7 +23,7 @@ def test_ids_of_a_graph() -> None:
         ("orders", "orders", "uid"), ("count", None, "v2"), ("print: Writer", None, "v2"),
     ]  # fmt: skip
     assert found[0]["operator_id"] == OperatorID.from_uid("orders").hex
-    assert [row["operator_id"] for row in found] == [each.hex for each in hashers.operator_ids(graph()).values()]
+    assert [row["operator_id"] for row in found] == [each.hex for each in generated_ids(graph()).values()]
 
 
 def test_the_hasher_is_a_setting_of_the_graph() -> None:

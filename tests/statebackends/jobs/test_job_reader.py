@@ -12,7 +12,7 @@ from pyspark_savepoint.formats.errors import OptionError, TypeNotationError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_ids
+from pyspark_savepoint.statebackends.jobs.graph.operator_ids import generated_ids
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import describe_job, from_graph
 
@@ -86,7 +86,7 @@ def test_a_graph_with_types() -> None:
     assert (orders.task, parse.task, orders.place, parse.place) == (1, 1, 1, 0)
     assert count.key == parse_type("STRING")
     assert (job.flink_version, job.state_backend) == ((1, 18), "hashmap")
-    assert [operator.ids.generated for operator in job.operators] == list(operator_ids(graph).values())
+    assert [operator.ids.generated for operator in job.operators] == list(generated_ids(graph).values())
     assert describe_job(graph, types=types, flink_version="1.18", state_backend="hashmap") == job
     assert "com.shop.Order" in describe_job(graph, types=types, classes=["com.shop.Order"]).user_classes
     with pytest.raises(OptionError, match="list of Java class names"):

@@ -14,7 +14,7 @@ import pytest
 from pyspark_savepoint.errors import OptionError, SavepointError
 from pyspark_savepoint.execution.restore import check_snapshot
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.jobs.graph.graph_position import operator_at_plan
+from pyspark_savepoint.statebackends.jobs.graph.operator_ids import operator_at_plan
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraphHasher
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"

@@ -12,12 +12,12 @@ import pytest
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.jobs.graph.graph_position import (
+from pyspark_savepoint.statebackends.jobs.graph.operator_ids import (
+    generated_ids,
     identifiers_to_change,
     operator_at,
     operator_at_plan,
 )
-from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_ids
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import describe_job, from_graph
@@ -238,7 +238,7 @@ def test_an_operator_is_found_by_its_place_in_a_plan(shop: Snapshot) -> None:
 def test_uids_for_operators_that_had_none(shop: Snapshot) -> None:
     before = StreamGraph()
     before.operator("last", before.operator("count", before.source("orders").key_by()))
-    old = operator_ids(before)
+    old = generated_ids(before)
     states = tuple(replace(shop.operators[0], operator_id=operator_id) for operator_id in old.values())
     snapshot = replace(shop, metadata=replace(shop.metadata, operators=states))
     after = StreamGraph()
@@ -246,7 +246,7 @@ def test_uids_for_operators_that_had_none(shop: Snapshot) -> None:
     # The operator behind the one with a uid has another id since, though it has no uid itself.
     assert identifiers_to_change(snapshot, after) == {
         old[2]: OperatorIdentifier.for_uid("count"),
-        old[3]: OperatorIdentifier(operator_ids(after)[3]),
+        old[3]: OperatorIdentifier(generated_ids(after)[3]),
     }
     assert [node.uid for node in after.nodes.values()] == [None, "count", None]
     # What the snapshot has by its uid already keeps it.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.statebackends.jobs.graph.chaining import tasks
-from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, tasks
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy, Partitioner, StreamEdge
 
 

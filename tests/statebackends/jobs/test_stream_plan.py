@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_ids
+from pyspark_savepoint.statebackends.jobs.graph.operator_ids import generated_ids
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
 from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_execution_plan, read_job_plan
 
@@ -48,7 +48,7 @@ def same_by_hand(sink_first: bool = False, legacy: bool = False, **count: Any) -
 
 
 def ids(graph: StreamGraph) -> dict[str, str]:
-    return {graph.nodes[k].name.removeprefix("Source: "): str(v) for k, v in operator_ids(graph).items()}
+    return {graph.nodes[k].name.removeprefix("Source: "): str(v) for k, v in generated_ids(graph).items()}
 
 
 @pytest.mark.parametrize("plan", [PLAN, json.dumps(PLAN)])
@@ -141,8 +141,8 @@ def test_a_plan_of_the_rest_interface(plan: str | dict[str, Any]) -> None:
 
 def test_a_running_job_has_the_ids_of_its_graph() -> None:
     heads = {vertex.head for vertex in read_job_plan(REST)}
-    assert heads <= set(operator_ids(same_by_hand()).values())
-    assert not heads & set(operator_ids(from_execution_plan(PLAN, chaining=False)).values())
+    assert heads <= set(generated_ids(same_by_hand()).values())
+    assert not heads & set(generated_ids(from_execution_plan(PLAN, chaining=False)).values())
 
 
 @pytest.mark.parametrize("plan", [PLAN, {"plan": 7}, {"nodes": [{"id": 1}]}])

@@ -13,8 +13,9 @@ from pyspark_savepoint.formats.serializers.composite.collections import ListSeri
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import Compatibility, Flink
-from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import (
+from pyspark_savepoint.statebackends.jobs.compatibility import (
+    Compatibility,
+    Flink,
     flink_of,
     metadata_problem,
     resolve_version,

@@ -16,7 +16,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
 )
 from pyspark_savepoint.statebackends.processing.api.windows import GlobalWindow
 from pyspark_savepoint.statebackends.processing.backends.backend import RegisteredState
-from pyspark_savepoint.statebackends.processing.backends.rocksdb.rocksdb_backend import RocksDBStateBackend
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_backend import RocksDBStateBackend
 from pyspark_savepoint.statebackends.processing.operators.state_registry import BACKENDS, create_backend
 from tests.statebackends.processing.programs import STATES, WINDOWS, Collected, programs, run, windowed_programs
 

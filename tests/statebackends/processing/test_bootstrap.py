@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import OptionError, UserFunctionError, ValueRangeError
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedProcessFunction, KeyedStateBootstrapFunction
-from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
+from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
@@ -28,7 +28,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapTask
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder, gathered
-from pyspark_savepoint.statebackends.processing.runtime import adaptive_batches
+from pyspark_savepoint.statebackends.processing.runtime import collector
 from tests.statebackends.processing.tasks import ARRIVED, MODES, SORTED, batches_of, plan_of, run_plan, states_after
 
 records = st.lists(
@@ -231,14 +231,14 @@ class HeavyRows(KeyedProcessFunction):
 
 @pytest.mark.parametrize("backend", ["single_key", "heap"])
 def test_values_are_let_go_as_soon_as_they_are_a_batch(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adaptive_batches, "BYTES", 1 << 16)
+    monkeypatch.setattr(collector, "BYTES", 1 << 16)
     found = [(f"{i:04}", i, i) for i in range(2000)]
     sizes = [batch.num_rows for batch in BootstrapTask(plan_of(Heavy(), backend), 0).run(batches_of(found, 2000))]
-    assert (sizes[0], sum(sizes)) == (adaptive_batches.FIRST, 2000)
+    assert (sizes[0], sum(sizes)) == (collector.FIRST, 2000)
     assert set(sizes[1:-1]) == {(1 << 16) // 4115}, "entries of 4 kB and a key"
     plan = ProcessPlan(HeavyRows(), plan_of(Heavy()).key, ("key",), pa.schema([("text", pa.string())]), 16, SORTED)
     sizes = [batch.num_rows for batch in ProcessTask(plan, 0).run(batches_of(found, 2000))]
-    assert (sizes[0], sum(sizes)) == (adaptive_batches.FIRST, 2000)
+    assert (sizes[0], sum(sizes)) == (collector.FIRST, 2000)
     assert max(sizes[1:]) < 17
 
 

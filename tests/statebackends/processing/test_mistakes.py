@@ -46,7 +46,7 @@ from pyspark_savepoint.statebackends.processing.api.windows import (
     ProcessingTimeSessionWindows,
     TumblingEventTimeWindows,
 )
-from pyspark_savepoint.statebackends.processing.backends.rocksdb.codec import codec
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_codec import codec
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapTask
 from pyspark_savepoint.statebackends.processing.operators.entry_output import PLAIN
 from pyspark_savepoint.statebackends.processing.operators.operator_state import OperatorStatePlan

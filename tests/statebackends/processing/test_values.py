@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
 from pyspark_savepoint.statebackends.processing.backends.adapters import copied
-from pyspark_savepoint.statebackends.processing.backends.rocksdb.codec import codec
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_codec import codec
 from pyspark_savepoint.statebackends.processing.runtime.row import Row, make_row, refilled, rows_of_columns
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python, to_python
 

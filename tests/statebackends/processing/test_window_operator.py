@@ -22,7 +22,7 @@ from pyspark_savepoint.statebackends.processing.api.evictors import (
     TimeEvictor,
 )
 from pyspark_savepoint.statebackends.processing.api.functions import ProcessWindowFunction
-from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
+from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregateFunction,
     ListStateDescriptor,
@@ -49,7 +49,7 @@ from pyspark_savepoint.statebackends.processing.api.windows import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
-from pyspark_savepoint.statebackends.processing.operators import window_context
+from pyspark_savepoint.statebackends.processing.operators import window_operator
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
 from pyspark_savepoint.statebackends.processing.operators.window_operator import MergingWindowSet, WindowSpec
 from tests.statebackends.processing.tasks import ARRIVED, MODES, plan_of, run_plan, states_after
@@ -299,7 +299,7 @@ def test_a_time_out_begins_with_the_first_element_or_anew(
     count: int, reset: bool, expected: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(100, 200))
-    monkeypatch.setattr(window_context, "now_millis", lambda: next(clock))
+    monkeypatch.setattr(window_operator, "now_millis", lambda: next(clock))
     trigger = ProcessingTimeoutTrigger.of(CountTrigger.of(count), timedelta(milliseconds=50), reset)
     found = [("a", 1, 1), ("a", 1, 2), ("a", 1, 3)]
     states = states_after(plan_of(spec(GlobalWindows.create(), trigger=trigger)), found)

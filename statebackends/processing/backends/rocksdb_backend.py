@@ -1,14 +1,14 @@
 """State backend for unsorted input that is larger than memory: RocksDB in a local folder, removed with the task.
 
-Values, and results of reducing and aggregating, are in the tables of :mod:`entry_tables`; lists and maps have one
+Values, and results of reducing and aggregating, are in the tables of :mod:`rocksdb_states`; lists and maps have one
 entry per element:
 
     entry   := u16 state  u8[] place  u8[] namespace  u8[] userKey  u32 (bytes of place)  u32 (bytes of namespace)
     list    := the number of its elements, and one entry per element whose user key is its number
 
 Serialized keys are self-delimiting, so no key's entries have another key's bytes as a prefix; entries of a state are in
-the order of key groups and keys. Values are encoded by :mod:`codec`. The library (``rocksdict``) is the optional extra
-``rocksdb``. Flink: ``RocksDBKeyedStateBackend``.
+the order of key groups and keys. Values are encoded by :mod:`rocksdb_codec`. The library (``rocksdict``) is the
+optional extra ``rocksdb``. Flink: ``RocksDBKeyedStateBackend``.
 """
 
 from __future__ import annotations
@@ -23,16 +23,21 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.local_files import local_directory
 from pyspark_savepoint.statebackends.processing.api.state import State
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState, StateOutput
-from pyspark_savepoint.statebackends.processing.backends.rocksdb.buffer import Ahead, BufferedDatabase
-from pyspark_savepoint.statebackends.processing.backends.rocksdb.element_states import (
+from pyspark_savepoint.statebackends.processing.backends.heap import Place, merged
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_memory import (
+    MEMORY,
+    Ahead,
+    BufferedDatabase,
+    EntryMemory,
+)
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_states import (
+    KEPT,
     ROCKS,
     ListLengths,
     RocksListState,
     RocksState,
+    TableState,
 )
-from pyspark_savepoint.statebackends.processing.backends.rocksdb.entry_memory import MEMORY, EntryMemory
-from pyspark_savepoint.statebackends.processing.backends.rocksdb.entry_tables import KEPT, TableState
-from pyspark_savepoint.statebackends.processing.backends.tables import Place, merged
 
 #: Size of a task's block cache in bytes.
 BLOCK_CACHE = 64 << 20

@@ -10,15 +10,14 @@ import pyarrow as pa
 import pytest
 
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.statebackends.processing.backends.rocksdb import buffer
-from pyspark_savepoint.statebackends.processing.backends.rocksdb.buffer import Ahead
-from pyspark_savepoint.statebackends.processing.backends.rocksdb.entry_memory import MEMORY, EntryMemory
-from pyspark_savepoint.statebackends.processing.backends.rocksdb.entry_tables import (
+from pyspark_savepoint.statebackends.processing.backends import rocksdb_memory
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_backend import buffered, open_database
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_memory import MEMORY, Ahead, EntryMemory
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_states import (
     BytesTable,
     NumberTable,
     StoredTable,
 )
-from pyspark_savepoint.statebackends.processing.backends.rocksdb.rocksdb_backend import buffered, open_database
 
 KEYS = [b"key %d" % number for number in range(40)]
 PREFIX = b"\0\1"
@@ -26,7 +25,7 @@ PREFIX = b"\0\1"
 
 @pytest.mark.parametrize("most", [1, 3000, 1 << 20])
 def test_answers_are_those_of_a_dictionary(most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffer, "MOST_BEHIND", most)
+    monkeypatch.setattr(rocksdb_memory, "MOST_BEHIND", most)
     database, model, chosen = buffered(open_database(str(tmp_path))), dict[bytes, bytes](), random.Random(most)
     ahead = Ahead([database])
     for number in range(3000):
@@ -51,7 +50,7 @@ def test_answers_are_those_of_a_dictionary(most: int, tmp_path: Path, monkeypatc
 
 
 def test_large_values_are_read_ahead_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffer, "MOST_AHEAD", 1000)
+    monkeypatch.setattr(rocksdb_memory, "MOST_AHEAD", 1000)
     database = buffered(open_database(str(tmp_path)))
     for key in KEYS * 10:
         database.put(key, bytes(2000))

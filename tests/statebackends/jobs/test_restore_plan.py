@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.statebackends.jobs.graph.hashers import OperatorIDPair, operator_id_pairs
+from pyspark_savepoint.statebackends.jobs.graph.operator_ids import OperatorIDPair, operator_id_pairs
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher
-from pyspark_savepoint.statebackends.jobs.restore.operator_matching import match_operators
+from pyspark_savepoint.statebackends.jobs.restore.restore_plan import match_operators
 
 
 def job() -> StreamGraph:

@@ -1,1 +1,0 @@
-"""Flink's rules for compatible serializers and versions."""
