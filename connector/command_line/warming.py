@@ -171,12 +171,12 @@ def remove_key(path: str, target: str) -> None:
     from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
     from pyspark_savepoint.statebackends.open_table import open_table
     from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-    from pyspark_savepoint.statebackends.writing.commit.committer import commit
-    from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+    from pyspark_savepoint.statebackends.writing.committer import commit
     from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
     from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
     from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
     from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, WriteRequest
+    from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
     snapshot = Snapshot.open(path)
     operator = snapshot.operator(uid=OPERATOR)
@@ -207,9 +207,9 @@ def use_entry_memory() -> int:
 
 def write_sample(folder: str) -> None:
     """Write a savepoint with usual types, as a task of Spark would."""
-    from pyspark_savepoint.statebackends.writing.commit.committer import commit
-    from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+    from pyspark_savepoint.statebackends.writing.committer import commit
     from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
+    from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
     numbers = range(100)
     values = pa.table(

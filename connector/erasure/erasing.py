@@ -78,12 +78,10 @@ from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.plan.sink_changes import with_committables_removed
 from pyspark_savepoint.plan.source_changes import base_of, source_of, with_operator, with_source
 from pyspark_savepoint.plan.state_inputs import put_state
-from pyspark_savepoint.statebackends.connectors.channel_parts import parts_of
-from pyspark_savepoint.statebackends.connectors.channel_records import RECORD
-from pyspark_savepoint.statebackends.connectors.connector_states import list_states
+from pyspark_savepoint.statebackends.connectors.channel_records import RECORD, parts_of
+from pyspark_savepoint.statebackends.connectors.connector_states import UNION_STATES, list_states
 from pyspark_savepoint.statebackends.connectors.edits.committables import without_queued, without_records
 from pyspark_savepoint.statebackends.connectors.edits.sources import without_rows
-from pyspark_savepoint.statebackends.connectors.source_state import UNION_STATES
 from pyspark_savepoint.statebackends.model.entry_bytes import SERIALIZED_KEY
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.open_table import open_table

@@ -26,7 +26,7 @@ from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.plan.python_inputs import python_key_type, stored_keys
 from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
 from pyspark_savepoint.statebackends.model.entry_bytes import SERIALIZED_KEY
-from pyspark_savepoint.statebackends.writing.rows.entry_encoder import KeyEncoder
+from pyspark_savepoint.statebackends.writing.entry_encoder import KeyEncoder
 
 KEY = "key"
 #: In place of a value that a type cannot hold.

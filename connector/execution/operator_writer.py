@@ -31,7 +31,7 @@ from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES as ENTRY_COLUMNS
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
-from pyspark_savepoint.statebackends.writing.files.operator_edit import OperatorPart, write_operator_streams
+from pyspark_savepoint.statebackends.writing.operator_edit import OperatorPart, write_operator_streams
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, WriteSpec
 
 

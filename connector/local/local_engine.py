@@ -35,15 +35,14 @@ from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.plan.engine import HASHED
-from pyspark_savepoint.plan.key_hashes import key_groups, keys_of
+from pyspark_savepoint.plan.key_hashes import KeyHashing, key_groups, keys_of
 from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, WINDOW_COLUMN
 from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode
-from pyspark_savepoint.statebackends.writing.commit.assemble import merge_notes
-from pyspark_savepoint.statebackends.writing.commit.committer import abort, commit
-from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.assemble import merge_notes
+from pyspark_savepoint.statebackends.writing.committer import abort, commit
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
-from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

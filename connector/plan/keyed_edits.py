@@ -45,20 +45,20 @@ from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENT
 from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.request import EntriesRequest
 from pyspark_savepoint.statebackends.tables.key_check import exact_options
-from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
-from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
-from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
-from pyspark_savepoint.statebackends.writing.rows.entry_encoder import (
-    KEY,
+from pyspark_savepoint.statebackends.writing.entry_encoder import (
     KEYS,
     DeletionEncoder,
     EntryEncoder,
     KeyEncoder,
     Regroup,
+    RemapStateIds,
     key_columns,
 )
-from pyspark_savepoint.statebackends.writing.rows.remap_state_ids import RemapStateIds
-from pyspark_savepoint.statebackends.writing.rows.row_forms import DescribedRows
+from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
+from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
+from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
+from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
+from pyspark_savepoint.statebackends.writing.row_forms import DescribedRows
 
 PLAIN = DecodeOptions(timestamps="raw")
 HASH_CODE = "hash_code"

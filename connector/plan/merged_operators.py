@@ -28,9 +28,9 @@ from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, S
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, is_timer
 from pyspark_savepoint.statebackends.model.unify_serializers import united as united_serializers
 from pyspark_savepoint.statebackends.model.unify_serializers import united_meta
+from pyspark_savepoint.statebackends.writing.entry_encoder import RemapStateIds
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
-from pyspark_savepoint.statebackends.writing.rows.remap_state_ids import RemapStateIds
 
 
 def merged_operator(engine: Engine, source: OperatorPlan, into: OperatorPlan) -> OperatorPlan:

@@ -13,7 +13,7 @@ from pyspark_savepoint.plan.engine import Rows
 from pyspark_savepoint.plan.keyed_edits import base_options, can_merge
 from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, OperatorPlan, PlannedState
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
-from pyspark_savepoint.statebackends.writing.planning.entry_columns import described_entries, entry_columns
+from pyspark_savepoint.statebackends.writing.planning.describe_state import described_entries, entry_columns
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, KEYED_STATE, WriteSpec
 
 

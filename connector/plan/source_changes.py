@@ -23,11 +23,10 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, expect_rows
-from pyspark_savepoint.statebackends.connectors.connector_states import list_states
+from pyspark_savepoint.statebackends.connectors.connector_states import SourceState, list_states
 from pyspark_savepoint.statebackends.connectors.edits.sources import key_columns, new_source, positioned, split_rows
 from pyspark_savepoint.statebackends.connectors.edits.splits import Edited, Row
 from pyspark_savepoint.statebackends.connectors.migrated_sources import enumerator_version
-from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 #: The user's call, above the frames of this module and of Savepoint.

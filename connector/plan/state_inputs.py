@@ -43,8 +43,7 @@ from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_
 from pyspark_savepoint.statebackends.python.python_state import shown_name
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING
-from pyspark_savepoint.statebackends.writing.planning.describe_keyed import describe_keyed
-from pyspark_savepoint.statebackends.writing.planning.describe_operator import describe_operator_state
+from pyspark_savepoint.statebackends.writing.planning.describe_state import describe_keyed, describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     KEYED_STATE,

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pyspark_savepoint.options.keywords import KeyOptions
+    from pyspark_savepoint.plan.key_hashes import KeyHashing
     from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
-    from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
 
 #: Field metadata of a key column: the distribution that :func:`key_by` created.
 LAYOUT = "savepoint.keyBy"
@@ -134,7 +134,7 @@ def by_described_key(
 
 def with_key_groups(df: DataFrame, descriptor: KeyedDescriptor, max_parallelism: int) -> DataFrame:
     """Add column KEY_GROUP, of a key with the type that a descriptor has."""
-    from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
+    from pyspark_savepoint.plan.key_hashes import KeyHashing
 
     if descriptor.key_group is not None:
         return df.withColumn(KEY_GROUP, F.col(descriptor.key_group).cast("int"))
@@ -191,7 +191,7 @@ def _partitioned(df: DataFrame, parallelism: int) -> DataFrame:
 
 def _hashing(df: DataFrame, spec: KeySpec, max_parallelism: int) -> KeyHashing:
     """Return the function from the key columns to key groups; raise an error if only the job's code computes them."""
-    from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
+    from pyspark_savepoint.plan.key_hashes import KeyHashing
 
     schema = arrow_schema(StructType([df.schema[name] for name in spec.key]))
     try:

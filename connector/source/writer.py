@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.statebackends.writing.files.write_results import TaskOutput
+from pyspark_savepoint.statebackends.writing.task_outputs import TaskOutput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +43,7 @@ class SavepointDataSourceWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SubtaskStateMessage:
         """Write the rows of one partition."""
-        from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+        from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
@@ -55,8 +55,8 @@ class SavepointDataSourceWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the output of all tasks."""
         from pyspark_savepoint.source.reader import warn
-        from pyspark_savepoint.statebackends.writing.commit.assemble import merge_notes
-        from pyspark_savepoint.statebackends.writing.commit.committer import commit
+        from pyspark_savepoint.statebackends.writing.assemble import merge_notes
+        from pyspark_savepoint.statebackends.writing.committer import commit
 
         outputs = [message.output for message in messages if isinstance(message, SubtaskStateMessage)]
         warn(merge_notes(outputs))
@@ -67,7 +67,7 @@ class SavepointDataSourceWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove all files of this write, including those of failed tasks."""
-        from pyspark_savepoint.statebackends.writing.commit.committer import abort
+        from pyspark_savepoint.statebackends.writing.committer import abort
 
         abort(self.plan)
 

@@ -30,11 +30,13 @@ from pyspark_savepoint.formats.serializers.notation.notation import NEWEST_VERSI
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.catalog.rows import BYTES, INT, LONG, OPERATOR, TEXT, identity, operators, schema
 from pyspark_savepoint.statebackends.catalog.table import opened
-from pyspark_savepoint.statebackends.connectors.channel_parts import ChannelGroup, joins_of, parts_of
 from pyspark_savepoint.statebackends.connectors.channel_records import (
+    ChannelGroup,
     ChannelReader,
     ChannelRows,
     expect_parts,
+    joins_of,
+    parts_of,
     serializer_of_records,
 )
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states

@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource
-from pyspark_savepoint.statebackends.writing.files.operator_edit import VERSION, OperatorPart, write_operator_state
+from pyspark_savepoint.statebackends.writing.operator_edit import VERSION, OperatorPart, write_operator_state
 
 
 @redacted

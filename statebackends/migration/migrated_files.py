@@ -38,10 +38,10 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.table_options import DEFAULT_MEMORY
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
-from pyspark_savepoint.statebackends.writing.files.operator_edit import VERSION
-from pyspark_savepoint.statebackends.writing.files.state_file import expect_written
-from pyspark_savepoint.statebackends.writing.files.write_results import StateFile
+from pyspark_savepoint.statebackends.writing.operator_edit import VERSION
 from pyspark_savepoint.statebackends.writing.planning.edited_header import StateId, header_of_states
+from pyspark_savepoint.statebackends.writing.state_file import expect_written
+from pyspark_savepoint.statebackends.writing.task_outputs import StateFile
 
 #: Memory for entries read at a time, with their spans and new bytes, as a multiple of their bytes.
 EXPANDED = 16

@@ -1,8 +1,8 @@
 """Descriptors for writers: the states of an operator with their serializers, fixed on the driver before any task runs.
 
 A descriptor connects a column of the DataFrame with a registered state: its name, kind, and serializer as recorded in
-the snapshot. Descriptors pickle, and tasks need nothing else to encode. ``describe_keyed.py`` and
-``describe_operator.py`` make them from a schema and options. Flink: ``StateDescriptor``,
+the snapshot. Descriptors pickle, and tasks need nothing else to encode. ``describe_state.py`` and
+``describe_state.py`` make them from a schema and options. Flink: ``StateDescriptor``,
 ``RegisteredKeyValueStateBackendMetaInfo``,
 ``RegisteredPriorityQueueStateBackendMetaInfo``, ``RegisteredOperatorStateBackendMetaInfo``,
 ``RegisteredBroadcastStateBackendMetaInfo``.

@@ -1,1 +1,1 @@
-"""Writing of rows of a DataFrame to an operator's state files: types, sort, encoding, commit."""
+"""Writing of rows of a DataFrame to an operator's state files: sort, encoding, files, assembly and commit."""

@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.metadata import OperatorState, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.changes import assemble, with_identifier
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.connectors.connector_states import SourceState
 from pyspark_savepoint.statebackends.connectors.edits.sources import (
     add_splits,
     positioned,
@@ -38,7 +39,6 @@ from pyspark_savepoint.statebackends.connectors.edits.sources import (
 )
 from pyspark_savepoint.statebackends.connectors.migrated_sources import enumerator_version, kafka_source
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
-from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.data import unpacked
 from tests.oracle.flink import (

@@ -16,13 +16,13 @@ from pyspark_savepoint.formats.errors import SavepointWarning
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata
 from pyspark_savepoint.formats.snapshot.changes import assemble
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
+from pyspark_savepoint.statebackends.connectors.connector_states import SourceState
 from pyspark_savepoint.statebackends.connectors.edits.sources import (
     add_splits,
     remove_splits,
     start_over,
     with_offsets,
 )
-from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.oracle.flink import run
 

@@ -28,8 +28,8 @@ from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointErro
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.snapshot.publication import Staging, roll_back
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
-from pyspark_savepoint.statebackends.writing.commit.committer import commit
-from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.committer import commit
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.remote.storage import (
     ACCOUNT,
     ACCOUNT_KEY,

@@ -18,8 +18,8 @@ from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
-from pyspark_savepoint.statebackends.writing.commit.committer import commit
-from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.committer import commit
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.remote.attack import in_azure
 from tests.remote.storage import (
     ACCOUNT,

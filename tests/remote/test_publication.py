@@ -34,10 +34,10 @@ from pyspark_savepoint.formats.snapshot import publication
 from pyspark_savepoint.formats.snapshot.publication import Staging, relative_files, roll_back
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
-from pyspark_savepoint.statebackends.writing.commit.committer import commit
-from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
-from pyspark_savepoint.statebackends.writing.files.write_results import TaskOutput
+from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+from pyspark_savepoint.statebackends.writing.task_outputs import TaskOutput
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.remote.attack import IMPATIENT, attack, in_s3, read_rows, rows
 from tests.remote.storage import FaultyProxy, delete, put
 from tests.statebackends.writing.written_operators import planned, read, write

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from pyspark_savepoint.formats.connectors.sources.cdc import STREAM, offset_object, offset_text, split_row
+from pyspark_savepoint.statebackends.connectors.connector_states import SourceState
 from pyspark_savepoint.statebackends.connectors.edits.splits import Key, Row, Target, refuse_changes
-from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 
 START = "start_offset"
 FIXED = ("phase", "table", "end_offset", "high_watermark", "finished_splits", "suspended")

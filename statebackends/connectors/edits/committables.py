@@ -34,7 +34,7 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import AnyChannelStateHandle, ChannelStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle, StreamStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.connectors.channel_parts import (
+from pyspark_savepoint.statebackends.connectors.channel_records import (
     INPUT,
     OUTPUT,
     ChannelGroup,

@@ -13,6 +13,7 @@ from pyspark_savepoint.formats.connectors.sources.files import (
     FileSplit,
     PendingSplits,
 )
+from pyspark_savepoint.statebackends.connectors.connector_states import SourceState
 from pyspark_savepoint.statebackends.connectors.edits.splits import (
     Edited,
     Key,
@@ -21,7 +22,6 @@ from pyspark_savepoint.statebackends.connectors.edits.splits import (
     named_in_source,
     whole,
 )
-from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 
 #: Column ``status`` of a path that a continuous source has found, and does not read again.
 PROCESSED = "processed"

@@ -1,10 +1,22 @@
-"""Changes of the Kafka source: splits of readers and state of the enumerator, kept consistent."""
+"""Changes of the Kafka sources.
+
+KafkaSource           splits of readers and state of the enumerator, kept consistent
+FlinkKafkaConsumer    the source before it: its union state has no enumerator. Every subtask sees all elements and keeps
+                      its own; partitions that are not among them are read from their beginning
+DynamicKafkaSource    positions of partitions, each of a cluster
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NoReturn
 
+from pyspark_savepoint.formats.connectors.sources.dynamic_kafka import (
+    ClusterEnumerator,
+    DynamicKafkaEnumerator,
+    DynamicKafkaSplit,
+)
 from pyspark_savepoint.formats.connectors.sources.kafka import (
     MIGRATED,
     NONE,
@@ -14,17 +26,19 @@ from pyspark_savepoint.formats.connectors.sources.kafka import (
     KafkaPartition,
     KafkaSplit,
 )
+from pyspark_savepoint.formats.connectors.sources.kafka_consumer import last_offset, next_offset
+from pyspark_savepoint.statebackends.connectors.connector_states import ReaderSplit, SourceState
 from pyspark_savepoint.statebackends.connectors.edits.splits import (
     Edited,
     Key,
     Row,
     Target,
+    named_in_source,
     named_splits,
     refuse_repeated,
     shown,
     whole,
 )
-from pyspark_savepoint.statebackends.connectors.source_state import ReaderSplit, SourceState
 
 STARTS = {word: marker for marker, word in START_MARKERS.items()}
 STOPS = {word: marker for marker, word in STOP_MARKERS.items()}
@@ -203,3 +217,159 @@ def marked(row: Row, number: str, word: str, markers: Mapping[str, int], before:
             raise ValueError(f"{word} is one of {', '.join(markers)}, not {marker!r}")
         return markers[folded]
     return before if offset is None else whole(offset, number)
+
+
+#: The class id of a job that registers no classes with Kryo itself.
+CLASS_ID = 87
+WORDS = {number: word for word, number in STARTS.items()}
+#: In place of an offset that is not known.
+UNKNOWN = -(1 << 63)
+
+
+class ConsumerEdits:
+    """Partitions of FlinkKafkaConsumer; positions are those of the next record, as in the table."""
+
+    key_columns = ("topic", "partition")
+
+    def key(self, value: Row) -> Key:
+        """Return topic and partition."""
+        return value["topic"], value["partition"]
+
+    def target(self, target: Target) -> Row:
+        """Return offset and marker."""
+        return position_row(target)
+
+    def positioned(self, row: Row) -> Row:
+        """Return the columns that a row of table offsets sets."""
+        return kafka_position(row)
+
+    def moved(self, value: Row, by: int) -> Row:
+        """Return the partition with its offset moved, at least to 0."""
+        following, word = next_offset(value["offset"])
+        if following is None:
+            raise ValueError(f"{shown(self.key(value))} is at {word}, so it cannot be moved by {by}")
+        return {**value, "offset": last_offset(max(0, following + by))}
+
+    def changed(self, value: Row, row: Row) -> Row:
+        """Return the partition with another offset."""
+        if row.get("stop_offset") is not None or row.get("stop_marker") not in (None, "none"):
+            raise ValueError("FlinkKafkaConsumer has no stopping offsets: leave stop_offset and stop_marker out")
+        number = marked(row, "offset", "marker", STARTS, UNKNOWN)
+        if number == UNKNOWN:
+            return value
+        return {**value, "offset": last_offset(WORDS.get(number, number))}
+
+    def goes_back(self, before: Row, after: Row) -> bool:
+        """Return whether the offset is lower, or may be."""
+        first, _ = next_offset(before["offset"])
+        second, word = next_offset(after["offset"])
+        return first is not None and word != "latest" and (second is None or second < first)
+
+    def pending(self, enumerator: object) -> Mapping[Key, Row]:
+        """Return nothing: there is no enumerator."""
+        return {}
+
+    def with_pending(self, source: SourceState, changed: Mapping[Key, Row]) -> SourceState:
+        """Return the source: there is no enumerator."""
+        return source
+
+    def added(self, source: SourceState, rows: Sequence[Row]) -> SourceState:
+        """Return the source with more partitions."""
+        known = {self.key(split.value) for split in source.splits}
+        for row in rows:
+            value = {
+                "class_id": source.splits[0].value["class_id"] if source.splits else CLASS_ID,
+                "topic": str(row["topic"]),
+                "partition": int(row["partition"]),
+                "offset": last_offset("earliest"),
+            }
+            if self.key(value) in known:
+                raise ValueError(f"{shown(self.key(value))} exists already: with_offsets changes its position")
+            known.add(self.key(value))
+            reader = ReaderSplit(source.emptiest_subtask(), None, self.changed(value, row))
+            source = replace(source, splits=(*source.splits, reader))
+        return source
+
+    def removed(self, source: SourceState, keys: Sequence[Key], forget: bool | None) -> Edited:
+        """Return the source without partitions, which are read from their beginning if the job subscribes to them."""
+        if not forget:
+            raise ValueError(
+                "FlinkKafkaConsumer reads a partition that is not in its state from the beginning: use with_offsets to "
+                "'latest' to skip its records, or forget=True to remove it anyway"
+            )
+        gone = named_in_source(self, source, keys, {})
+        splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
+        note = f"a job that still subscribes to {', '.join(sorted(map(shown, gone)))} reads it from its beginning"
+        return Edited(replace(source, splits=splits), (note,))
+
+
+KAFKA = KafkaEdits()
+FOUND = "the source discovers the partitions of its clusters itself"
+
+
+class DynamicKafkaEdits:
+    """Edits of partitions: offsets are those of readers, of unassigned partitions those of their cluster's"""
+
+    """enumerator."""
+
+    key_columns = ("cluster", "topic", "partition")
+
+    def key(self, value: DynamicKafkaSplit) -> Key:
+        """Return cluster, topic and partition."""
+        return value.cluster, *KAFKA.key(value.split)
+
+    def target(self, target: Target) -> Row:
+        """Return offset and marker."""
+        return position_row(target)
+
+    def positioned(self, row: Row) -> Row:
+        """Return the columns that a row of table offsets sets."""
+        cluster, _, topic = str(row["stream"]).partition("/")
+        return {"cluster": cluster, **kafka_position({**row, "stream": topic})}
+
+    def moved(self, value: DynamicKafkaSplit, by: int) -> DynamicKafkaSplit:
+        """Return the split with its offset moved, at least to 0."""
+        return replace(value, split=KAFKA.moved(value.split, by))
+
+    def changed(self, value: DynamicKafkaSplit, row: Row) -> DynamicKafkaSplit:
+        """Return the split with another offset or stopping offset."""
+        return replace(value, split=KAFKA.changed(value.split, row))
+
+    def goes_back(self, before: DynamicKafkaSplit, after: DynamicKafkaSplit) -> bool:
+        """Return whether the offset is lower, or may be."""
+        return KAFKA.goes_back(before.split, after.split)
+
+    def pending(self, enumerator: DynamicKafkaEnumerator) -> Mapping[Key, DynamicKafkaSplit]:
+        """Return the partitions that are not assigned."""
+        found = (
+            DynamicKafkaSplit(each.cluster, known.split or KafkaSplit(known.topic, known.partition, NONE))
+            for each in enumerator.clusters
+            for known in each.state.partitions
+            if not known.assigned
+        )
+        return {self.key(split): split for split in found}
+
+    def with_pending(self, source: SourceState, changed: Mapping[Key, DynamicKafkaSplit]) -> SourceState:
+        """Return the source with offsets of partitions that are not assigned."""
+        enumerator: DynamicKafkaEnumerator = source.enumerator
+        if changed and enumerator.kafka_version < 3:
+            raise ValueError("in this release of the connector, partitions without a reader have no offset")
+
+        def of(each: ClusterEnumerator) -> ClusterEnumerator:
+            partitions = (
+                replace(known, split=changed[each.cluster, *KAFKA.key(known)].split)
+                if not known.assigned and (each.cluster, *KAFKA.key(known)) in changed
+                else known
+                for known in each.state.partitions
+            )
+            return replace(each, state=replace(each.state, partitions=tuple(partitions)))
+
+        return replace(source, enumerator=replace(enumerator, clusters=tuple(map(of, enumerator.clusters))))
+
+    def added(self, source: SourceState, rows: Sequence[Row]) -> NoReturn:
+        """Raise ValueError: partitions are found."""
+        raise ValueError(f"{FOUND}: none can be added")
+
+    def removed(self, source: SourceState, keys: Sequence[Key], forget: bool | None) -> NoReturn:
+        """Raise ValueError: partitions are found."""
+        raise ValueError(f"{FOUND}: use with_offsets to 'latest' to skip records, or a stop_offset to end a partition")

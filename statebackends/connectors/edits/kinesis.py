@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.connectors.sources.kinesis import (
     split_row,
     with_sequence_number,
 )
+from pyspark_savepoint.statebackends.connectors.connector_states import SourceState
 from pyspark_savepoint.statebackends.connectors.edits.splits import (
     Edited,
     Key,
@@ -25,7 +26,6 @@ from pyspark_savepoint.statebackends.connectors.edits.splits import (
     shown,
     whole,
 )
-from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 
 HORIZON, LATEST, TIMESTAMP, AT_NUMBER, AFTER_NUMBER = ITERATOR_TYPES
 WORDS = {"earliest": HORIZON, "latest": LATEST}

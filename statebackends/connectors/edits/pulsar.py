@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from pyspark_savepoint.formats.connectors.sources.pulsar import FULL_RANGE, message_id, partition_row, split_row
+from pyspark_savepoint.statebackends.connectors.connector_states import SourceState
 from pyspark_savepoint.statebackends.connectors.edits.splits import (
     Edited,
     Key,
@@ -23,7 +24,6 @@ from pyspark_savepoint.statebackends.connectors.edits.splits import (
     shown,
     whole,
 )
-from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 
 LEDGER, ENTRY, INDEX, SIZE = COLUMNS = ("last_ledger_id", "last_entry_id", "last_batch_index", "last_batch_size")
 #: ``ledger:entry``, with ``:index/size`` of a message of a batch, as table offsets shows it.

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyspark_savepoint.formats.connectors.sources.sequence import SequenceSplit
+from pyspark_savepoint.statebackends.connectors.connector_states import ReaderSplit, SourceState
 from pyspark_savepoint.statebackends.connectors.edits.splits import Edited, Key, Row, Target, named_in_source
-from pyspark_savepoint.statebackends.connectors.source_state import ReaderSplit, SourceState
 
 
 class SequenceEdits:

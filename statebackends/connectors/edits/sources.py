@@ -17,13 +17,11 @@ from pyspark_savepoint.formats.connectors.registry import kinds_of
 from pyspark_savepoint.formats.connectors.sources.kafka import KAFKA_SPLITS, KafkaEnumerator
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.statebackends.connectors.connector_states import list_states
+from pyspark_savepoint.statebackends.connectors.connector_states import UNION_STATES, SourceState, list_states
 from pyspark_savepoint.statebackends.connectors.edits.cdc import MySqlEdits, PostgresEdits
-from pyspark_savepoint.statebackends.connectors.edits.dynamic_kafka import DynamicKafkaEdits
 from pyspark_savepoint.statebackends.connectors.edits.files import PROCESSED, FileEdits, without_paths
 from pyspark_savepoint.statebackends.connectors.edits.hybrid import HybridEdits
-from pyspark_savepoint.statebackends.connectors.edits.kafka import KafkaEdits
-from pyspark_savepoint.statebackends.connectors.edits.kafka_consumer import ConsumerEdits
+from pyspark_savepoint.statebackends.connectors.edits.kafka import ConsumerEdits, DynamicKafkaEdits, KafkaEdits
 from pyspark_savepoint.statebackends.connectors.edits.kinesis import KinesisConsumerEdits, KinesisEdits
 from pyspark_savepoint.statebackends.connectors.edits.pulsar import PulsarEdits
 from pyspark_savepoint.statebackends.connectors.edits.sequence import SequenceEdits
@@ -38,7 +36,6 @@ from pyspark_savepoint.statebackends.connectors.edits.splits import (
     shown,
 )
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
-from pyspark_savepoint.statebackends.connectors.source_state import UNION_STATES, SourceState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 #: Edits of sources that are not part of a HybridSource.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
-from pyspark_savepoint.statebackends.connectors.source_state import SourceState
+from pyspark_savepoint.statebackends.connectors.connector_states import SourceState
 
 Key = tuple[Any, ...]
 #: New values of a split: columns of its table by name.

@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.snapshot.publication import (
     roll_back,
 )
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.connectors.connector_states import SourceState
 from pyspark_savepoint.statebackends.connectors.edits.sources import (
     add_splits,
     key_columns,
@@ -36,7 +37,6 @@ from pyspark_savepoint.statebackends.connectors.edits.sources import (
     with_offsets,
 )
 from pyspark_savepoint.statebackends.connectors.edits.splits import Edited, Key, Row
-from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.write_plan import refuse_checkpoint
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest

@@ -62,9 +62,9 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import (
     yields_nothing,
 )
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python
-from pyspark_savepoint.statebackends.writing.files.operator_edit import VERSION
-from pyspark_savepoint.statebackends.writing.files.operator_files import serialized_entries
-from pyspark_savepoint.statebackends.writing.rows.entry_encoder import serialized
+from pyspark_savepoint.statebackends.writing.entry_encoder import serialized
+from pyspark_savepoint.statebackends.writing.operator_edit import VERSION
+from pyspark_savepoint.statebackends.writing.operator_files import serialized_entries
 
 
 @dataclass

@@ -33,8 +33,8 @@ from pyspark_savepoint.statebackends.processing.runtime.row import refilled, row
 from pyspark_savepoint.statebackends.processing.runtime.values import binary_values, to_python
 from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
 from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch
-from pyspark_savepoint.statebackends.writing.rows.entry_encoder import serialized
-from pyspark_savepoint.statebackends.writing.rows.row_forms import keyed_columns
+from pyspark_savepoint.statebackends.writing.entry_encoder import serialized
+from pyspark_savepoint.statebackends.writing.row_forms import keyed_columns
 
 
 class SortedKeys:

@@ -25,8 +25,13 @@ from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer, TupleSerializer
 from pyspark_savepoint.formats.serializers.notation.parser import MAX_TUPLE
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
-from pyspark_savepoint.statebackends.writing.planning.describe_types import check_writable, expect_column, fits
-from pyspark_savepoint.statebackends.writing.planning.exact_casts import form_of, places_of
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import (
+    check_writable,
+    expect_column,
+    fits,
+    form_of,
+    places_of,
+)
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, type_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import inference_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import KeySpec

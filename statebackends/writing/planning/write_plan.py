@@ -33,9 +33,11 @@ from pyspark_savepoint.statebackends.python.resolve import is_python_operator
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
-from pyspark_savepoint.statebackends.writing.planning.describe_keyed import describe_keyed
-from pyspark_savepoint.statebackends.writing.planning.describe_operator import describe_operator_state
-from pyspark_savepoint.statebackends.writing.planning.entry_columns import described_entries
+from pyspark_savepoint.statebackends.writing.planning.describe_state import (
+    describe_keyed,
+    describe_operator_state,
+    described_entries,
+)
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, expect_same_key
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
 from pyspark_savepoint.statebackends.writing.planning.release_fit import expect_one_kryo, fitted

@@ -14,9 +14,9 @@ import pyspark_savepoint
 from pyspark_savepoint.doctor.doctor import examine
 from pyspark_savepoint.doctor.findings import Budgets, Finding
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
-from pyspark_savepoint.statebackends.writing.commit.committer import commit
-from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.connector.command_line.conftest import Run
 
 DAY = 86_400_000

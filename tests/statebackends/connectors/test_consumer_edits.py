@@ -6,6 +6,7 @@ import pytest
 
 from pyspark_savepoint.formats.connectors.sources.kafka_consumer import last_offset
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
+from pyspark_savepoint.statebackends.connectors.connector_states import SourceState
 from pyspark_savepoint.statebackends.connectors.edits.sources import (
     REWOUND,
     add_splits,
@@ -14,7 +15,6 @@ from pyspark_savepoint.statebackends.connectors.edits.sources import (
     start_over,
     with_offsets,
 )
-from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.statebackends.connectors.test_migrated_sources import consumer
 

@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.connectors.sources.kinesis import CONSUMER_STATE,
 from pyspark_savepoint.formats.connectors.sources.pulsar import PULSAR_SPLITS
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
-from pyspark_savepoint.statebackends.connectors.connector_states import connector_states
+from pyspark_savepoint.statebackends.connectors.connector_states import SourceState, connector_states
 from pyspark_savepoint.statebackends.connectors.connector_table import offsets_of
 from pyspark_savepoint.statebackends.connectors.edits.sources import (
     REWOUND,
@@ -35,7 +35,6 @@ from pyspark_savepoint.statebackends.connectors.edits.sources import (
     with_offsets,
 )
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
-from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.formats.connectors.test_other_sources import ARN, blob, consumer_shard, i32, stream, utf

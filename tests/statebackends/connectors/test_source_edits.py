@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.connectors.sources.kafka import (
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
-from pyspark_savepoint.statebackends.connectors.connector_states import connector_states, state_elements
+from pyspark_savepoint.statebackends.connectors.connector_states import SourceState, connector_states, state_elements
 from pyspark_savepoint.statebackends.connectors.connector_table import offsets_of
 from pyspark_savepoint.statebackends.connectors.edits.sources import (
     REWOUND,
@@ -32,7 +32,6 @@ from pyspark_savepoint.statebackends.connectors.edits.sources import (
     with_offsets,
 )
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
-from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 

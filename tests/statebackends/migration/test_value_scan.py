@@ -31,11 +31,11 @@ from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.raw_timers import MAGIC, VERSION
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
-from pyspark_savepoint.statebackends.writing.commit.committer import commit
-from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.edited_header import timer_meta
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.data import unpacked
 from tests.oracle.fleet import unpacked as unpacked_fleet
 

@@ -18,10 +18,10 @@ from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
-from pyspark_savepoint.statebackends.writing.commit.committer import commit
-from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
 RAW = DecodeOptions(timestamps="raw")
 COLUMNS = ("key", "amount", "ts")

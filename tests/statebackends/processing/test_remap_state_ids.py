@@ -7,8 +7,7 @@ from pyspark_savepoint.formats.serializers.basic.strings import STRING, StringSe
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapTask
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python
-from pyspark_savepoint.statebackends.writing.rows.entry_encoder import serialized
-from pyspark_savepoint.statebackends.writing.rows.remap_state_ids import RemapStateIds
+from pyspark_savepoint.statebackends.writing.entry_encoder import RemapStateIds, serialized
 from tests.statebackends.processing.tasks import batches_of, plan_of
 from tests.statebackends.processing.test_bootstrap import Everything
 

@@ -17,9 +17,9 @@ from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.python.pickled_keys import PickledKeys, encode_keys
-from pyspark_savepoint.statebackends.writing.commit.committer import commit
-from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.statebackends.python.test_pyflink_job import (
     AGGREGATED,
     PICKLED_KEYS,

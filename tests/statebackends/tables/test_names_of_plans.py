@@ -26,9 +26,9 @@ from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.model.sql.window_spans import WindowSpan, planned_span
 from pyspark_savepoint.statebackends.tables.window_columns import TIME, WindowColumns
-from pyspark_savepoint.statebackends.writing.commit.committer import commit
-from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
 ARCHIVES = Path(__file__).parents[2] / "oracle" / "savepoints" / "sql-plans"
 EPOCH = datetime(1970, 1, 1)

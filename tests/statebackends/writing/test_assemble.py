@@ -39,10 +39,10 @@ from pyspark_savepoint.formats.snapshot.publication import relative_files, roll_
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
-from pyspark_savepoint.statebackends.writing.commit import assemble, write_task
-from pyspark_savepoint.statebackends.writing.commit.committer import abort, commit
-from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
-from pyspark_savepoint.statebackends.writing.files.write_results import RunFile, TaskOutput
+from pyspark_savepoint.statebackends.writing import assemble, write_task
+from pyspark_savepoint.statebackends.writing.committer import abort, commit
+from pyspark_savepoint.statebackends.writing.task_outputs import RunFile, TaskOutput
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.statebackends.writing.written_operators import digests, planned, read, rows_of, write
 
 WINDOWS = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("us", "UTC"))])

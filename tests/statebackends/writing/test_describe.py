@@ -26,9 +26,8 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     OperatorStateDescriptor,
 )
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from pyspark_savepoint.statebackends.writing.planning.describe_keyed import describe_keyed
-from pyspark_savepoint.statebackends.writing.planning.describe_operator import describe_operator_state
-from pyspark_savepoint.statebackends.writing.planning.describe_types import timer_millis
+from pyspark_savepoint.statebackends.writing.planning.describe_state import describe_keyed, describe_operator_state
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import timer_millis
 from pyspark_savepoint.statebackends.writing.planning.flink_types import (
     DEFAULTS,
     REMEDIES,

@@ -18,10 +18,12 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_entries import encode_column, state_entries
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from pyspark_savepoint.statebackends.writing.planning.describe_keyed import describe_keyed
-from pyspark_savepoint.statebackends.writing.planning.describe_operator import describe_operator_state
-from pyspark_savepoint.statebackends.writing.planning.describe_types import access_serializer, check_writable
-from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column
+from pyspark_savepoint.statebackends.writing.planning.describe_state import describe_keyed, describe_operator_state
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import (
+    access_serializer,
+    check_writable,
+    conform_column,
+)
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 from tests.corpus.everything import NAMES, states_of
 from tests.corpus.expected import read

@@ -17,7 +17,7 @@ import os, sys
 from pyspark_savepoint.statebackends.writing.commit import committer as module
 from tests.statebackends.writing.written_operators import planned
 import pyarrow as pa
-from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 table = pa.table({"key": [1, 2, 3], "n": [1, 2, 3]})
 plan = planned(sys.argv[1], table.schema, overwrite=True)
 outputs = [write_rows(plan, 0, table.to_batches())]

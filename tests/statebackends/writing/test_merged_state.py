@@ -20,13 +20,13 @@ from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableR
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
-from pyspark_savepoint.statebackends.writing.commit.committer import commit
-from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
-from pyspark_savepoint.statebackends.writing.files.merged_state import BaseState
+from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, WriteRequest
+from pyspark_savepoint.statebackends.writing.state_file import BaseState
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.benchmarks import data
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"

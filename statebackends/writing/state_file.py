@@ -1,42 +1,207 @@
-"""Entries of existing operators, merged with written rows into the state file of a subtask.
+"""State file of one subtask: written from sorted rows, and verified by reading it back.
 
-The key groups of the subtask are read from the existing files as bytes, some at a time; deleted keys are dropped, and
-the rest is written together with the rows. With another max parallelism, key groups are computed from the keys again:
-those that can have keys of a new key group have the same remainder (``paired_chunks``), so a file may be read as often
-as the new max parallelism is larger. A key group larger than memory is sorted through local disk.
+States that the operator keeps go into the same file: as undecoded entries, key group by key group, converted from any
+format to the canonical one. Flink: ``FullSnapshotAsyncWriter``, ``KeyGroupsSavepointStateHandle``.
+
+Entries of existing operators are merged with written rows. The key groups of the subtask are read from the existing
+files as bytes, some at a time; deleted keys are dropped, and the rest is written together with the rows. With another
+max parallelism, key groups are computed from the keys again: those that can have keys of a new key group have the same
+remainder (``paired_chunks``), so a file may be read as often as the new max parallelism is larger. A key group larger
+than memory is sorted through local disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.columns import Cursors, Ints, Longs, binary_parts
-from pyspark_savepoint.formats.errors import DuplicateKeyError
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs, binary_parts
+from pyspark_savepoint.formats.errors import CorruptStateError, DuplicateKeyError
+from pyspark_savepoint.formats.io.byte_source import FileLocation
+from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, read_only
-from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_groups_for_hashes
+from pyspark_savepoint.formats.keyed.key_group_reader import Extent, whole_content
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_groups_for_hashes, range_for_operator_index
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, KeyNumbers, concat
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
 from pyspark_savepoint.statebackends.merging.paired_chunks import Division, together, total
 from pyspark_savepoint.statebackends.merging.runs import Runs
-from pyspark_savepoint.statebackends.model.entry_bytes import KEY, VALUE
+from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY, VALUE
 from pyspark_savepoint.statebackends.model.key_codec import entry_keys
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
-from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch
-from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
+from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch, group_bounds
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
+from pyspark_savepoint.statebackends.tables.entries_table import EntriesPartition
 from pyspark_savepoint.statebackends.tables.key_check import exact_options
+from pyspark_savepoint.statebackends.writing.keyed_sink import DUPLICATE, EntrySink
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
-from pyspark_savepoint.statebackends.writing.rows.keyed_sink import DUPLICATE
-from pyspark_savepoint.statebackends.writing.rows.row_forms import EntryForm
+from pyspark_savepoint.statebackends.writing.row_forms import EntryForm, row_form
+from pyspark_savepoint.statebackends.writing.task_outputs import StateFile
+
+
+@contextmanager
+def kept_entries(
+    plan: WritePlan, headers: OperatorHeaders, writer: CanonicalKeyedStreamWriter, key_groups: KeyGroupRange
+) -> Iterator[tuple[EntrySink, Iterator[SortedBatch]]]:
+    """Return a sink for the states to keep, numbered after the written ones, and their entries, sorted."""
+    wanted = EntriesRequest(plan.kept)
+    request = TableRequest(plan.request.path, entries=wanted)
+    partition = EntriesPartition(headers.split(tuple(key_groups)), (), wanted, ENTRIES, request)
+    written = len(plan.header().states) - len(plan.kept)
+    form = EntryForm(plan, written)
+    with RowSorter(form.schema, plan.request.sort_memory // 2) as sorter:
+        for batch in partition.batches():
+            sorter.add(*form.rows(batch))
+        yield form.sink(writer), sorter.sorted()
+
+
+def kept_headers(plan: WritePlan, base: Snapshot | None = None) -> OperatorHeaders | None:
+    """Return the headers of the operator whose other states are kept; None if there are none."""
+    if not plan.kept:
+        return None
+    base = base or Snapshot.open(plan.request.path)
+    operator = next(operator for operator in base.operators if operator.operator_id == plan.operator_id)
+    return OpenOperator(base, operator).keyed
+
+
+#: Block size in bytes when a file is read back.
+READ_BACK_WINDOW = 1 << 24
+
+
+def write_state_file(
+    plan: WritePlan,
+    parallelism: int,
+    subtask: int,
+    batches: Iterable[SortedBatch],
+    kept: OperatorHeaders | None,
+    removed: Iterable[SortedBatch] = (),
+) -> StateFile:
+    """Write the file of a subtask from all of its rows, sorted, and the states to keep; on failure, remove it.
+
+    ``removed`` are keys, sorted, that the entries merged from existing operators lose.
+    """
+    key_groups = range_for_operator_index(plan.max_parallelism, parallelism, subtask)
+    name = plan.staging.unique(str(subtask))
+    file = plan.staging.create_state(name)
+    try:
+        with CanonicalKeyedStreamWriter(
+            file, plan.header(), key_groups, plan.max_parallelism, plan.request.sort_memory
+        ) as writer:
+            if plan.request.bases:
+                merge_bases(plan, writer, key_groups, batches, removed)
+            else:
+                _fill(plan, writer, key_groups, batches, kept)
+            offsets = writer.finish().offsets
+        file.close()
+    finally:
+        file.abort()
+    written = StateFile(
+        name,
+        file.size,
+        subtask,
+        np.array(offsets, np.int64).tobytes(),
+        np.array(writer.entries, np.int64).tobytes(),
+    )
+    read_back(plan, written, key_groups)
+    return written
+
+
+def _fill(
+    plan: WritePlan,
+    writer: CanonicalKeyedStreamWriter,
+    key_groups: KeyGroupRange,
+    batches: Iterable[SortedBatch],
+    headers: OperatorHeaders | None,
+) -> None:
+    sink = row_form(plan).sink(writer)
+    if headers is None:
+        for batch in batches:
+            sink.add(batch)
+        return
+    with kept_entries(plan, headers, writer, key_groups) as (kept_sink, kept):
+        steps = heapq.merge(_by_key_group(batches, sink.add), _by_key_group(kept, kept_sink.add), key=_place)
+        for _, add, batch in steps:
+            add(batch)
+
+
+def _by_key_group(
+    batches: Iterable[SortedBatch], add: Callable[[SortedBatch], None]
+) -> Iterator[tuple[int, Callable[[SortedBatch], None], SortedBatch]]:
+    for batch in batches:
+        found, bounds = group_bounds(batch.key_group)
+        for key_group, low, high in zip(found.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            yield key_group, add, batch.slice(low, high)
+
+
+def _place(step: tuple[int, Callable[[SortedBatch], None], SortedBatch]) -> int:
+    return step[0]
+
+
+def read_back(plan: WritePlan, written: StateFile, key_groups: KeyGroupRange) -> None:
+    """Read a written file back, and check header, offsets, frames, key groups and numbers of entries."""
+    states = [meta.name for meta in plan.header().states]
+    expect_written(plan.staging, written, key_groups, plan.max_parallelism, states, plan.label)
+
+
+def expect_written(
+    staging: Staging,
+    written: StateFile,
+    key_groups: KeyGroupRange,
+    max_parallelism: int,
+    states: Sequence[str],
+    operator: str,
+) -> None:
+    """Read the file of a subtask back; raise CorruptStateError if it does not hold these states and all entries."""
+    location = FileLocation(staging.filesystem, staging.state_path(written.name), None, written.size)
+    source = KeyedSource(location, written.handle(key_groups).offsets, True, max_parallelism, operator)
+    found = np.zeros(len(key_groups), np.int64)
+    with source.open(DecodeOptions()) as stream:
+        assert isinstance(stream, CanonicalKeyedStream)
+        names = [meta.name for meta in stream.header.states]
+        for extent in stream.extents:
+            found[extent.key_group - key_groups.start] = _entries_of(stream, extent)
+    expected = np.frombuffer(written.entries, np.int64)
+    wrong = np.flatnonzero(found != expected).tolist()
+    if wrong or names != list(states):
+        raise CorruptStateError(
+            "a file does not contain what was written to it",
+            path=location.path,
+            operator=operator,
+            expected=f"{expected[wrong[0]]} entries in key group {key_groups.start + wrong[0]}"
+            if wrong
+            else "all states",
+            found=int(found[wrong[0]]) if wrong else ", ".join(names),
+            remedy="nothing was published; the disk or file system is faulty: write to another one",
+        )
+
+
+def _entries_of(stream: CanonicalKeyedStream, extent: Extent) -> int:
+    """Return the number of entries of a key group; a damaged one is read again with full checks, which raise errors."""
+    from pyspark_savepoint.formats.kernels.entries import walk
+
+    if extent.size <= READ_BACK_WINDOW:
+        buffer = whole_content(stream.source, extent.start, extent.end, stream.header.compressed)
+        runs = np.empty((len(stream.header.states), 4), np.int64)
+        why, position, count = walk.find_runs(
+            buffer, 0, len(buffer), extent.key_group, stream.prefix, len(stream.header.states), runs
+        )
+        if why == 0 and position == len(buffer):
+            return int(runs[:count, walk.COUNT].sum())
+    return sum(len(block) for block in stream.blocks({extent.key_group}, set(), False, READ_BACK_WINDOW))
+
 
 #: Memory for the entries that are merged at a time, with their spans and copies, as a multiple of their bytes.
 EXPANDED = 16

@@ -25,10 +25,10 @@ from pyspark_savepoint.formats.snapshot.publication import (
     roll_back,
 )
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.writing.commit.assemble import assemble_keyed
-from pyspark_savepoint.statebackends.writing.files.write_results import TaskOutput
+from pyspark_savepoint.statebackends.writing.assemble import assemble_keyed
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS
+from pyspark_savepoint.statebackends.writing.task_outputs import TaskOutput
 
 #: Seconds within which Spark stops the Python workers of cancelled tasks (spark.python.task.killTimeout).
 STRAGGLING = 3.0
@@ -83,7 +83,7 @@ def _rewritten(plan: WritePlan, there: Snapshot | None) -> CheckpointMetadata | 
     if there is None or not plan.rewritten:
         return there.metadata if there is not None else None
     from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
-    from pyspark_savepoint.statebackends.writing.files.operator_edit import whole_parts, write_operator_streams
+    from pyspark_savepoint.statebackends.writing.operator_edit import whole_parts, write_operator_streams
 
     operators = []
     for number, operator in enumerate(there.operators):
@@ -109,7 +109,7 @@ def _operator(
         if plan.replaces_raw_timers:
             there = changes.without_raw_keyed_state(there)
         return changes.with_name(changes.with_keyed_state(there, written), written)
-    from pyspark_savepoint.statebackends.writing.files.operator_files import assemble_operator_state, assemble_subtasks
+    from pyspark_savepoint.statebackends.writing.operator_files import assemble_operator_state, assemble_subtasks
 
     if plan.request.table == ELEMENTS:
         return assemble_subtasks(plan, [output.operator_state for output in outputs if output.operator_state])

@@ -1,4 +1,6 @@
-"""Descriptors of keyed state, windows and timers from a DataFrame's schema and options: all checks without data.
+"""Descriptors of state from a DataFrame's schema and options: all checks without data.
+
+Of keyed state, windows and timers:
 
     key            one column, or several: a TUPLE of them unless ``types`` has a type for ``key``
     states         every other column: an array is a LIST state, a map a MAP state, anything else a VALUE state,
@@ -14,11 +16,14 @@ this role.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.constants import ConstantSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
@@ -32,6 +37,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     WINDOW_CONTENTS,
     WINDOW_TIMERS,
     KeyedDescriptor,
+    OperatorStateDescriptor,
     StateDescriptor,
     StateKind,
     timer_states,
@@ -42,7 +48,7 @@ from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.tables.session_windows import merging_state
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, describe_key, key_columns
-from pyspark_savepoint.statebackends.writing.planning.describe_types import (
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import (
     MOMENT,
     access_serializer,
     check_writable,
@@ -50,12 +56,14 @@ from pyspark_savepoint.statebackends.writing.planning.describe_types import (
     expect_each_name_once,
     expect_names,
     fits,
+    form_of,
     with_ttl,
 )
-from pyspark_savepoint.statebackends.writing.planning.exact_casts import form_of
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, parts_of, type_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, inference_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
+    BROADCAST,
+    LIST,
     TIMERS,
     WINDOW_STATE,
     WriteSpec,
@@ -357,3 +365,98 @@ class _Keyed:
             if name in self.schema.names:
                 form_of(self.schema.field(name).type, parse_type("STRING"), name)
         return timer_states(key, namespace, self.services(namespace))
+
+
+VALUE = "value"
+
+
+def describe_operator_state(
+    schema: pa.Schema, request: WriteSpec, types: OperatorTypes | None = None
+) -> OperatorStateDescriptor:
+    """Describe list, union or broadcast state; ``types`` are those to keep, else those of option ``typesFrom``."""
+    name = request.state
+    if not name:
+        raise OptionError(
+            "the name of the operator state is missing",
+            remedy="set option('state', ...) to the name in the job's state descriptor",
+        )
+    expect_each_name_once(schema)
+    types = types or OperatorTypes.named_by(request)
+    types = types.described(request.job_classes) if types is not None else None
+    there = types.operator_states.get(name) if types is not None else None
+    state_kind = request.kind or (there.state_type.lower() if there is not None else kind_by_columns(schema.names))
+    columns = (KEY, VALUE) if state_kind == BROADCAST else _only_column(schema, state_kind)
+    for column in columns:
+        expect_column(schema, column, "key and value of a broadcast state" if len(columns) == 2 else "the elements")
+    others = [column for column in schema.names if column not in columns]
+    if others:
+        raise OptionError(
+            f"column {others[0]!r} does not belong to a {state_kind} state",
+            expected=f"columns {', '.join(columns)}",
+            remedy="drop it, or put all columns into one: struct(*)",
+        )
+    expect_names("types", request.types, [path for field in schema for path in parts_of(field.type, field.name)])
+    roles = {KEY: "KEY_SERIALIZER", VALUE: "VALUE_SERIALIZER"}
+    found = {}
+    for column in columns:
+        kind = schema.field(column).type
+        role = roles[column if len(columns) == 2 else VALUE]
+        if types is None or any(path in request.types for path in parts_of(kind, column)):
+            serializer = default_serializer(
+                kind, column, request.restoring_flink, request.types, inference_of(request), request.serializers
+            )
+        else:
+            serializer = unwrap(types.operator_state(name).serializers[role])
+        check_writable(kind, serializer, column)
+        found[role] = serializer
+    return OperatorStateDescriptor(
+        name,
+        Mode.of(state_kind.upper()),
+        found["VALUE_SERIALIZER"],
+        found.get("KEY_SERIALIZER"),
+        columns,
+    )
+
+
+def kind_by_columns(columns: Collection[str]) -> str:
+    """Return the kind of an operator state by its columns as they are read.
+
+    >>> kind_by_columns(["key", "value"]), kind_by_columns(["value"])
+    ('broadcast', 'list')
+    """
+    return BROADCAST if set(columns) == {KEY, VALUE} else LIST
+
+
+def _only_column(schema: pa.Schema, kind: str) -> tuple[str, ...]:
+    if len(schema.names) == 1:
+        return (schema.names[0],)
+    if VALUE in schema.names:
+        return (VALUE,)
+    raise OptionError(
+        f"a {kind} state is written from one column",
+        found=f"columns {', '.join(map(repr, schema.names))}",
+        remedy="df.select('x'), or df.select(struct('*').alias('value')) for elements of several fields",
+    )
+
+
+def entry_columns(descriptor: KeyedDescriptor, numbers: Mapping[str, int]) -> tuple[tuple[int, str, str | None], ...]:
+    """Return the columns of the states that have a number, as ``WriteSpec.entry_columns`` has them."""
+    states = [(numbers[state.name], state) for state in descriptor.states if state.name in numbers]
+    return tuple((number, state.column, state.last_access) for number, state in states)
+
+
+def described_entries(spec: WriteSpec, header: KeyedBackendHeader) -> KeyedDescriptor:
+    """Return the descriptor of rows whose columns are those of ``spec.entry_columns``, with the header's serializers.
+
+    Raises:
+        ValueError: If one of the states is of a kind that rows are not written to.
+
+    """
+    states = []
+    for number, column, last_access in spec.entry_columns:
+        meta = header.states[number]
+        kind, serializer = StateKind(meta.state_type), unwrap(meta.value_serializer)
+        states.append(StateDescriptor(meta.name, kind, serializer, NO_NAMESPACE, column, last_access))
+    return KeyedDescriptor(
+        spec.key, header.key_serializer, tuple(states), key_group=spec.key_group, composite=spec.composite_key
+    )

@@ -29,11 +29,15 @@ from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
 from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS
 from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch
-from pyspark_savepoint.statebackends.writing.planning.describe_types import access_serializer, timer_millis
-from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column, form_of
+from pyspark_savepoint.statebackends.writing.keyed_sink import ColumnSink, EntrySink
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import (
+    access_serializer,
+    conform_column,
+    form_of,
+    timer_millis,
+)
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, TIMERS
-from pyspark_savepoint.statebackends.writing.rows.keyed_sink import ColumnSink, EntrySink
 
 PLAIN = DecodeOptions(timestamps="raw")
 TIMESTAMP, DOMAIN, SERVICE = "timestamp", "domain", "service"

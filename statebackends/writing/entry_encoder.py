@@ -1,7 +1,8 @@
 """Encoding of DataFrame rows as entries, for states added to existing ones and for keys to delete.
 
 A row of keyed state becomes an entry for every state that is not NULL (for a map, one per user key), a row of timers
-one entry. Rows may come in any order: entries are sorted when they are written.
+one entry. Rows may come in any order: entries are sorted when they are written. Entries of an operator that is merged
+with another are renumbered to the state ids of the header of both.
 """
 
 from __future__ import annotations
@@ -26,14 +27,25 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, ValueR
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY_GROUP, KEYED_ENTRIES, SERIALIZED_KEY
+from pyspark_savepoint.formats.serializers.layout import skip_rows
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.entry_bytes import (
+    ENTRIES,
+    KEY,
+    KEY_GROUP,
+    KEYED_ENTRIES,
+    SERIALIZED_KEY,
+    STATE,
+    TIMESTAMP_BYTES,
+    VALUE,
+)
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, refuse_null
 from pyspark_savepoint.statebackends.model.state_entries import RefusedRow, encode_column, state_entries
 from pyspark_savepoint.statebackends.writing.planning.flink_types import conform_column, form_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED
-from pyspark_savepoint.statebackends.writing.rows.row_forms import ColumnForm, DescribedRows, TimerForm, keyed_columns
+from pyspark_savepoint.statebackends.writing.row_forms import ColumnForm, DescribedRows, TimerForm, keyed_columns
 
-KEY = "key"
+KEY_COLUMN = "key"
 PLAIN = DecodeOptions(timestamps="raw")
 KEYS = pa.schema([pa.field(SERIALIZED_KEY, pa.binary())])
 
@@ -133,13 +145,13 @@ class KeyEncoder:
         if self.columns == (SERIALIZED_KEY,):
             return given[0]
         if len(given) == 1:
-            refuse_null(given[0], self.columns[0], KEY)
+            refuse_null(given[0], self.columns[0], KEY_COLUMN)
             if self.serializer.opaque_parts():
                 return given[0]
             return serialized(self.serializer, conform_column(given[0], self.serializer, self.columns[0]))
         fields = [pa.field(name, column.type) for name, column in zip(self.columns, given, strict=True)]
         whole = struct_array(pa.struct(fields), given, len(batch))
-        return serialized(self.serializer, conform_column(whole, self.serializer, KEY))
+        return serialized(self.serializer, conform_column(whole, self.serializer, KEY_COLUMN))
 
 
 @dataclass(frozen=True)
@@ -209,7 +221,7 @@ def key_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> 
     columns = _named_columns(serializer, given, operator)
     if not serializer.opaque_parts():
         fields = [given.field(name) for name in columns]
-        kind, name = (fields[0].type, columns[0]) if len(fields) == 1 else (pa.struct(fields), KEY)
+        kind, name = (fields[0].type, columns[0]) if len(fields) == 1 else (pa.struct(fields), KEY_COLUMN)
         try:
             form_of(kind, serializer, name)
         except OptionError as error:
@@ -218,8 +230,8 @@ def key_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> 
 
 
 def _named_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> tuple[str, ...]:
-    if KEY in given.names:
-        return (KEY,)
+    if KEY_COLUMN in given.names:
+        return (KEY_COLUMN,)
     if len(given) == 1:
         return (given.names[0],)
     kind = serializer.arrow_type(PLAIN)
@@ -234,3 +246,39 @@ def _named_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) 
         found=", ".join(given.names),
         remedy=did_you_mean(missing[0], given.names) if missing else "select the key: df.select('key')",
     )
+
+
+@dataclass(frozen=True)
+class RemapStateIds:
+    """Function for ``mapInArrow``; ``numbers`` has the new numbers of the descriptor's states; -1: skip."""
+
+    descriptor: KeyedDescriptor
+    numbers: tuple[int, ...]
+    with_keys: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        numbers = np.array(self.numbers, np.int32)
+        for batch in batches:
+            state = np.asarray(batch.column(STATE), np.int32)
+            wanted = numbers[state] >= 0
+            if not wanted.all():
+                batch, state = batch.filter(pa.array(wanted)), state[wanted]
+            columns = [
+                fixed_array(pa.int32(), numbers[state]),
+                batch.column(KEY_GROUP),
+                batch.column(KEY),
+                batch.column(VALUE),
+            ]
+            if self.with_keys:
+                yield pa.RecordBatch.from_arrays([*columns, self._keys(batch, state)], schema=KEYED_ENTRIES)
+            else:
+                yield pa.RecordBatch.from_arrays(columns, schema=ENTRIES)
+
+    def _keys(self, batch: pa.RecordBatch, state: Ints) -> pa.Array:
+        """Return the keys alone: the beginning of a composite key, for a timer after its timestamp."""
+        timers = np.array([each.kind is StateKind.TIMER for each in self.descriptor.states])
+        buffer, start, end = spans_of(batch.column(KEY))
+        start = start + np.where(timers[state], TIMESTAMP_BYTES, 0)
+        at = Cursors(np.array(buffer), start.copy(), end)
+        skip_rows(self.descriptor.key_serializer, at)
+        return binary_column(at.buffer, start, at.position)

@@ -35,10 +35,10 @@ from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescr
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
 from pyspark_savepoint.statebackends.sorting.sort_order import order_within
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
-from pyspark_savepoint.statebackends.writing.files.element_files import read_elements, write_elements
-from pyspark_savepoint.statebackends.writing.files.operator_edit import VERSION, OperatorPart, write_operator_state
+from pyspark_savepoint.statebackends.writing.operator_edit import VERSION, OperatorPart, write_operator_state
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column, form_of
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+from pyspark_savepoint.statebackends.writing.task_outputs import read_elements, write_elements
 
 
 def add_elements(descriptor: OperatorStateDescriptor, column: pa.Array, writer: OperatorStreamWriter) -> None:

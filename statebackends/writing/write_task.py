@@ -20,14 +20,13 @@ from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_ind
 from pyspark_savepoint.formats.snapshot.publication import fingerprint, read_published
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
 from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
-from pyspark_savepoint.statebackends.writing.files.element_files import created_work
-from pyspark_savepoint.statebackends.writing.files.operator_files import write_element_rows, write_subtask_elements
-from pyspark_savepoint.statebackends.writing.files.state_file import kept_headers, write_state_file
-from pyspark_savepoint.statebackends.writing.files.write_results import RunFile, TaskOutput
+from pyspark_savepoint.statebackends.writing.entry_encoder import EntryEncoder
+from pyspark_savepoint.statebackends.writing.operator_files import write_element_rows, write_subtask_elements
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, ELEMENTS
-from pyspark_savepoint.statebackends.writing.rows.entry_encoder import EntryEncoder
-from pyspark_savepoint.statebackends.writing.rows.row_forms import DescribedRows, EntryForm, row_form
+from pyspark_savepoint.statebackends.writing.row_forms import DescribedRows, EntryForm, row_form
+from pyspark_savepoint.statebackends.writing.state_file import kept_headers, write_state_file
+from pyspark_savepoint.statebackends.writing.task_outputs import RunFile, TaskOutput, created_work
 
 #: Fewer rows may lie in one subtask's range by chance; without ``key_by`` they become a run, which is cheap to merge.
 FEW_ROWS = 1 << 16

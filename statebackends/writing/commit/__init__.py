@@ -1,1 +1,0 @@
-"""End of a write: tasks, assembly, checks and commit."""

@@ -1,1 +1,0 @@
-"""Files of keyed and operator state, written by tasks."""

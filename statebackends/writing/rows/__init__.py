@@ -1,1 +1,0 @@
-"""Conversion of table rows to state entries."""
