@@ -15,8 +15,7 @@ from pyspark_savepoint.options.release import __version__
 #: As in module typing, which is not imported: little comes before the command line's handler of Ctrl-C.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyspark_savepoint.catalog.namespaces import create_tables, drop_tables
-    from pyspark_savepoint.catalog.table_functions import register
+    from pyspark_savepoint.catalog import create_tables, drop_tables, register
     from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
     from pyspark_savepoint.functions.operator_transformation import OperatorTransformation
@@ -262,9 +261,9 @@ _LAZY = {
     "SavepointError": ("pyspark_savepoint.formats.errors", "SavepointError"),
     "diff": ("pyspark_savepoint.verbs.summaries", "diff"),
     "history": ("pyspark_savepoint.savepoint.savepoint", "history"),
-    "create_tables": ("pyspark_savepoint.catalog.namespaces", "create_tables"),
-    "drop_tables": ("pyspark_savepoint.catalog.namespaces", "drop_tables"),
-    "register": ("pyspark_savepoint.catalog.table_functions", "register"),
+    "create_tables": ("pyspark_savepoint.catalog", "create_tables"),
+    "drop_tables": ("pyspark_savepoint.catalog", "drop_tables"),
+    "register": ("pyspark_savepoint.catalog", "register"),
 }
 
 

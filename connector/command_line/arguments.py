@@ -838,7 +838,7 @@ COMMANDS = (
     ),
     Command(
         "check-migration",
-        "migrating.check_migration_of",
+        "restoring.check_migration_of",
         CHECK,
         "list what a snapshot needs so that Flink 2 (or again Flink 1) restores it with equal values",
         (PATH, AS_OF, *MIGRATION, argument("--all", action="store_true", help="also show what needs no change")),
@@ -851,7 +851,7 @@ COMMANDS = (
     ),
     Command(
         "migrate",
-        "migrating.migrate",
+        "restoring.migrate",
         EDIT,
         "write a savepoint that Flink 2 (or again Flink 1) restores with equal values",
         (
@@ -913,7 +913,7 @@ COMMANDS = (
     ),
     Command(
         "export",
-        "exporting.export",
+        "reading.export",
         COPY,
         "write a table of an operator to a file, batch by batch",
         (
@@ -940,7 +940,7 @@ COMMANDS = (
     ),
     Command(
         "schema",
-        "schemas.schema",
+        "comparing.schema",
         LOOK,
         "print operators, states and types, to be kept beside the job's code; or compare them with such a file",
         (

@@ -11,8 +11,7 @@ from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.files import located
 from pyspark_savepoint.command_line.output import Form, Output
 from pyspark_savepoint.command_line.restoring import job_at
-from pyspark_savepoint.doctor.doctor import examine
-from pyspark_savepoint.doctor.findings import COLUMNS, Budgets, Severity
+from pyspark_savepoint.doctor.doctor import COLUMNS, Budgets, Severity, examine
 from pyspark_savepoint.doctor.surveys import Surveys
 from pyspark_savepoint.execution.texts import readable_size, replacing
 from pyspark_savepoint.formats.errors import OptionError

@@ -129,7 +129,7 @@ def _run(words: list[str], output: Output) -> int:
     import warnings
 
     from pyspark_savepoint.command_line.arguments import parse, parser
-from pyspark_savepoint.options.release import __version__
+    from pyspark_savepoint.options.release import __version__
 
     try:
         arguments = parse(words)

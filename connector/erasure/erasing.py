@@ -71,12 +71,17 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.release import __version__
+from pyspark_savepoint.plan.connector_changes import (
+    base_of,
+    source_of,
+    with_committables_removed,
+    with_operator,
+    with_source,
+)
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import base_options, with_states, with_stored_keys_deleted
 from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, OperatorPlan
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.plan.sink_changes import with_committables_removed
-from pyspark_savepoint.plan.source_changes import base_of, source_of, with_operator, with_source
 from pyspark_savepoint.plan.state_inputs import put_state
 from pyspark_savepoint.statebackends.connectors.channel_records import RECORD, parts_of
 from pyspark_savepoint.statebackends.connectors.connector_states import UNION_STATES, list_states

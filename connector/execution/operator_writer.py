@@ -24,8 +24,7 @@ from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocatio
 from pyspark_savepoint.options.option_values import SERIALIZERS
 from pyspark_savepoint.options.plan_option import write_plan
 from pyspark_savepoint.plan.engine import Engine, Rows
-from pyspark_savepoint.plan.keyed_edits import edited_state
-from pyspark_savepoint.plan.merged_rows import merged_rows
+from pyspark_savepoint.plan.keyed_edits import edited_state, merged_rows
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, StateInput
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES as ENTRY_COLUMNS

@@ -6,6 +6,11 @@
     2  untouched parts   their files are copied (``files="copy"``), or referred to where they are (``"reference"``)
        renamed states    their files are copied with new headers
     3  ``_metadata``     assembled and published, if the path is still free
+
+A state is named in the header of each file alone; entries name it by its number. So the file of a renamed state needs a
+new header, and its key groups begin as many bytes later as the header is longer. Untouched parts that must be
+rewritten, for an older release or for any state backend, become edits before anything runs: their entries are read and
+written unchanged.
 """
 
 from __future__ import annotations
@@ -14,14 +19,22 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from types import NoneType
+from typing import Any
 
 from pyspark_savepoint.execution.copying import publish, to_free_path
 from pyspark_savepoint.execution.operator_writer import OperatorWriter, without_edited
-from pyspark_savepoint.execution.renamed_states import renamed_state
-from pyspark_savepoint.execution.rewritten_parts import all_portable, for_release, is_portable
+from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
-from pyspark_savepoint.formats.flink_releases import Flink, Release, release_of
-from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
+from pyspark_savepoint.formats.flink_releases import Flink, Release, last_with_metadata, release_of
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
+from pyspark_savepoint.formats.metadata.keyed_handles import (
+    IncrementalRemoteKeyedStateHandle,
+    KeyGroupsSavepointStateHandle,
+)
+from pyspark_savepoint.formats.metadata.stream_handles import SegmentFileStateHandle
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.changes import (
     assemble,
@@ -32,11 +45,24 @@ from pyspark_savepoint.formats.snapshot.changes import (
     without_empty_segments,
 )
 from pyspark_savepoint.formats.snapshot.publication import Staging
-from pyspark_savepoint.formats.snapshot.relocation import FileCopy, Relocation, referenced
+from pyspark_savepoint.formats.snapshot.relocation import FileCopy, NewHeader, Relocation, referenced, streams_of
 from pyspark_savepoint.plan.engine import Engine
-from pyspark_savepoint.plan.operator_plan import OperatorPlan
-from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.statebackends.writing.planning.release_fit import expect_one_kryo
+from pyspark_savepoint.plan.keyed_edits import with_states
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, Base, OperatorPlan
+from pyspark_savepoint.plan.savepoint_plan import ROCKSDB, SavepointPlan
+from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
+from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.writing.planning.release_fit import (
+    Misfit,
+    OperatorFit,
+    expect_one_kryo,
+    key_problems,
+    meta_problems,
+    operator_fit,
+    refuse_misfits,
+)
+from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS, ENTRIES
 
 COPY, REFERENCE = "copy", "reference"
 
@@ -152,3 +178,132 @@ def _warn_of_one_backend(plan: SavepointPlan) -> None:
             SavepointWarning,
             stacklevel=5,
         )
+
+
+#: New names of states, by old name and whether they are timers.
+Names = dict[tuple[str, bool], str]
+
+
+def renamed_state(plan: OperatorPlan, relocation: Relocation, release: Release | None) -> OperatorState | None:
+    """Return the operator with its keyed state alone, in copies with new headers; None if more than names changes."""
+    names = _names(plan)
+    base = plan.base
+    if names is None or base is None or (release is not None and operator_fit(base.opened, release).keyed_state):
+        return None
+    headers = _headers(base, names)
+    if headers is None:
+        return None
+    subtasks = {}
+    for index, subtask in base.operator.subtasks.items():
+        handle = subtask.managed_keyed_state
+        if isinstance(handle, KeyGroupsSavepointStateHandle):
+            copy = relocation.with_header(base.snapshot, base.operator, handle, headers[handle.key_group_range])
+            subtasks[index] = OperatorSubtaskState(managed_keyed_state=copy)
+    return replace(base.operator, subtasks=subtasks, coordinator_state=None)
+
+
+def _names(plan: OperatorPlan) -> Names | None:
+    """Return the names of all keyed states of the base; None if there are other changes than names."""
+    if plan.base is None or plan.deletions or plan.rehashes or plan.raw_timers or not plan.edits_keyed_state:
+        return None
+    planned = plan.of_kind(KEYED, TIMERS)
+    names = {(state.origin, state.kind == TIMERS): state.name for state in planned}
+    if any(state.put >= 0 for state in planned) or len(names) < len(planned):
+        return None
+    return names if names.keys() == plan.base.opened.keyed.metas().keys() else None
+
+
+def _headers(base: Base, names: Names) -> dict[KeyGroupRange, NewHeader] | None:
+    """Return the new header of each file by its key groups; None if a file is not canonical, or not understood."""
+    subtasks = base.operator.subtasks.values()
+    handles = [subtask.managed_keyed_state for subtask in subtasks if subtask.managed_keyed_state is not None]
+    if not all(isinstance(handle, KeyGroupsSavepointStateHandle) and handle.key_group_range for handle in handles):
+        return None
+    found = {}
+    keyed = base.opened.keyed
+    for source, header in zip(keyed.sources, keyed.headers, strict=True):
+        assert isinstance(source, KeyedSource)
+        with source.location.open() as opened:
+            if opened.read(0, header.size) != _bytes(header):
+                return None
+        states = tuple(replace(meta, name=names[meta.name, not is_key_value(meta)]) for meta in header.states)
+        found[source.key_group_range] = NewHeader(_bytes(replace(header, states=states)), header.size)
+    return found
+
+
+def _bytes(header: KeyedBackendHeader) -> bytes:
+    out = DataOutputView()
+    header.write(out)
+    return out.getvalue()
+
+
+def for_release(plan: SavepointPlan, release: Release, copied: bool) -> SavepointPlan:
+    """Rewrite state that a release cannot read as it is; raise UnsupportedVersionError for state that it cannot have.
+
+    ``copied``: untouched files are copied, so that segments of merged files become separate files.
+    """
+    problems: list[tuple[str, Misfit]] = []
+    operators = []
+    for operator in plan.operators:
+        fit = _fit(operator, release)
+        problems += [(operator.label, problem) for problem in fit.problems]
+        if not (copied or release.merged_files) and _has_segments(operator):
+            why = "segments of merged files came with Flink 1.20: write with files='copy'"
+            problems.append((operator.label, Misfit("files", why)))
+        kinds = [KEYED] * bool(fit.keyed_state) + [OPERATOR] * bool(fit.operator_state)
+        operators.append(with_states(operator).with_rewritten(*kinds) if kinds and not problems else operator)
+    refuse_misfits(problems, release.version)
+    return replace(plan, operators=tuple(operators))
+
+
+def all_portable(plan: SavepointPlan, backend: str | None = None) -> SavepointPlan:
+    """Rewrite keyed state that a state backend, by default any of them, cannot restore, so that it is canonical."""
+    return replace(
+        plan,
+        operators=tuple(
+            operator if is_portable(operator, backend) else with_states(operator).with_rewritten(KEYED)
+            for operator in plan.operators
+        ),
+    )
+
+
+def is_portable(plan: OperatorPlan, backend: str | None = None) -> bool:
+    """Return whether a state backend, by default every one, can restore the keyed state of the planned operator.
+
+    The files of a database are RocksDB's. Which backend wrote key groups that are not canonical is not recorded.
+    """
+    if plan.base is None or plan.edits_keyed_state:
+        return True
+    kinds: tuple[type[Any], ...] = (KeyGroupsSavepointStateHandle, NoneType)
+    kinds += (IncrementalRemoteKeyedStateHandle,) * (backend == ROCKSDB)
+    return all(isinstance(subtask.managed_keyed_state, kinds) for subtask in plan.base.operator.subtasks.values())
+
+
+def _fit(plan: OperatorPlan, release: Release) -> OperatorFit:
+    """Return what the release supports of the planned operator: of its remaining and of its added state."""
+    fit = OperatorFit()
+    kryo = release.kryo
+    if plan.base is not None:
+        base = plan.base
+        edited = plan.edits_keyed_state or plan.edits_operator_state
+        fit = operator_fit(OpenOperator(base.snapshot, without_edited(plan)) if edited else base.opened, release)
+        kryo = last_with_metadata(base.snapshot.metadata.version).kryo
+    changed = [state for state in plan.states or () if state.put >= 0 or _is_edited(plan, state.kind)]
+    problems = [*fit.problems]
+    for state in changed:
+        # Entries keep the bytes of the base; columns are encoded for the release.
+        as_bytes = state.put < 0 or plan.puts[state.put].spec.table in (ENTRIES, ELEMENTS)
+        problems += meta_problems([state.meta], release, kryo if as_bytes else release.kryo)
+    if plan.key_serializer is not None and plan.edits_keyed_state:
+        problems += key_problems(plan.key_serializer, release, kryo)
+    return replace(fit, problems=tuple(dict.fromkeys(problems)))
+
+
+def _has_segments(plan: OperatorPlan) -> bool:
+    if plan.base is None:
+        return False
+    return any(isinstance(handle, SegmentFileStateHandle) for handle in streams_of(without_edited(plan)))
+
+
+def _is_edited(plan: OperatorPlan, kind: str) -> bool:
+    return plan.edits_operator_state if kind == OPERATOR else plan.edits_keyed_state

@@ -3,6 +3,9 @@
 Added tables are converted to entries, deleted keys to rows without state. They are written as table ``entries``, whose
 tasks merge them with the entries of the base, which they read as bytes. Only if tasks cannot know the key groups of
 keys (hash codes are given, or only user code computes them), the base is read as a table too, and joined.
+
+Rows of one table alone, added to the remaining state as they are (:class:`RowsToMerge`), are encoded by the task that
+writes: the engine moves the columns that were given. All other edits are encoded before they are moved.
 """
 
 from __future__ import annotations
@@ -55,8 +58,10 @@ from pyspark_savepoint.statebackends.writing.entry_encoder import (
     key_columns,
 )
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
+from pyspark_savepoint.statebackends.writing.planning.describe_state import described_entries, entry_columns
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
+from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, WriteSpec
 from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
 from pyspark_savepoint.statebackends.writing.row_forms import DescribedRows
 
@@ -372,3 +377,55 @@ def _regrouped(plan: OperatorPlan, entries: Rows) -> Rows:
     hashes = key_bytes(plan, plan.key_hashes, HASH_CODE)
     regroup = Regroup(plan.max_parallelism, plan.label)
     return entries.joined(hashes, SERIALIZED_KEY).mapped(regroup, KEYED_ENTRIES)
+
+
+@dataclass(frozen=True)
+class RowsToMerge:
+    """Rows, how they are written, and the options that read the entries with which they are merged."""
+
+    rows: Rows
+    spec: WriteSpec
+    descriptor: KeyedDescriptor
+    header: KeyedBackendHeader
+    base: dict[str, str]
+
+
+def merged_rows(plan: OperatorPlan) -> RowsToMerge | None:
+    """Return the only edit of an operator's keyed state if it is a table of keyed state; None for all others."""
+    states = plan.of_kind(KEYED, TIMERS)
+    sources = {state.put for state in states}
+    if len(sources) != 2 or -1 not in sources or plan.deletions or plan.key_serializer is None or not can_merge(plan):
+        return None
+    number = max(sources)
+    put = plan.puts[number]
+    if put.spec.table != KEYED_STATE or not isinstance(put.descriptor, KeyedDescriptor):
+        return None
+    header = KeyedBackendHeader(plan.compressed, plan.key_serializer, tuple(state.meta for state in states))
+    given = put.descriptor
+    spec = WriteSpec(
+        table=ENTRIES_TABLE,
+        compression="snappy" if plan.compressed else "none",
+        key=given.key_columns,
+        key_group=given.key_group,
+        composite_key=given.composite,
+        entry_columns=entry_columns(given, {s.origin: i for i, s in enumerate(states) if s.put == number}),
+        sort_memory=put.spec.sort_memory,
+        serializers=put.spec.serializers,
+    )
+    if not _same(given, spec, header, states, number):
+        return None
+    columns = [*given.key_columns, *([given.key_group] if given.key_group is not None else [])]
+    columns += [name for _, *names in spec.entry_columns for name in names if name is not None]
+    return RowsToMerge(put.rows.select(*columns), spec, given, header, base_options(plan, states, with_keys=False))
+
+
+def _same(
+    given: KeyedDescriptor, spec: WriteSpec, header: KeyedBackendHeader, states: list[PlannedState], put: int
+) -> bool:
+    """Return whether the serializers of the header encode the rows exactly as those that were determined for them."""
+    names = {state.origin: state.name for state in states if state.put == put}
+    wanted = tuple(replace(state, name=names[state.name]) for state in given.states if state.name in names)
+    try:
+        return described_entries(spec, header) == replace(given, states=wanted)
+    except ValueError:
+        return False

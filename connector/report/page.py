@@ -20,8 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pyspark_savepoint.doctor.doctor import examined
-from pyspark_savepoint.doctor.findings import Budgets, Severity
+from pyspark_savepoint.doctor.doctor import Budgets, Severity, examined
 from pyspark_savepoint.doctor.surveys import Examined, StateSize, Surveys, label_of
 from pyspark_savepoint.execution.migrating import migration_of
 from pyspark_savepoint.execution.restore import check_snapshot

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 from pyspark.sql import DataFrame
 
-from pyspark_savepoint.catalog.namespaces import create_tables_of_snapshot, drop_tables_of_snapshot
+from pyspark_savepoint.catalog import create_tables_of_snapshot, drop_tables_of_snapshot
 from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
@@ -39,7 +39,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 )
 from pyspark_savepoint.verbs import SavepointVerbs
 from pyspark_savepoint.verbs.face import own_arguments
-from pyspark_savepoint.verbs.histories import history_of
+from pyspark_savepoint.verbs.summaries import history_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,11 +1,19 @@
-"""Spark's engine: tables are DataFrames, parts of a table are tasks, and rows are distributed by Spark's shuffle."""
+"""Spark's engine: tables are DataFrames, parts of a table are tasks, and rows are distributed by Spark's shuffle.
+
+Large untouched files are copied by tasks, so that a large savepoint does not pass through the driver.
+
+Spark cuts the Arrow batches of a write by their number of rows, where rows cannot be large. From Spark 4.1 on a batch
+for Python also ends at ``spark.sql.execution.arrow.maxBytesPerBatch``, for which Spark measures the batch after every
+row: 0.4 µs a row, more than all else that it does with a row of a few numbers.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -15,16 +23,26 @@ import pyarrow as pa
 from pyspark import TaskContext, inheritable_thread_target
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
+from pyspark_savepoint.execution.copying import copy_files
 from pyspark_savepoint.formats.errors import OptionError, type_name
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.options.paths import located
 from pyspark_savepoint.options.pickled_serializers import texts_in
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema, struct_type, table_schema
 from pyspark_savepoint.options.worker_python import explaining_worker_python
 from pyspark_savepoint.plan.engine import CHECKPOINT_ID, HASHED, SNAPSHOT
-from pyspark_savepoint.source.arrow_batches import unmeasured_batches
-from pyspark_savepoint.source.copy_tasks import copy_large
 from pyspark_savepoint.source.datasource import SavepointDataSource
 from pyspark_savepoint.source.distribution import (
     KEY_GROUP,
@@ -414,3 +432,88 @@ def _sessions(sets: DataFrame, lookup: SessionLookup) -> DataFrame:
 
     every = F.array_distinct(F.flatten(F.transform(pairs, both)))
     return sets.select(F.col("key").alias(SESSION_KEY), F.inline(every))
+
+
+#: Bytes from which tasks copy files, and those that a task copies, unless a file is larger.
+LARGE, OF_A_TASK = 1 << 30, 256 << 20
+
+
+@dataclass(frozen=True)
+class CopyTasks:
+    """Function of ``mapInArrow`` that copies the files of the tasks whose numbers it gets.
+
+    On a local file system an attempt writes a file of its own, which the driver renames: two attempts may run at the
+    same time. Object stores show complete files only, and those of all attempts are the same.
+    """
+
+    files: Sequence[Sequence[tuple[int, FileCopy]]]
+    staging: Staging
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the number and the written name of every file."""
+        staging = self.staging.begin()
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                numbers, names = [], []
+                for number, copy in self.files[task]:
+                    name = f"{copy.name}-{secrets.token_hex(4)}" if staging.filesystem.renames else copy.name
+                    replace(copy, name=name).run(staging.create_state)
+                    numbers.append(number)
+                    names.append(name)
+                yield pa.record_batch([pa.array(numbers, pa.int32()), pa.array(names, pa.string())], ["number", "name"])
+
+
+def copy_large(spark: SparkSession, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> None:
+    """Copy all files: by tasks if they are large, and tasks reach them; else by this process.
+
+    ``shared``: tasks write to local paths of this savepoint anyway.
+    """
+    total = sum(copy.size for copy in copies)
+    local = any(
+        isinstance(each, LocalFileSystem) for each in (staging.filesystem, *(c.source.filesystem for c in copies))
+    )
+    if total < LARGE or (local and not shared):
+        copy_files(copies, staging)
+        return
+    count = min(len(copies), -(-total // OF_A_TASK))
+    numbered = sorted(enumerate(copies), key=lambda each: -each[1].size)
+    tasks = CopyTasks([numbered[task::count] for task in range(count)], staging)
+    for row in spark.range(0, count, 1, count).mapInArrow(tasks, "number INT, name STRING").collect():
+        staging.rename_state(row["name"], copies[row["number"]].name)
+
+
+MAX_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+#: The value with which Spark does not measure.
+UNMEASURED = str((1 << 31) - 1)
+
+
+@contextmanager
+def unmeasured_batches(frame: DataFrame, key: Collection[str]) -> Iterator[None]:
+    """End batches by row count alone, in queries of this thread, if all columns but the key's have a fixed width.
+
+    A local property does not override a value that the user has set, and does not change the session.
+    """
+    if not hasattr(frame.sparkSession, "_jsparkSession") or not is_narrow(frame.schema, key):
+        yield
+        return
+    # Any: None removes a property, which the annotation does not allow.
+    context: Any = frame.sparkSession.sparkContext
+    before = context.getLocalProperty(MAX_BYTES)
+    context.setLocalProperty(MAX_BYTES, UNMEASURED)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(MAX_BYTES, before)
+
+
+def is_narrow(schema: StructType, key: Collection[str]) -> bool:
+    """Return whether the values of all columns have a fixed width; keys may be text."""
+    return all(_is_narrow(field.dataType, field.name in key) for field in schema)
+
+
+def _is_narrow(kind: DataType, text: bool) -> bool:
+    if isinstance(kind, StructType):
+        return all(_is_narrow(field.dataType, text) for field in kind)
+    if isinstance(kind, StringType | BinaryType):
+        return text
+    return isinstance(kind, NumericType | BooleanType | DateType | TimestampType | TimestampNTZType)

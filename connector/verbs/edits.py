@@ -19,18 +19,7 @@ from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import path_text, reached
-from pyspark_savepoint.plan.engine import expect_same_engine
-from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
-from pyspark_savepoint.plan.merged_operators import merged_operator
-from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
-from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.plan.sink_changes import (
-    with_committables_marked,
-    with_committables_removed,
-    with_in_flight_cleared,
-    with_migrated_source,
-)
-from pyspark_savepoint.plan.source_changes import (
+from pyspark_savepoint.plan.connector_changes import (
     as_new_source,
     base_of,
     offset_rows,
@@ -39,10 +28,19 @@ from pyspark_savepoint.plan.source_changes import (
     positions_of,
     rows_of_table,
     source_of,
+    with_committables_marked,
+    with_committables_removed,
     with_coordinator,
+    with_in_flight_cleared,
+    with_migrated_source,
     with_operator,
     with_source,
 )
+from pyspark_savepoint.plan.engine import expect_same_engine
+from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
+from pyspark_savepoint.plan.merged_operators import merged_operator
+from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
+from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.plan.state_inputs import put_operator_state, put_rows, put_state, put_table
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     BROADCAST,
@@ -921,7 +919,7 @@ class Edits(Face[R, T]):
             sp.check_restore(of_the_new_job)
 
         """
-        from pyspark_savepoint.execution.restore_checks import restore_table
+        from pyspark_savepoint.execution.restore import restore_table
 
         verdicts = restore_table(
             self._snapshot(),
@@ -976,7 +974,7 @@ class Edits(Face[R, T]):
             sp.assign_uids({"5af9c1d8a9b8e2f06e0f0a3c1d2e4b77": "accounts"})
 
         """
-        from pyspark_savepoint.execution.restore_checks import changed_uids
+        from pyspark_savepoint.execution.restore import changed_uids
 
         changed = self
         for old, new in changed_uids(self._snapshot, uids).items():
@@ -1002,7 +1000,7 @@ class Edits(Face[R, T]):
             sp.restore_plan(graph)
 
         """
-        from pyspark_savepoint.execution.restore_checks import plan_table
+        from pyspark_savepoint.execution.restore import plan_table
 
         return self._shown(plan_table(self._snapshot(), self._job(job), stream_graph_hasher))
 
@@ -1029,7 +1027,7 @@ class Edits(Face[R, T]):
             sp.keyed_state(sp.operator_at(graph, "join"))
 
         """
-        from pyspark_savepoint.execution.restore_checks import identifier_at
+        from pyspark_savepoint.execution.restore import identifier_at
 
         return identifier_at(self._snapshot(), graph, name, stream_graph_hasher)
 
@@ -1038,7 +1036,7 @@ class Edits(Face[R, T]):
     @property
     def is_portable(self) -> bool:
         """Whether every state backend can restore the savepoint: all keyed state is in the canonical format."""
-        from pyspark_savepoint.execution.rewritten_parts import is_portable
+        from pyspark_savepoint.execution.savepoint_writer import is_portable
 
         return all(is_portable(operator) for operator in self.plan.operators)
 

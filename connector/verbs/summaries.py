@@ -1,11 +1,13 @@
-"""Verbs that sum up a savepoint: sizes, the heaviest keys, ages, errors, and findings.
+"""Verbs that sum up a savepoint: sizes, the heaviest keys, ages, errors, and findings; and one table of many snapshots.
 
-Tasks read the parts of a table; what they yield is a few rows, which one process puts together as Arrow.
+Tasks read the parts of a table; what they yield is a few rows, which one process puts together as Arrow. A history is
+one table of all snapshots below a folder, or the numbers of their differences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -15,10 +17,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.execution.texts import replacing
-from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, type_name
+from pyspark_savepoint.formats.errors import (
+    OperatorNotFoundError,
+    OptionError,
+    ValueRangeError,
+    did_you_mean,
+    type_name,
+)
+from pyspark_savepoint.formats.filesystems.storage_options import OPTION
+from pyspark_savepoint.formats.snapshot.as_of import readable_snapshots
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import to_options
-from pyspark_savepoint.options.paths import path_text
+from pyspark_savepoint.options.paths import path_text, reached
+from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.statebackends.model.table_options import DEFAULT_TOP
 from pyspark_savepoint.verbs.comparisons import changed_rows, overview
 from pyspark_savepoint.verbs.face import Face, R, T, own_arguments
@@ -194,8 +205,7 @@ class Summaries(Tables[R, T]):
             sp.doctor("size=20GB", since="/savepoints/of-yesterday")
 
         """
-        from pyspark_savepoint.doctor.doctor import examine, findings_table
-        from pyspark_savepoint.doctor.findings import Budgets
+        from pyspark_savepoint.doctor.doctor import Budgets, examine, findings_table
 
         older = None if since is None else self._other(since)._in_process()
         return self._shown(findings_table(examine(self._in_process(), Budgets.parse(budgets), older, job)))
@@ -239,7 +249,7 @@ class Summaries(Tables[R, T]):
             sp.report("report.html", folder="/checkpoints/7d2e", flink="2.3")
 
         """
-        from pyspark_savepoint.doctor.findings import Budgets
+        from pyspark_savepoint.doctor.doctor import Budgets
         from pyspark_savepoint.execution.migrating import migration_of
         from pyspark_savepoint.report.page import Asked, history_of, page_of
 
@@ -405,3 +415,73 @@ def _ages(table: pa.Table) -> pa.Table:
     names = {"units_sum": "units", "oldest_min": "oldest", "newest_max": "newest"}
     grouped = grouped.rename_columns([names.get(name, name) for name in grouped.column_names])
     return _sorted(grouped, [(name, "ascending") for name in (*ORDER, "from_seconds")])
+
+
+def history_of(
+    engine: Engine,
+    opened: Callable[[str], Summaries[Any, T]],
+    at: str,
+    folder: str,
+    uid: OperatorRef | None,
+    last: int | None,
+    changes: bool,
+    options: Mapping[str, str],
+) -> T:
+    """Return one table of snapshots, oldest first.
+
+    ``at`` is the absolute path of the folder, ``folder`` what the user gave; ``opened`` opens a snapshot by its path.
+    """
+    expect_last(last)
+    given = [name for name in options if name != OPTION]
+    if changes and given:
+        raise OptionError(
+            "changes are counted of all states, without options",
+            found=", ".join(given),
+            remedy="rows that differ between two snapshots: diff(other, uid, table=..., state=...)",
+        )
+    found = [(each.checkpoint_id or 0, each.path) for each in readable_snapshots(reached(at, options))]
+    chosen: list[tuple[int, str, str | None]] = []
+    known: set[str] = set()
+    for number, path in reversed(found):
+        operator = None
+        if uid is not None:
+            plan = opened(path).plan
+            there = plan.find(uid)
+            if there is None:
+                known |= {each.label for each in plan.operators}
+                continue
+            operator = there.identifier.operator_id.hex
+        chosen.insert(0, (number, path, operator))
+        if len(chosen) == last:
+            break
+    if not chosen:
+        raise OperatorNotFoundError(
+            f"none of {len(found)} snapshots has such an operator",
+            path=folder,
+            operator=str(uid),
+            remedy=did_you_mean(str(uid), sorted(known)),
+        )
+    parts = []
+    if changes:
+        # One snapshot has no changes; its columns are those of a comparison with itself.
+        for (_, before, _), (number, path, operator) in list(pairwise(chosen)) or [(chosen[0], chosen[0])]:
+            counts = opened(before).diff(opened(path))
+            wanted = operator if len(chosen) > 1 else ""
+            parts.append(
+                (number, path, counts if wanted is None else engine.where(counts, "operator_uid_hash", wanted))
+            )
+    else:
+        texts = dict(options) if uid is not None else {"table": "metadata", **options}
+        for number, path, operator in chosen:
+            own = {} if operator is None else {"uidHash": operator}
+            parts.append((number, path, engine.opened({**texts, **own, "path": path})))
+    joined: T = engine.joined(parts)
+    return joined
+
+
+def expect_last(last: int | None) -> None:
+    """Raise OptionError unless the number of newest snapshots is at least 1."""
+    if last is not None and (isinstance(last, bool) or not isinstance(last, int) or last < 1):
+        raise OptionError(
+            "argument 'last' must be at least 1: it is the number of newest snapshots to read", found=repr(last)
+        )

@@ -17,6 +17,8 @@ struct with names of its own       structs with the same names, in any order
 struct f0, f1, ... (or _1, _2 ..)  structs with these names; any other struct with as many fields, by position
 list, map                          lists and maps of types that fit
 =================================  ==============================================================================
+
+Checks on the driver, whether a column fits a type and whether its values can be written, are at the end.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
-from pyspark_savepoint.doctor.doctor import examine
-from pyspark_savepoint.doctor.findings import Budgets, Finding
+from pyspark_savepoint.doctor.doctor import Budgets, Finding, examine
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_savepoint import Savepoint
-from pyspark_savepoint.source.arrow_batches import MAX_BYTES, UNMEASURED, is_narrow, unmeasured_batches
+from pyspark_savepoint.source.spark_engine import MAX_BYTES, UNMEASURED, is_narrow, unmeasured_batches
 
 
 @pytest.mark.spark

@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.io.byte_source import FileLocation
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy
-from pyspark_savepoint.source import copy_tasks
+from pyspark_savepoint.source import spark_engine
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 
@@ -25,10 +25,10 @@ def test_tasks_copy_what_the_driver_would(spark: SparkSession, tmp_path: Path, m
         "new", spark.range(10).selectExpr("id", "id AS total"), key="id"
     )
     plan.write(str(tmp_path / "driver"))
-    monkeypatch.setattr(copy_tasks, "LARGE", 1)
-    monkeypatch.setattr(copy_tasks, "OF_A_TASK", 20_000)
+    monkeypatch.setattr(spark_engine, "LARGE", 1)
+    monkeypatch.setattr(spark_engine, "OF_A_TASK", 20_000)
     by_driver: list[int] = []
-    monkeypatch.setattr(copy_tasks, "copy_files", lambda copies, staging: by_driver.append(len(copies)))
+    monkeypatch.setattr(spark_engine, "copy_files", lambda copies, staging: by_driver.append(len(copies)))
     plan.write(str(tmp_path / "tasks"))
     assert not by_driver
 
@@ -46,7 +46,7 @@ def test_two_attempts_of_a_task_do_not_meet(tmp_path: Path) -> None:
     location = FileLocation(LocalFileSystem(), str(source), size=source.stat().st_size)
     staging = Staging.at(str(tmp_path / "new"))
     copy = FileCopy(location, f"{staging.token}-copy-0")
-    tasks = pickle.loads(pickle.dumps(copy_tasks.CopyTasks([[(0, copy)]], staging)))
+    tasks = pickle.loads(pickle.dumps(spark_engine.CopyTasks([[(0, copy)]], staging)))
     number = pa.record_batch([pa.array([0])], names=["id"])
     first, second = (next(tasks(iter([number]))).column(1)[0].as_py() for _ in range(2))
     assert first != second

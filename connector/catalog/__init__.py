@@ -1,1 +1,0 @@
-"""Snapshots in Spark's catalog: views and table functions."""
