@@ -299,7 +299,7 @@ def test_a_time_out_begins_with_the_first_element_or_anew(
     count: int, reset: bool, expected: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(100, 200))
-    monkeypatch.setattr(window_operator, "now_millis", lambda: next(clock))
+    monkeypatch.setattr(window_operator.WindowTriggerContext, "current_processing_time", lambda _: next(clock))
     trigger = ProcessingTimeoutTrigger.of(CountTrigger.of(count), timedelta(milliseconds=50), reset)
     found = [("a", 1, 1), ("a", 1, 2), ("a", 1, 3)]
     states = states_after(plan_of(spec(GlobalWindows.create(), trigger=trigger)), found)
