@@ -18,6 +18,9 @@ from typing import Any
 import numpy as np
 from rocksdict import BlockBasedOptions, Checkpoint, DBCompressionType, Options, Rdict, WriteBatch, WriteOptions
 
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
@@ -28,6 +31,10 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     StreamStateHandle,
 )
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
+from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from tests.benchmarks.data import UID, header_of, key_groups, make_keys
 
 STATES = {"total": ("Long", ">i8"), "count": ("Int", ">i4")}
@@ -194,6 +201,52 @@ class ContinuedJob:
                 family.close()
             database.close()
         shutil.rmtree(self._work)
+
+
+def native_of(savepoint: Path, path: Path) -> Path:
+    """A native savepoint of the keyed state of a canonical one: the same bytes in one database for each operator."""
+    path.mkdir(parents=True)
+    snapshot = Snapshot.open(str(savepoint))
+    operators = []
+    for operator in snapshot.operators:
+        if not any(subtask.managed_keyed_state for subtask in operator.subtasks.values()):
+            continue
+        opened, name = OpenOperator(snapshot, operator), str(operator.operator_id)
+        header = opened.keyed.headers[0]
+        states = tuple((meta.name, is_timer(meta)) for meta in header.states)
+        options = DecodeOptions(timestamps="raw")
+        request = TableRequest(str(savepoint), entries=EntriesRequest(states), decode=options)
+        folder, taken = (path.with_name(f"{path.name}-{part}-{name}") for part in ("database", "checkpoint"))
+        database = Rdict(str(folder), options=table_options())
+        families = [database.create_column_family(state, options=table_options()) for state, _ in states]
+        prefix = 2 if operator.max_parallelism > MAX_PARALLELISM else 1
+        for part in EntriesTable(opened, request).partitions(1):
+            for row in (row for batch in part.batches() for row in batch.to_pylist()):
+                families[row["state"]][row["key_group"].to_bytes(prefix, "big") + row["key"]] = row["value"] or b""
+        for family in families:
+            family.flush()
+            family.close()
+        Checkpoint(database).create_checkpoint(str(taken))
+        database.close()
+        head, meta = DataOutputView(), path / f"{name}-meta"
+        KeyedBackendHeader(False, header.key_serializer, header.states).write(head)
+        meta.write_bytes(head.getvalue())
+        owned = range_for_operator_index(operator.max_parallelism, 1, 0)
+        handle = IncrementalRemoteKeyedStateHandle(
+            1,
+            name,
+            owned,
+            -1,
+            FileStateHandle(str(meta), meta.stat().st_size),
+            *taken_files(taken, path, path, name),
+            name,
+        )
+        subtasks = {0: OperatorSubtaskState(managed_keyed_state=handle)}
+        operators.append(replace(operator, parallelism=1, subtasks=subtasks, coordinator_state=None))
+        shutil.rmtree(folder)
+    metadata = replace(snapshot.metadata, operators=tuple(operators), master_states=())
+    (path / "_metadata").write_bytes(write_metadata(metadata))
+    return path
 
 
 Files = tuple[HandleAndLocalPath, ...]

@@ -26,7 +26,7 @@ from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.merging import change_counts, keyed_input
 from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
-from tests.benchmarks.rocksdb_data import ContinuedJob, IncrementalJob
+from tests.benchmarks.rocksdb_data import ContinuedJob, IncrementalJob, native_of
 
 INCREMENTAL = ("1.20.5-rocksdb-incr", "1.20.5-rocksdb-incr-rescaled", "2.3.0-forst-incr", "2.3.0-rocksdb-incr")
 TABLES = {
@@ -152,6 +152,27 @@ def test_windows_that_merge_and_numbers_of_all_states(
         found = counts(*pair, monkeypatch, 1 << 40)
         assert found == counts(*pair, monkeypatch, -1)
         assert sum(row["changed"] or 0 for row in found) > 20
+
+
+OF_PYFLINK = (
+    {"uidHash": "f6108bddb22b242a688a7098e3b65f59", "table": "keyed_state"},
+    {"uidHash": "f6108bddb22b242a688a7098e3b65f59", "table": "keyed_state", "state": "list_pickled", "flatten": "true"},
+    {"uidHash": "f6108bddb22b242a688a7098e3b65f59", "table": "keyed_state", "state": "map_row", "flatten": "true"},
+    {"uidHash": "e2762e0dfbb2ed8ef99099782c576122", "table": "timers"},
+    {"uidHash": "31f7a23b711d51ac0e19e779ae0e188c", "table": "window_state"},
+)
+
+
+def test_states_of_pyflink(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    savepoint = Path(find_snapshots(str(corpus / "real" / "pyf-120"))[0].path)
+    job = ContinuedJob(tmp_path / "job", native_of(savepoint, tmp_path / "native"))
+    random = Random(5)
+    for version in range(1, 4):
+        job.checkpoint(version)
+        job.change(random, 0.3)
+    job.close()
+    for options in OF_PYFLINK:
+        assert len(both_ways(job.path, options, monkeypatch))
 
 
 def both_ways(path: Path, options: dict[str, str], patch: pytest.MonkeyPatch) -> pa.Table:
