@@ -15,7 +15,6 @@ from pyspark_savepoint.options.release import __version__
 #: As in module typing, which is not imported: little comes before the command line's handler of Ctrl-C.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyspark_savepoint.catalog import create_tables, drop_tables, register
     from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
     from pyspark_savepoint.functions.operator_transformation import OperatorTransformation
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.local.local_savepoint import create_savepoint as create
     from pyspark_savepoint.local.local_savepoint import open as open  # noqa: A004
     from pyspark_savepoint.local.local_table import LocalHistory, LocalTable
+    from pyspark_savepoint.savepoint.catalog import create_tables, drop_tables, register
     from pyspark_savepoint.savepoint.progress import show_progress
     from pyspark_savepoint.savepoint.savepoint import Savepoint, history
     from pyspark_savepoint.savepoint.streaming_checkpoint import (
@@ -261,9 +261,9 @@ _LAZY = {
     "SavepointError": ("pyspark_savepoint.formats.errors", "SavepointError"),
     "diff": ("pyspark_savepoint.verbs.summaries", "diff"),
     "history": ("pyspark_savepoint.savepoint.savepoint", "history"),
-    "create_tables": ("pyspark_savepoint.catalog", "create_tables"),
-    "drop_tables": ("pyspark_savepoint.catalog", "drop_tables"),
-    "register": ("pyspark_savepoint.catalog", "register"),
+    "create_tables": ("pyspark_savepoint.savepoint.catalog", "create_tables"),
+    "drop_tables": ("pyspark_savepoint.savepoint.catalog", "drop_tables"),
+    "register": ("pyspark_savepoint.savepoint.catalog", "register"),
 }
 
 

@@ -552,7 +552,7 @@ class _Given:
         operator = with_states(savepoint.plan.operator(self.arguments.uid))
         states = [self.arguments.state] if self.arguments.state is not None else self.states
         for one in operator.states or ():
-            if one.put < 0 or (self.table != TIMERS and one.name not in states):
+            if one.from_input < 0 or (self.table != TIMERS and one.name not in states):
                 continue
             yield {
                 "change": "replaced" if one.name in self.replaced else "added",

@@ -82,7 +82,7 @@ from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import base_options, with_states, with_stored_keys_deleted
 from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, OperatorPlan
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.plan.state_inputs import put_state
+from pyspark_savepoint.plan.state_inputs import add_state
 from pyspark_savepoint.statebackends.connectors.channel_records import RECORD, parts_of
 from pyspark_savepoint.statebackends.connectors.connector_states import UNION_STATES, list_states
 from pyspark_savepoint.statebackends.connectors.edits.committables import without_queued, without_records
@@ -603,7 +603,7 @@ class Erasing:
                 rows = rows.mapped(Kept(one.mask(rows.schema)), rows.schema)
             else:
                 rows = rows.mapped(WithoutElements.of(one, rows.schema), rows.schema)
-            plan = put_state(self.engine, plan, one.state, rows, {})
+            plan = add_state(self.engine, plan, one.state, rows, {})
         return plan
 
     def _may_have(self, plan: OperatorPlan) -> bool:

@@ -21,9 +21,8 @@ from pyspark_savepoint.execution.conditions import parse_condition
 from pyspark_savepoint.formats.columns import Cursors, binary_parts
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError, did_you_mean, type_name
 from pyspark_savepoint.plan.engine import Engine
-from pyspark_savepoint.plan.keyed_edits import PLAIN, decode_options
+from pyspark_savepoint.plan.keyed_edits import PLAIN, decode_options, python_key_type, stored_keys
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
-from pyspark_savepoint.plan.python_inputs import python_key_type, stored_keys
 from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
 from pyspark_savepoint.statebackends.model.entry_bytes import SERIALIZED_KEY
 from pyspark_savepoint.statebackends.writing.entry_encoder import KeyEncoder

@@ -86,30 +86,32 @@ class OperatorWriter:
         """The base's parallelism, or the requested one; None if there is neither."""
         if self.plan.base is not None:
             return min(self.plan.base.operator.parallelism, self.plan.max_parallelism)
-        asked = [put.spec.parallelism for put in self.plan.puts if put.spec.parallelism is not None]
+        asked = [
+            state_input.spec.parallelism for state_input in self.plan.inputs if state_input.spec.parallelism is not None
+        ]
         return max(asked, default=None)
 
-    def _laid_out(self, put: StateInput) -> Rows:
+    def _laid_out(self, state_input: StateInput) -> Rows:
         """Return the rows of a table distributed by subtask, unless they are already."""
-        if put.spec.table == ENTRIES or put.rows.laid_out:
-            return put.rows
-        assert isinstance(put.descriptor, KeyedDescriptor)
-        return self.engine.by_key(put.rows, put.descriptor, self.plan.max_parallelism, self.parallelism)
+        if state_input.spec.table == ENTRIES or state_input.rows.laid_out:
+            return state_input.rows
+        assert isinstance(state_input.descriptor, KeyedDescriptor)
+        return self.engine.by_key(state_input.rows, state_input.descriptor, self.plan.max_parallelism, self.parallelism)
 
     def _direct(self) -> StateInput | None:
         """Return the single table that is the whole keyed state, as it was given: its options give all of its types."""
         states = self.plan.of_kind(KEYED, TIMERS)
-        sources = {state.put for state in states}
+        sources = {state.from_input for state in states}
         if self.plan.deletions or len(sources) != 1 or -1 in sources:
             return None
-        put = self.plan.puts[sources.pop()]
-        if put.spec.table == ENTRIES and not put.rows.laid_out:
+        state_input = self.plan.inputs[sources.pop()]
+        if state_input.spec.table == ENTRIES and not state_input.rows.laid_out:
             return None  # entries of other operators, in any key group
-        if put.bound_key:
+        if state_input.bound_key:
             return None
-        assert isinstance(put.descriptor, KeyedDescriptor)
-        given = [state.meta_info() for state in put.descriptor.states]
-        return put if given == [state.meta for state in states] else None
+        assert isinstance(state_input.descriptor, KeyedDescriptor)
+        given = [state.meta_info() for state in state_input.descriptor.states]
+        return state_input if given == [state.meta for state in states] else None
 
     def operator_state(self) -> Mapping[int, OperatorStreamStateHandle | None]:
         """Write the operator state of every subtask, combined from remaining and added state."""
@@ -120,14 +122,14 @@ class OperatorWriter:
         states = self.plan.of_kind(OPERATOR)
         base = self.plan.base
         if base is not None:
-            names = {state.origin: state.name for state in states if state.put < 0}
+            names = {state.origin: state.name for state in states if state.from_input < 0}
             if names:
                 for source, header in zip(base.opened.streams, base.opened.stream_headers, strict=True):
                     yield OperatorPart(source, names, header)
-        for i, put in enumerate(self.plan.puts):
-            names = {state.origin: state.name for state in states if state.put == i}
+        for i, state_input in enumerate(self.plan.inputs):
+            names = {state.origin: state.name for state in states if state.from_input == i}
             if names:
-                written = self._fragment(put.rows, put.spec, f"{self.part}o{i}", put.header)
+                written = self._fragment(state_input.rows, state_input.spec, f"{self.part}o{i}", state_input.header)
                 for source in operator_sources(written, written.operators[0]):
                     yield OperatorPart.of(source, names)
 

@@ -208,7 +208,7 @@ def _names(plan: OperatorPlan) -> Names | None:
         return None
     planned = plan.of_kind(KEYED, TIMERS)
     names = {(state.origin, state.kind == TIMERS): state.name for state in planned}
-    if any(state.put >= 0 for state in planned) or len(names) < len(planned):
+    if any(state.from_input >= 0 for state in planned) or len(names) < len(planned):
         return None
     return names if names.keys() == plan.base.opened.keyed.metas().keys() else None
 
@@ -288,11 +288,11 @@ def _fit(plan: OperatorPlan, release: Release) -> OperatorFit:
         edited = plan.edits_keyed_state or plan.edits_operator_state
         fit = operator_fit(OpenOperator(base.snapshot, without_edited(plan)) if edited else base.opened, release)
         kryo = last_with_metadata(base.snapshot.metadata.version).kryo
-    changed = [state for state in plan.states or () if state.put >= 0 or _is_edited(plan, state.kind)]
+    changed = [state for state in plan.states or () if state.from_input >= 0 or _is_edited(plan, state.kind)]
     problems = [*fit.problems]
     for state in changed:
         # Entries keep the bytes of the base; columns are encoded for the release.
-        as_bytes = state.put < 0 or plan.puts[state.put].spec.table in (ENTRIES, ELEMENTS)
+        as_bytes = state.from_input < 0 or plan.inputs[state.from_input].spec.table in (ENTRIES, ELEMENTS)
         problems += meta_problems([state.meta], release, kryo if as_bytes else release.kryo)
     if plan.key_serializer is not None and plan.edits_keyed_state:
         problems += key_problems(plan.key_serializer, release, kryo)

@@ -61,7 +61,7 @@ def base_of(plan: OperatorPlan) -> Base:
         raise OptionError(
             "the operator has no source that could be changed", operator=plan.label, remedy="write the savepoint first"
         )
-    ours = [state for state in plan.states or () if state.meta.name == READER_STATE and state.put < 0]
+    ours = [state for state in plan.states or () if state.meta.name == READER_STATE and state.from_input < 0]
     if plan.states is not None and plan.base.has_operator_state and plan.edits_operator_state and not ours:
         raise OptionError(
             f"state {READER_STATE!r} was replaced or removed: its splits cannot be changed in the same write",

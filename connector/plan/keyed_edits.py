@@ -6,11 +6,13 @@ keys (hash codes are given, or only user code computes them), the base is read a
 
 Rows of one table alone, added to the remaining state as they are (:class:`RowsToMerge`), are encoded by the task that
 writes: the engine moves the columns that were given. All other edits are encoded before they are moved.
+
+Rows for an operator of PyFlink are converted to the form that Flink stores before edits use the registered types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd
@@ -33,20 +35,15 @@ from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import parse_read_plan, read_plan
 from pyspark_savepoint.plan.engine import Engine, Rows
-from pyspark_savepoint.plan.operator_plan import (
-    KEYED,
-    OPERATOR,
-    TIMERS,
-    Base,
-    OperatorPlan,
-    PlannedState,
-    StateInput,
-)
-from pyspark_savepoint.plan.python_inputs import python_key_type, with_stored_keys
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, Base, OperatorPlan, PlannedState, StateInput
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY
 from pyspark_savepoint.statebackends.model.json_values import from_json
-from pyspark_savepoint.statebackends.model.request import EntriesRequest
+from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.python.python_rows import PythonRows
+from pyspark_savepoint.statebackends.python.python_state import PREFIX, shown_name, unwrapped
+from pyspark_savepoint.statebackends.python.resolve import is_python_operator, python_key, python_states
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.key_check import exact_options
 from pyspark_savepoint.statebackends.writing.entry_encoder import (
     KEYS,
@@ -64,6 +61,85 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRI
 from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, WriteSpec
 from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
 from pyspark_savepoint.statebackends.writing.row_forms import DescribedRows
+
+KEY_COLUMN = "key"
+
+
+@dataclass(frozen=True)
+class PythonEncoder:
+    """Function of batches that converts rows of PyFlink's."""
+
+    rows: PythonRows
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the converted batches."""
+        for batch in batches:
+            yield self.rows.batch(batch)
+
+
+def python_name(plan: OperatorPlan, name: str) -> str | None:
+    """Return the name under which PyFlink registers a state of the operator; None for a state of Java's."""
+    opened = _opened(plan)
+    registered = PREFIX + shown_name(name)
+    return registered if opened is not None and registered in python_states(opened) else None
+
+
+def with_stored_values(
+    plan: OperatorPlan, name: str, column: str, rows: Rows, texts: Mapping[str, str], *, namespaced: bool
+) -> Rows:
+    """Return rows of a state of PyFlink with the column that Flink stores, under its registered name."""
+    opened = _opened(plan)
+    assert opened is not None
+    if "key" in texts:
+        raise OptionError(
+            "option 'key' is not for operators of PyFlink",
+            operator=plan.label,
+            remedy=f"name the column {KEY_COLUMN!r}",
+        )
+    shown = shown_name(name)
+    named = rows.renamed({column: shown})
+    request = TableRequest(opened.savepoint.path, py_types=texts.get("pyTypes"))
+    return _converted(named, PythonRows.of(opened, request, named.schema, KEY_COLUMN, namespaced))
+
+
+def python_key_type(plan: OperatorPlan) -> pa.DataType | None:
+    """Return the type of a PyFlink operator's keys as the job has them; None for other operators."""
+    opened = _opened(plan)
+    if opened is None or not is_python_operator(opened):
+        return None
+    key = python_key(opened, TableRequest(opened.savepoint.path))
+    inner = unwrapped(key.wrapped) if key is not None else None
+    if key is None or inner is None:
+        return None
+    return key.pickled or inner.arrow_type(DecodeOptions())
+
+
+def with_stored_keys(plan: OperatorPlan, keys: Rows) -> Rows:
+    """Return keys as Flink stores them; those of operators of Java as they are."""
+    opened = _opened(plan)
+    if opened is None or not is_python_operator(opened) or keys.schema.names != [KEY_COLUMN]:
+        return keys
+    request = TableRequest(opened.savepoint.path)
+    return _converted(keys, PythonRows.of(opened, request, keys.schema, KEY_COLUMN, namespaced=False))
+
+
+def stored_keys(plan: OperatorPlan, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch of keys as Flink stores them; those of operators of Java as they are."""
+    opened = _opened(plan)
+    if opened is None or not is_python_operator(opened):
+        return batch
+    return PythonRows.of(opened, TableRequest(opened.savepoint.path), batch.schema, KEY_COLUMN, namespaced=False).batch(
+        batch
+    )
+
+
+def _converted(rows: Rows, form: PythonRows) -> Rows:
+    return rows.mapped(PythonEncoder(form), form.schema(rows.schema))
+
+
+def _opened(plan: OperatorPlan) -> OpenOperator | None:
+    return plan.base.opened if plan.base is not None else None
+
 
 PLAIN = DecodeOptions(timestamps="raw")
 HASH_CODE = "hash_code"
@@ -145,7 +221,10 @@ def _listed_keys(engine: Engine, plan: OperatorPlan, kind: pa.DataType, keys: ob
 
 def rehashed(plan: OperatorPlan, number: int, key_hashes: Rows | None) -> OperatorPlan:
     """Return the plan with another max parallelism; raise an error if key groups of its keys cannot be computed."""
-    if any(put.spec.table == ENTRIES_TABLE or put.spec.max_parallelism is not None for put in plan.puts):
+    if any(
+        state_input.spec.table == ENTRIES_TABLE or state_input.spec.max_parallelism is not None
+        for state_input in plan.inputs
+    ):
         raise OptionError(
             "the rows added to this savepoint were partitioned for another max parallelism",
             operator=plan.label,
@@ -231,22 +310,22 @@ def edited_state(engine: Engine, plan: OperatorPlan, merges: bool = False) -> Ed
     merges = merges and can_merge(plan)
     tables: list[Rows] = []
     bases: list[dict[str, str]] = []
-    if any(state.put < 0 for state in states):
+    if any(state.from_input < 0 for state in states):
         if merges:
             bases.append(base_options(plan, states, with_keys))
             tables += [_deleted(plan, keys) for _, keys in plan.deletions]
         else:
             tables.append(_without(plan, _base_entries(engine, plan, states, with_keys), -1))
-    for i, put in enumerate(plan.puts):
-        numbers = {(state.origin, state.kind): number for number, state in enumerate(states) if state.put == i}
+    for i, state_input in enumerate(plan.inputs):
+        numbers = {(state.origin, state.kind): number for number, state in enumerate(states) if state.from_input == i}
         if not numbers:
             continue
-        added: StateInput | None = put
-        if merges and put.bases and not plan.deletions:
-            bases += [renumbered(base, own_numbers(put, numbers), len(states)) for base in put.bases]
-            added = replace(put, rows=put.rest) if put.rest is not None else None
+        added: StateInput | None = state_input
+        if merges and state_input.bases and not plan.deletions:
+            bases += [renumbered(base, own_numbers(state_input, numbers), len(states)) for base in state_input.bases]
+            added = replace(state_input, rows=state_input.rest) if state_input.rest is not None else None
         if added is not None:
-            tables.append(_without(plan, _put_entries(plan, added, numbers, with_keys), i))
+            tables.append(_without(plan, _encoded(plan, added, numbers, with_keys), i))
     whole = [table.select(*ENTRIES.names) for table in tables]
     header = KeyedBackendHeader(plan.compressed, plan.key_serializer, tuple(state.meta for state in states))
     return EditedState(united(whole) if whole else None, header, tuple(bases))
@@ -268,10 +347,10 @@ def renumbered(base: Mapping[str, str], numbers: Sequence[int], count: int) -> d
     return {**base, "plan": read_plan(replace(wanted, states=tuple(states)))}
 
 
-def own_numbers(put: StateInput, numbers: Mapping[tuple[str, str], int]) -> tuple[int, ...]:
+def own_numbers(state_input: StateInput, numbers: Mapping[tuple[str, str], int]) -> tuple[int, ...]:
     """Return the new numbers of the states of a table, -1 for one that is not written."""
-    assert isinstance(put.descriptor, KeyedDescriptor)
-    states = put.descriptor.states
+    assert isinstance(state_input.descriptor, KeyedDescriptor)
+    states = state_input.descriptor.states
     return tuple(numbers.get((state.name, TIMERS if state.kind is StateKind.TIMER else KEYED), -1) for state in states)
 
 
@@ -324,7 +403,7 @@ def base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: bool
         )
     by_hash = plan.rehashes and plan.key_hashes is None
     wanted = EntriesRequest(
-        tuple((state.origin, state.kind == TIMERS) if state.put < 0 else None for state in states),
+        tuple((state.origin, state.kind == TIMERS) if state.from_input < 0 else None for state in states),
         keys=with_keys,
         max_parallelism=plan.max_parallelism if by_hash else None,
         raw_timers=plan.raw_timers,
@@ -342,22 +421,24 @@ def _base_entries(engine: Engine, plan: OperatorPlan, states: list[PlannedState]
     return _regrouped(plan, entries) if plan.rehashes and plan.key_hashes is not None else entries
 
 
-def _put_entries(plan: OperatorPlan, put: StateInput, numbers: Mapping[tuple[str, str], int], with_keys: bool) -> Rows:
-    assert isinstance(put.descriptor, KeyedDescriptor)
-    own = own_numbers(put, numbers)
-    if put.spec.table == ENTRIES_TABLE:
-        renumbered = RemapStateIds(put.descriptor, own, with_keys)
-        return put.rows.mapped(renumbered, KEYED_ENTRIES if with_keys else ENTRIES)
-    label = f"{put.spec.operator} ({plan.identifier.operator_id})"
-    rows = DescribedRows(put.descriptor, put.rows.schema, plan.max_parallelism, label)
-    encoder = EntryEncoder(rows, put.spec.table == TIMERS_TABLE, own, with_keys)
-    return put.rows.mapped(encoder, KEYED_ENTRIES if with_keys else ENTRIES)
+def _encoded(
+    plan: OperatorPlan, state_input: StateInput, numbers: Mapping[tuple[str, str], int], with_keys: bool
+) -> Rows:
+    assert isinstance(state_input.descriptor, KeyedDescriptor)
+    own = own_numbers(state_input, numbers)
+    if state_input.spec.table == ENTRIES_TABLE:
+        renumbered = RemapStateIds(state_input.descriptor, own, with_keys)
+        return state_input.rows.mapped(renumbered, KEYED_ENTRIES if with_keys else ENTRIES)
+    label = f"{state_input.spec.operator} ({plan.identifier.operator_id})"
+    rows = DescribedRows(state_input.descriptor, state_input.rows.schema, plan.max_parallelism, label)
+    encoder = EntryEncoder(rows, state_input.spec.table == TIMERS_TABLE, own, with_keys)
+    return state_input.rows.mapped(encoder, KEYED_ENTRIES if with_keys else ENTRIES)
 
 
-def _without(plan: OperatorPlan, entries: Rows, put: int) -> Rows:
-    """Return the entries without the keys deleted after table ``put`` was added (-1: the base)."""
-    for puts_before, keys in plan.deletions:
-        if put < puts_before:
+def _without(plan: OperatorPlan, entries: Rows, from_input: int) -> Rows:
+    """Return the entries without the keys deleted after table ``from_input`` was added (-1: the base)."""
+    for inputs_before, keys in plan.deletions:
+        if from_input < inputs_before:
             entries = entries.without(key_bytes(plan, keys), SERIALIZED_KEY)
     return entries
 
@@ -393,37 +474,39 @@ class RowsToMerge:
 def merged_rows(plan: OperatorPlan) -> RowsToMerge | None:
     """Return the only edit of an operator's keyed state if it is a table of keyed state; None for all others."""
     states = plan.of_kind(KEYED, TIMERS)
-    sources = {state.put for state in states}
+    sources = {state.from_input for state in states}
     if len(sources) != 2 or -1 not in sources or plan.deletions or plan.key_serializer is None or not can_merge(plan):
         return None
     number = max(sources)
-    put = plan.puts[number]
-    if put.spec.table != KEYED_STATE or not isinstance(put.descriptor, KeyedDescriptor):
+    state_input = plan.inputs[number]
+    if state_input.spec.table != KEYED_STATE or not isinstance(state_input.descriptor, KeyedDescriptor):
         return None
     header = KeyedBackendHeader(plan.compressed, plan.key_serializer, tuple(state.meta for state in states))
-    given = put.descriptor
+    given = state_input.descriptor
     spec = WriteSpec(
         table=ENTRIES_TABLE,
         compression="snappy" if plan.compressed else "none",
         key=given.key_columns,
         key_group=given.key_group,
         composite_key=given.composite,
-        entry_columns=entry_columns(given, {s.origin: i for i, s in enumerate(states) if s.put == number}),
-        sort_memory=put.spec.sort_memory,
-        serializers=put.spec.serializers,
+        entry_columns=entry_columns(given, {s.origin: i for i, s in enumerate(states) if s.from_input == number}),
+        sort_memory=state_input.spec.sort_memory,
+        serializers=state_input.spec.serializers,
     )
     if not _same(given, spec, header, states, number):
         return None
     columns = [*given.key_columns, *([given.key_group] if given.key_group is not None else [])]
     columns += [name for _, *names in spec.entry_columns for name in names if name is not None]
-    return RowsToMerge(put.rows.select(*columns), spec, given, header, base_options(plan, states, with_keys=False))
+    return RowsToMerge(
+        state_input.rows.select(*columns), spec, given, header, base_options(plan, states, with_keys=False)
+    )
 
 
 def _same(
-    given: KeyedDescriptor, spec: WriteSpec, header: KeyedBackendHeader, states: list[PlannedState], put: int
+    given: KeyedDescriptor, spec: WriteSpec, header: KeyedBackendHeader, states: list[PlannedState], from_input: int
 ) -> bool:
     """Return whether the serializers of the header encode the rows exactly as those that were determined for them."""
-    names = {state.origin: state.name for state in states if state.put == put}
+    names = {state.origin: state.name for state in states if state.from_input == from_input}
     wanted = tuple(replace(state, name=names[state.name]) for state in given.states if state.name in names)
     try:
         return described_entries(spec, header) == replace(given, states=wanted)

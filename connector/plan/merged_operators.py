@@ -57,7 +57,7 @@ def merged_operator(engine: Engine, source: OperatorPlan, into: OperatorPlan) ->
         metas[metas.index(same)] = both
     header = KeyedBackendHeader(into.compressed, _key_of_both(source, into), tuple(metas))
     bases, rest = _merged(engine, (into, source), header)
-    put = StateInput(
+    state_input = StateInput(
         united([_renumbered(one, header) for one in (own, taken) if one is not None]),
         WriteSpec(table=ENTRIES_TABLE),
         _descriptor(header),
@@ -65,12 +65,12 @@ def merged_operator(engine: Engine, source: OperatorPlan, into: OperatorPlan) ->
         bases,
         united(rest) if rest else None,
     )
-    planned = [PlannedState(TIMERS if is_timer(m) else KEYED, m, m.name, len(into.puts)) for m in metas]
+    planned = [PlannedState(TIMERS if is_timer(m) else KEYED, m, m.name, len(into.inputs)) for m in metas]
     states = (*planned, *into.of_kind(OPERATOR))
     return replace(
         into,
         states=states,
-        puts=(*into.puts, put),
+        inputs=(*into.inputs, state_input),
         key_serializer=header.key_serializer,
         edited=into.edited | {KEYED, TIMERS},
     )

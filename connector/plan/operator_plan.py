@@ -99,12 +99,12 @@ class OperatorRows(Protocol):
 
 @dataclass(frozen=True)
 class PlannedState:
-    """One state of the planned operator, and its source: state ``origin`` of the base, or of ``puts[put]``."""
+    """One state of the planned operator, and its source: state ``origin`` of the base, or of ``inputs[from_input]``."""
 
     kind: str
     meta: StateMetaInfoSnapshot
     origin: str = ""
-    put: int = -1
+    from_input: int = -1
 
     @property
     def name(self) -> str:
@@ -133,7 +133,7 @@ class OperatorPlan:
     key_serializer: TypeSerializer | None = None
     compressed: bool = False
     raw_timers: bool = False
-    puts: tuple[StateInput, ...] = ()
+    inputs: tuple[StateInput, ...] = ()
     deletions: tuple[tuple[int, Rows], ...] = ()
     new_max_parallelism: int | None = None
     key_hashes: Rows | None = None
@@ -177,7 +177,7 @@ class OperatorPlan:
 
     # -- changes ---------------------------------------------------------------------------------------------
 
-    def with_put(self, put: StateInput, states: Iterable[PlannedState], replaces: bool) -> OperatorPlan:
+    def with_input(self, state_input: StateInput, states: Iterable[PlannedState], replaces: bool) -> OperatorPlan:
         """Add a table with these states; raise StateExistsError if one exists and is not to be replaced.
 
         Its keys have the type of the operator's; only where it is all keyed state, options may give them another.
@@ -193,18 +193,20 @@ class OperatorPlan:
                     state=new.name,
                     remedy=f"with_state replaces it, remove_state({new.name!r}) removes it first",
                 )
-            planned = replace(new, put=len(self.puts))
+            planned = replace(new, from_input=len(self.inputs))
             if there is None:
                 kept.append(planned)
             else:
                 kept[kept.index(there)] = planned
         serializer = self.key_serializer
-        if isinstance(put.descriptor, KeyedDescriptor):
-            written = put.descriptor.key_serializer
-            if serializer is None or all(state.kind == OPERATOR or state.put == len(self.puts) for state in kept):
+        if isinstance(state_input.descriptor, KeyedDescriptor):
+            written = state_input.descriptor.key_serializer
+            if serializer is None or all(
+                state.kind == OPERATOR or state.from_input == len(self.inputs) for state in kept
+            ):
                 serializer = written
             expect_same_key(written, serializer, self.label)
-        plan = replace(self, puts=(*self.puts, put), key_serializer=serializer)
+        plan = replace(self, inputs=(*self.inputs, state_input), key_serializer=serializer)
         return plan._edited(kept, {state.kind for state in states})
 
     def without_state(self, name: str) -> OperatorPlan:
@@ -229,7 +231,7 @@ class OperatorPlan:
 
     def with_deleted_keys(self, keys: Rows) -> OperatorPlan:
         """Delete keys from all keyed states and timers that exist now."""
-        return replace(self, deletions=(*self.deletions, (len(self.puts), keys)))
+        return replace(self, deletions=(*self.deletions, (len(self.inputs), keys)))
 
     def with_rewritten(self, *kinds: str) -> OperatorPlan:
         """Rewrite state of these kinds, with all entries unchanged."""

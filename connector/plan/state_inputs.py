@@ -17,7 +17,7 @@ from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located_types
 from pyspark_savepoint.options.write_options import parse_spec
 from pyspark_savepoint.plan.engine import Engine, Rows, SessionLookup
-from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS, with_states
+from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS, python_name, with_states, with_stored_values
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,
     OPERATOR,
@@ -30,7 +30,6 @@ from pyspark_savepoint.plan.operator_plan import (
     expect_name,
     expect_rows,
 )
-from pyspark_savepoint.plan.python_inputs import python_name, with_stored_values
 from pyspark_savepoint.statebackends.model.descriptors import (
     STATE_WINDOW,
     WINDOW_COLUMN,
@@ -53,7 +52,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 )
 
 #: Options that change a state's type, kind or time to live.
-SAID = {"types", "typesFrom", "states", "ttl"}
+TYPE_OPTIONS = {"types", "typesFrom", "states", "ttl"}
 #: Options that choose one table of a snapshot.
 OF_ONE_TABLE = ("uid", "uidHash", "operatorName", "table")
 #: Options that the fluent API sets itself, so users cannot.
@@ -62,16 +61,16 @@ OWN_OPTIONS = ("uid", "uidHash", "operatorName", "table", "path", "plan")
 OF_FUNCTIONS = ("maxParallelism", "compression", "flinkVersion", "sortMemory")
 
 
-def put_table(
+def add_table(
     engine: Engine, plan: OperatorPlan, given: object, table: str, options: Mapping[str, Any]
 ) -> OperatorPlan:
     """Return the operator with the states of a table added; raise StateExistsError if it has one of them."""
     rows = expect_rows(engine, given, plan)
     plan = with_states(plan)
-    return _put(plan, rows, _spec(engine, plan, table, to_options(options)), None)
+    return _added(plan, rows, _spec(engine, plan, table, to_options(options)), None)
 
 
-def put_operator_state(
+def add_operator_state(
     engine: Engine, plan: OperatorPlan, kind: str, name: str, given: object, options: Mapping[str, Any]
 ) -> OperatorPlan:
     """Return the operator with a list, union or broadcast state added; raise StateExistsError if it has the state."""
@@ -80,10 +79,10 @@ def put_operator_state(
     expect_name(name, plan.label)
     texts = to_options(options)
     refuse_own(texts, ("state", "kind"))
-    return _put(plan, rows, _spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind), None)
+    return _added(plan, rows, _spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind), None)
 
 
-def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any]) -> OperatorPlan:
+def add_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any]) -> OperatorPlan:
     """Return a new operator with the state that user functions create, and the max parallelism that is set for it."""
     plan = with_states(plan)
     texts = to_options(options)
@@ -104,12 +103,12 @@ def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any])
             remedy="give it to set_max_parallelism, or to with_operator",
         )
     plan = replace(plan, default_max_parallelism=next(iter(numbers), plan.max_parallelism))
-    for put in rows.operator_tables(replace(spec, max_parallelism=plan.max_parallelism)):
-        plan = plan.with_put(put, planned(put.descriptor), replaces=False)
+    for state_input in rows.operator_tables(replace(spec, max_parallelism=plan.max_parallelism)):
+        plan = plan.with_input(state_input, planned(state_input.descriptor), replaces=False)
     return plan
 
 
-def put_state(engine: Engine, plan: OperatorPlan, name: str, given: object, options: Mapping[str, Any]) -> OperatorPlan:
+def add_state(engine: Engine, plan: OperatorPlan, name: str, given: object, options: Mapping[str, Any]) -> OperatorPlan:
     """Return the operator with one state replaced, or added if it has none of that name.
 
     A replaced state keeps its exact serializers unless option ``types`` changes them; its kind, time to live and
@@ -123,16 +122,16 @@ def put_state(engine: Engine, plan: OperatorPlan, name: str, given: object, opti
     texts = to_options(options)
     if there and there[0].kind == OPERATOR:
         kind = None if "kind" in texts else there[0].meta.state_type.lower()
-        return _put(plan, rows, _spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind), there[0])
+        return _added(plan, rows, _spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind), there[0])
     registered = python_name(plan, there[0].origin if there else name)
     if registered is not None:
-        return _put_python(engine, plan, registered, rows, texts)
+        return _add_python(engine, plan, registered, rows, texts)
     old = there[0] if there else None
     table = WINDOW_STATE if old is not None and is_namespaced(old.meta) else KEYED_STATE
     spec = _spec(engine, plan, table, texts)
     if table == WINDOW_STATE:
         rows = rows.select(*(column for column in rows.schema.names if column == name or column not in SPAN_COLUMNS))
-    if old is not None and old.put < 0 and name in WINDOW_CONTENTS:
+    if old is not None and old.from_input < 0 and name in WINDOW_CONTENTS:
         rows = _with_state_windows(engine, plan, rows, spec.key or ("key",))
     windows = (STATE_WINDOW,) if STATE_WINDOW in rows.schema.names and table == WINDOW_STATE else ()
     column = _only_state_column(rows.schema.names, name, (*(spec.key or ("key",)), *windows, WINDOW_COLUMN), plan.label)
@@ -140,10 +139,10 @@ def put_state(engine: Engine, plan: OperatorPlan, name: str, given: object, opti
     known = old.origin if old is not None else name
     renamed = rows.renamed({column: known, column + LAST_ACCESS: known + LAST_ACCESS})
     if old is None:
-        return _put(plan, renamed, spec, None, name)
+        return _added(plan, renamed, spec, None, name)
     spec = _by_known_name(spec, {name, column}, known)
-    exact = old.put < 0 and not SAID & set(texts)
-    return _put(plan, renamed, spec if exact else _kept(plan, old, spec, texts), old, name, exact)
+    exact = old.from_input < 0 and not TYPE_OPTIONS & set(texts)
+    return _added(plan, renamed, spec if exact else _kept(plan, old, spec, texts), old, name, exact)
 
 
 def _with_state_windows(engine: Engine, plan: OperatorPlan, rows: Rows, keys: tuple[str, ...]) -> Rows:
@@ -155,7 +154,7 @@ def _with_state_windows(engine: Engine, plan: OperatorPlan, rows: Rows, keys: tu
     if not merging or {STATE_WINDOW, WINDOW_COLUMN} & set(rows.schema.names) != {WINDOW_COLUMN}:
         return rows
     state = merging[0]
-    if state.put >= 0:
+    if state.from_input >= 0:
         raise OptionError(
             f"state {state.name!r} was changed, so the state windows of the sessions are not known",
             operator=plan.label,
@@ -175,9 +174,9 @@ def _with_state_windows(engine: Engine, plan: OperatorPlan, rows: Rows, keys: tu
     return engine.with_state_windows(rows, lookup)
 
 
-def _put_python(engine: Engine, plan: OperatorPlan, name: str, rows: Rows, texts: dict[str, str]) -> OperatorPlan:
+def _add_python(engine: Engine, plan: OperatorPlan, name: str, rows: Rows, texts: dict[str, str]) -> OperatorPlan:
     """Return the operator with a state of PyFlink replaced; its registration stays."""
-    said = sorted(SAID & set(texts))
+    said = sorted(TYPE_OPTIONS & set(texts))
     if said:
         raise OptionError(
             f"option {said[0]!r} does not apply to state of PyFlink",
@@ -190,7 +189,7 @@ def _put_python(engine: Engine, plan: OperatorPlan, name: str, rows: Rows, texts
     stored = with_stored_values(plan, name, column, rows, texts, namespaced=bool(window))
     left = {option: text for option, text in texts.items() if option != "pyTypes"}
     spec = _spec(engine, plan, WINDOW_STATE if window else KEYED_STATE, left)
-    return _put(plan, stored, spec, old, name, exact=True)
+    return _added(plan, stored, spec, old, name, exact=True)
 
 
 def _spec(
@@ -246,8 +245,8 @@ def _kept(plan: OperatorPlan, old: PlannedState, spec: WriteSpec, given: Collect
             found=old.meta.value_serializer.flink_type,
             remedy=f"add types={{{old.name!r}: ...}}, the type of the values, to ttl=False",
         )
-    if old.put >= 0:
-        earlier = plan.puts[old.put].spec
+    if old.from_input >= 0:
+        earlier = plan.inputs[old.from_input].spec
         if "types" not in given:
             own = {path: text for path, text in earlier.types.items() if path.partition(".")[0] == old.origin}
             spec = replace(spec, types=own)
@@ -258,7 +257,7 @@ def _kept(plan: OperatorPlan, old: PlannedState, spec: WriteSpec, given: Collect
     return replace(spec, ttl=True) if "ttl" not in given and timed else spec
 
 
-def _put(
+def _added(
     plan: OperatorPlan,
     rows: Rows,
     spec: WriteSpec,
@@ -272,7 +271,7 @@ def _put(
     if base is not None and spec.flink_version is None:
         # Keys and values are written as the base has them, whatever the oldest release that the options would name.
         classes = replace(classes, kryo=first_with_metadata(base.snapshot.metadata.version).kryo)
-    if replaced is not None and replaced.put < 0 and base is not None and spec.types_from is None:
+    if replaced is not None and replaced.from_input < 0 and base is not None and spec.types_from is None:
         # Serializers come from the base: here from its headers, and by the same name where the rows are written.
         source = f"{base.path}#{base.operator.operator_id}"
         spec = replace(spec, types_from=StoragePath.of(source, base.options.get(OPTION)))
@@ -282,7 +281,7 @@ def _put(
     schema = rows.schema
     if spec.table == OPERATOR_STATE:
         described = describe_operator_state(schema, spec, types)
-        return plan.with_put(StateInput(rows, spec, described), planned(described), replaced is not None)
+        return plan.with_input(StateInput(rows, spec, described), planned(described), replaced is not None)
     keyed = describe_keyed(schema, spec, _headers(plan), types, classes)
     given = types is not None or not {"key", *keyed.key_columns}.isdisjoint(spec.types)
     bound = plan.key_serializer is not None and not given
@@ -293,7 +292,7 @@ def _put(
     elif name is not None:
         states = [replace(states[0], meta=replace(states[0].meta, name=name))]
     _check_numbers(plan, spec)
-    return plan.with_put(StateInput(rows, spec, keyed, bound_key=bound), states, replaced is not None)
+    return plan.with_input(StateInput(rows, spec, keyed, bound_key=bound), states, replaced is not None)
 
 
 def refuse_own(options: Mapping[str, str], own: Collection[str]) -> None:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 from pyspark.sql import DataFrame
 
-from pyspark_savepoint.catalog import create_tables_of_snapshot, drop_tables_of_snapshot
 from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
@@ -33,6 +32,7 @@ from pyspark_savepoint.options.paths import located, reached, snapshot_path
 from pyspark_savepoint.options.worker_python import check_worker_python, expect_session
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
 from pyspark_savepoint.plan.state_inputs import refuse_to_choose
+from pyspark_savepoint.savepoint.catalog import create_tables_of_snapshot, drop_tables_of_snapshot
 from pyspark_savepoint.source.spark_engine import SparkEngine
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_MAX_PARALLELISM,

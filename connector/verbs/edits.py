@@ -41,7 +41,7 @@ from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.plan.state_inputs import put_operator_state, put_rows, put_state, put_table
+from pyspark_savepoint.plan.state_inputs import add_operator_state, add_rows, add_state, add_table
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     BROADCAST,
     KEYED_STATE,
@@ -116,7 +116,7 @@ class Edits(Face[R, T]):
         if source is None:
             return self._planned(plan)
         if self._engine.rows(source) is not None:
-            changed = put_table(self._engine, new, source, KEYED_STATE, {"key": key, **options})
+            changed = add_table(self._engine, new, source, KEYED_STATE, {"key": key, **options})
         elif not isinstance(source, OperatorRows):
             raise OptionError(
                 "this value cannot be the state of an operator",
@@ -128,7 +128,7 @@ class Edits(Face[R, T]):
             )
         else:
             expect_same_engine(self._engine, source.engine)
-            changed = put_rows(new, source, options)
+            changed = add_rows(new, source, options)
         return self._planned(plan.with_changed(new, changed))
 
     def remove_operator(self, uid: OperatorRef) -> Self:
@@ -325,7 +325,7 @@ class Edits(Face[R, T]):
             sp.with_operator("orders-per-minute-2").with_window_state("orders-per-minute-2", windows)
 
         """
-        return self._changed(uid, lambda plan: put_table(self._engine, plan, df, WINDOW_STATE, {"key": key, **options}))
+        return self._changed(uid, lambda plan: add_table(self._engine, plan, df, WINDOW_STATE, {"key": key, **options}))
 
     def with_timers(
         self,
@@ -357,7 +357,7 @@ class Edits(Face[R, T]):
             sp.with_timers("accounts", df.selectExpr(*columns), key="id")
 
         """
-        return self._changed(uid, lambda plan: put_table(self._engine, plan, df, TIMERS, {"key": key, **options}))
+        return self._changed(uid, lambda plan: add_table(self._engine, plan, df, TIMERS, {"key": key, **options}))
 
     def with_list_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[OperatorStateOptions]) -> Self:
         """Add a list state to an operator; a job splits its elements over the subtasks.
@@ -380,7 +380,7 @@ class Edits(Face[R, T]):
             sp.with_list_state("warehouse-export", "sent_orders", df, types={"value": "LONG"})
 
         """
-        return self._changed(uid, lambda plan: put_operator_state(self._engine, plan, LIST, name, df, options))
+        return self._changed(uid, lambda plan: add_operator_state(self._engine, plan, LIST, name, df, options))
 
     def with_union_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[OperatorStateOptions]) -> Self:
         """Add a union list state to an operator; a job gives all elements to every subtask.
@@ -403,7 +403,7 @@ class Edits(Face[R, T]):
             sp.with_union_state("orders-source", "positions", df, types={"value": "TUPLE<STRING, LONG>"})
 
         """
-        return self._changed(uid, lambda plan: put_operator_state(self._engine, plan, UNION, name, df, options))
+        return self._changed(uid, lambda plan: add_operator_state(self._engine, plan, UNION, name, df, options))
 
     def with_broadcast_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[OperatorStateOptions]) -> Self:
         """Add a broadcast state to an operator.
@@ -426,7 +426,7 @@ class Edits(Face[R, T]):
             sp.with_broadcast_state("currency-converter", "rates", rates, types={"key": "STRING", "value": "DOUBLE"})
 
         """
-        return self._changed(uid, lambda plan: put_operator_state(self._engine, plan, BROADCAST, name, df, options))
+        return self._changed(uid, lambda plan: add_operator_state(self._engine, plan, BROADCAST, name, df, options))
 
     def with_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[ReplacedStateOptions]) -> Self:
         """Replace one state of an operator, or add it; other states and timers stay byte for byte.
@@ -454,7 +454,7 @@ class Edits(Face[R, T]):
             sp.with_state("accounts", "total", fixed).write("/savepoints/fixed")
 
         """
-        return self._changed(uid, lambda plan: put_state(self._engine, plan, name, df, options))
+        return self._changed(uid, lambda plan: add_state(self._engine, plan, name, df, options))
 
     def remove_state(self, uid: OperatorRef, name: str) -> Self:
         """Remove one state of an operator, or the timers of one timer service.

@@ -46,9 +46,8 @@ from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesPartition
 from pyspark_savepoint.statebackends.tables.key_check import exact_options
-from pyspark_savepoint.statebackends.writing.keyed_sink import DUPLICATE, EntrySink
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
-from pyspark_savepoint.statebackends.writing.row_forms import EntryForm, row_form
+from pyspark_savepoint.statebackends.writing.row_forms import DUPLICATE, EntryForm, EntrySink, row_form
 from pyspark_savepoint.statebackends.writing.task_outputs import StateFile
 
 

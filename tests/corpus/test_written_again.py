@@ -24,7 +24,7 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
-from pyspark_savepoint.statebackends.writing.keyed_sink import ColumnSink, EntrySink
+from pyspark_savepoint.statebackends.writing.row_forms import ColumnSink, EntrySink
 from tests.corpus.expected import read
 from tests.corpus.written import EXACT
 

@@ -32,7 +32,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys
 from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource
-from pyspark_savepoint.statebackends.writing.keyed_sink import ColumnSink, EntrySink
+from pyspark_savepoint.statebackends.writing.row_forms import ColumnSink, EntrySink
 from tests.statebackends.keyed_models import (
     INT,
     KEYED,
