@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
-from pyspark_savepoint.daemon import main
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.execution.copying import copy_files, pin_snapshot
 from pyspark_savepoint.formats.errors import (
     OptionError,

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark_savepoint.daemon import main as command
+from pyspark_savepoint.command_line.main import main as command
 from tests.oracle.evolution import ORDER, PLAIN, Job, described, evolve
 
 RESTORES, FAILS, UNKNOWN = 0, 1, 3

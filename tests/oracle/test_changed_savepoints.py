@@ -10,7 +10,7 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint import OperatorIdentifier, Savepoint
-from pyspark_savepoint.daemon import main
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from tests.oracle.compare import differences
 from tests.oracle.flink import SavepointOf, restore

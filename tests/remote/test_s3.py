@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyspark_savepoint.daemon import main
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.execution.copying import pin_snapshot
 from pyspark_savepoint.formats.errors import (
     AccessDeniedError,

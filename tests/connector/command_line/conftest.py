@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.daemon import main
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
 from tests.fuzz.shapes import keyed_subtask, made, operator, snapshot, state
 

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 import pyspark_savepoint
 from pyspark_savepoint.command_line.arguments import COMMANDS, markdown
-from pyspark_savepoint.daemon import main
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.kernels import _jit
 from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
 from pyspark_savepoint.formats.snapshot.relocation import streams_of

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.daemon import main
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats import redaction
 from pyspark_savepoint.formats.errors import SavepointError, UnsafePathError
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
-from pyspark_savepoint.daemon import main
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.execution import progress
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
-from pyspark_savepoint.daemon import main
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.errors import OptionError
 from tests.statebackends.connectors.test_connector_tables import case
 

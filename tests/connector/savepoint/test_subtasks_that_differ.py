@@ -15,7 +15,7 @@ from pyspark.sql.types import VariantVal
 
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
-from pyspark_savepoint.daemon import main
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError, SavepointWarning, UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_savepoint.daemon import main
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.errors import OptionError, StateExistsError
 from pyspark_savepoint.formats.snapshot.publication import Staging, expect_folder
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyspark_savepoint
-from pyspark_savepoint.daemon import main
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries, DeletedRanges, changed_keys, resolve
 from pyspark_savepoint.formats.rocksdb.keyed_stream import SharedFiles
 from pyspark_savepoint.formats.rocksdb.sst import SstFile
