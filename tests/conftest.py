@@ -39,6 +39,7 @@ SLOW = {
     "test_notebooks.py": "notebooks, each with a Spark of its own",
     "test_without_jit.py": "interpreted kernels",
     "connector/test_public_names.py": "type checkers read Spark's stubs",
+    "connector/erasure/test_put_back.py": "a person is put back in one place after the other",
     "connector/source/test_in_a_terminal.py": "Spark starts three times, and compiles",
     "connector/options/test_worker_python.py": "Spark with a Python that lacks the package",
     "connector/functions/test_functions.py": "all examples of FLIP-43, on every backend",

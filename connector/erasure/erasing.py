@@ -29,9 +29,10 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.erasure.files import Searched, searched_files
 from pyspark_savepoint.erasure.patterns import AS_STORED, Hits, Patterns, Search, described
-from pyspark_savepoint.erasure.sought import NONE, KeysOfOperator, Sought, fitting, mask_of, salted
+from pyspark_savepoint.erasure.sought import KEY, NONE, KeysOfOperator, Sought, fitting, mask_of, salted
 from pyspark_savepoint.erasure.tables import (
     KEYED_TABLES,
+    NO_STATE,
     Leaves,
     Looked,
     Mask,
@@ -120,6 +121,10 @@ class Elements:
     argument: str
     ttl: bool = False
 
+    def column(self, schema: pa.Schema) -> str:
+        """Return the column of the state in its table."""
+        return str(self.state) if self.state in schema.names else f"state_{self.state}"
+
     @property
     def changes(self) -> tuple[str, ...]:
         """The states that change."""
@@ -161,7 +166,10 @@ class Erasing:
     looked: Looked = field(default_factory=Looked)
     files: list[Searched] = field(default_factory=list)
     states: list[Place] = field(default_factory=list)
+    #: Keys of rows of which conditions leave nothing, by operator, table, and state where states are compared alone.
+    emptied: dict[tuple[str, str, str | None], KeysOfOperator] = field(default_factory=dict)
     patterns: Patterns = field(default_factory=Patterns)
+    search: Search = field(default_factory=lambda: Search(Patterns()))
     #: What conditions name may be gone: the snapshot is the one without it.
     may_be_gone: bool = False
 
@@ -185,7 +193,7 @@ class Erasing:
                 expected="; ".join(types) or "an operator with keyed state",
                 remedy="give keys of these types; by={uid: {FIELD: COLUMN}} names a field of a composite key",
             )
-        search = Search(self.patterns)
+        search = self.search = Search(self.patterns)
         leaves = Leaves.of(self.sought.values, search)
         for plan in self.plan.operators:
             self._look(plan, leaves)
@@ -204,9 +212,9 @@ class Erasing:
             raise OptionError("the snapshot has no operators, so there is nothing to erase", path=self.path)
         return bases[0].snapshot
 
-    def search_files(self) -> None:
-        """Search the files for the patterns."""
-        self.files = searched_files(self.snapshot, Search(self.patterns))
+    def search_files(self, search: Search) -> None:
+        """Search the files for the patterns of another erasure."""
+        self.files = searched_files(self.snapshot, search)
 
     def rows_with_keys(self) -> int:
         """Return how many rows of keyed tables have one of the keys; nothing else is read."""
@@ -318,7 +326,8 @@ class Erasing:
                 continue
             rest = name[dot + 1 :]
             for row in self._rows_of(plan):
-                if row["state"] == rest and row["table"] in ("keyed_state", "window_state", "operator_state"):
+                known = row["state"] == rest and rest != ASYNC_STATE
+                if known and row["table"] in ("keyed_state", "window_state", "operator_state"):
                     return plan, [row]
             nothing: Place = {"state": None, "kind": "", "ttl": False}
             if rest in OF_CONNECTORS and rest in self._others(plan):
@@ -435,7 +444,9 @@ class Erasing:
             if failed:
                 reading(self.looked, place, partial(self._count_keys, keys, own, table))
         others: list[tuple[str, str | None]] = [
-            ("operator_state", row["state"]) for row in rows if row["table"] == "operator_state"
+            ("operator_state", row["state"])
+            for row in rows
+            if row["table"] == "operator_state" and row["state"] != ASYNC_STATE  # which is in flight
         ]
         others += [(table, None) for table in self._others(plan)]
         others += [(IN_FLIGHT, part) for part in self._in_flight(plan)]
@@ -485,10 +496,39 @@ class Erasing:
         schema, batches = batches_of(self.held if edits else exact(self.held), self.path, **texts)
         for one in edits:
             batches = self._counting(one, plan, keys, schema, batches)
+        if edits:
+            batches = self._emptied(plan, table, schema, batches)
         if "includeTtl" in texts:
             shown = [name for name in schema.names if not name.endswith(LAST_ACCESS)]
             schema, batches = pa.schema([schema.field(name) for name in shown]), (one.select(shown) for one in batches)
         look_at_keyed(self.looked, place, schema, batches, keys.mask, leaves)
+
+    def _emptied(
+        self, plan: OperatorPlan, table: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """Note the rows of which conditions leave no state: they are missing from the new snapshot."""
+        states = [name for name in schema.names if name not in NO_STATE and not name.endswith(LAST_ACCESS)]
+        for batch in batches:
+            gone = pa.repeat(pa.scalar(True), len(batch))
+            for name in states:
+                gone = pc.and_(gone, batch.column(name).is_null())
+            self._add_emptied(plan, table, None, batch.filter(gone))
+            yield batch
+
+    def _add_emptied(self, plan: OperatorPlan, table: str, state: str | None, rows: pa.RecordBatch) -> None:
+        place = plan.identifier.operator_id.hex, table, state
+        keys = self.emptied.get(place) or KeysOfOperator.of(plan)
+        assert keys is not None
+        keys.add_rows(rows)
+        self.emptied[place] = keys
+
+    def unexplained(self, own: str, table: str, state: str | None, keys: Sequence[Any], kind: pa.DataType) -> int:
+        """Return how many rows that are missing, by their keys, are neither of the keys nor emptied by conditions."""
+        batch = pa.record_batch([pa.array(keys, kind)], [KEY])
+        known = self.keys[own].mask(batch)
+        emptied = self.emptied.get((own, table, state))
+        known = known if emptied is None else pc.or_(known, emptied.mask(batch))
+        return len(keys) - int(known.true_count)
 
     def _count_keys(self, keys: KeysOfOperator, own: str, table: str) -> None:
         """Count the rows of a table whose states cannot be read."""
@@ -508,12 +548,14 @@ class Erasing:
         batches: Iterator[pa.RecordBatch],
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches without the elements that a condition removes, which are counted."""
-        without = WithoutElements.of(one, schema)
+        without, column = WithoutElements.of(one, schema), one.column(schema)
         counts = self.looked.counts(plan.identifier.operator_id.hex, one.table, f"elements of {one.state}")
         for batch in batches:
             kept, seen, removed = without.of_batch(batch)
             counts.seen += seen
             counts.removed += removed
+            gone = pc.and_(batch.column(column).is_valid(), kept.column(column).is_null())
+            self._add_emptied(plan, one.table, one.state, batch.filter(gone))
             yield kept
 
     def _read_rows(self, place: Place, leaves: Leaves, removed: Sequence[Elements] = (), **texts: str) -> None:
@@ -818,7 +860,7 @@ class WithoutElements:
     @classmethod
     def of(cls, one: Elements, schema: pa.Schema) -> WithoutElements:
         """Return the function for the columns of a table."""
-        column = str(one.state) if one.state in schema.names else f"state_{one.state}"
+        column = one.column(schema)
         keys = tuple(name for name in ("key", "window") if name in schema.names)
         fields = [schema.field(name) for name in keys]
         kind = schema.field(column).type

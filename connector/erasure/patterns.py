@@ -41,8 +41,10 @@ WIDTHS = (8, 4, 2)
 PIECE = 1 << 21
 #: Windows whose patterns are compared at once.
 AT_ONCE = 1 << 16
-#: Bits of the table that drops windows, and the multiplier that spreads them.
-TABLE_BITS = 20
+#: Bits of the smallest and the greatest table that drops windows, its places for each pattern, and the multiplier that
+#: spreads them.
+TABLE_BITS = 16, 24
+PLACES = 32
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 AS_STORED = "as the operator stores its keys"
 WORD = np.zeros(256, bool)
@@ -196,12 +198,12 @@ class _Windows:
         self.after = np.array([encoding.after for encoding in patterns.values()], np.int64)[order]
         self.data, self.start, self.length, self.window = data, start[order], length[order], place[order]
         self.values, self.first, self.count = np.unique(value[order], return_index=True, return_counts=True)
-        self.table = np.zeros(1 << TABLE_BITS, bool)
+        self.bits = max(TABLE_BITS[0], min(TABLE_BITS[1], (PLACES * len(self.values)).bit_length()))
+        self.table = np.zeros(1 << self.bits, bool)
         self.table[self._places(self.values)] = True
 
-    @staticmethod
-    def _places(values: Any) -> Any:
-        return (values * SPREAD) >> np.uint64(64 - TABLE_BITS)
+    def _places(self, values: Any) -> Any:
+        return (values * SPREAD) >> np.uint64(64 - self.bits)
 
     def hits(self, data: Bytes, start: int, stop: int) -> Iterator[tuple[Longs, Longs]]:
         """Yield positions of hits whose windows begin in [start, stop), and the pattern of each."""

@@ -282,10 +282,6 @@ class KeysOfOperator:
             at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=options)
             self._add_stored(some.filter(self._among(self.plan.key_serializer.decode(at))))
 
-    def count(self, keys: Sequence[Any], kind: pa.DataType) -> int:
-        """Return how many of some keys of a table are among the keys."""
-        return int(self.mask(pa.record_batch([pa.array(keys, kind)], [KEY])).true_count)
-
     def patterns(self) -> Iterator[tuple[bytes, Encoding]]:
         """Yield the bytes of the keys as the operator stores them."""
         for stored in self.stored.to_pylist():

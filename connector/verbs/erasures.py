@@ -117,8 +117,7 @@ class Erasures(Face[R, T]):
             to, flink_version=flink_version, portable=portable
         )
         after = new._erasing(None, {}, {}, {})
-        after.patterns = erasing.patterns
-        after.search_files()
+        after.search_files(erasing.search)
         content["after"] = {"path": new.path, "files": files_of(after.files)}
         content["differences"] = _rows(overview(self, new))
         return ErasureReport(content, secret)
@@ -294,7 +293,7 @@ def _beside(
                     changed = set(row.get("changed_states") or ())
                     if row["change"] == "removed" or not changed or not changed <= edited:
                         found.append(row["key"])
-                count += len(found) - before.keys[own].count(found, rows.schema.field("key").type)
+                count += before.unexplained(own, table, state, found, rows.schema.field("key").type)
         except SavepointError as error:
             yield f"{uid} {table}: cannot be compared: {error}"
         if count:

@@ -283,6 +283,16 @@ def test_elements_of_a_state_with_a_time_to_live_keep_their_times(shop: Path, tm
     assert errors(new.verify_erasure(report, where=where)) == set()
 
 
+def test_rows_of_which_conditions_leave_nothing_are_no_difference(alike: LocalSavepoint, tmp_path: Path) -> None:
+    where = {"numbers.note": "note = 'of 10'"}
+    report = alike.erase(where=where, to=tmp_path / "new", below=tmp_path / "alike")
+    new = pyspark_savepoint.open(tmp_path / "new")
+    assert keys_of(new, "numbers") == ["1", "100"]
+    assert errors(new.verify_erasure(report, where=where)) == set()
+    less = new.remove_keys("numbers", [1]).write(tmp_path / "less")
+    assert any("rows differ" in one["evidence"] for one in less.verify_erasure(report, where=where))
+
+
 def test_a_second_condition_on_the_same_state_is_refused(shop: Path) -> None:
     sp = pyspark_savepoint.open(shop)
     uid_hash = next(row["operator_uid_hash"] for row in sp.states().rows() if row["operator_uid"] == "accounts")
