@@ -32,13 +32,13 @@ KEY_GROUP = "key_group"
 def wrong_key_groups(keys: Rows, hash_code: HashCode, max_parallelism: int) -> Rows:
     """Return the keys, as text, for which a function leads to another key group than the one that they are in."""
     expect_hash_code(hash_code)
-    schema = pa.schema([("key", pa.string()), ("there", pa.int32()), ("computed", pa.int32())])
+    schema = pa.schema([("key", pa.string()), ("stored", pa.int32()), ("computed", pa.int32())])
 
     def wrong(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            keys, there = to_python(batch.column("key")), batch.column(KEY_GROUP).to_pylist()
+            keys, stored = to_python(batch.column("key")), batch.column(KEY_GROUP).to_pylist()
             groups = key_groups(keys, hash_code, max_parallelism)
-            rows = [(f"{k!r:.200}", a, b) for k, a, b in zip(keys, there, groups, strict=True) if a != b]
+            rows = [(f"{k!r:.200}", a, b) for k, a, b in zip(keys, stored, groups, strict=True) if a != b]
             columns = zip(*rows, strict=True) if rows else ((), (), ())
             arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)

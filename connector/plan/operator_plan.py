@@ -185,8 +185,8 @@ class OperatorPlan:
         kept = list(self.states or ())
         for new in states:
             # Timers, keyed state and operator state have separate sets of names.
-            there = next((old for old in kept if (old.name, old.kind) == (new.name, new.kind)), None)
-            if there is not None and not replaces:
+            existing = next((old for old in kept if (old.name, old.kind) == (new.name, new.kind)), None)
+            if existing is not None and not replaces:
                 raise StateExistsError(
                     f"the operator has {'these' if new.kind == TIMERS else 'this'} {new.kind} already",
                     operator=self.label,
@@ -194,10 +194,10 @@ class OperatorPlan:
                     remedy=f"with_state replaces it, remove_state({new.name!r}) removes it first",
                 )
             planned = replace(new, from_input=len(self.inputs))
-            if there is None:
+            if existing is None:
                 kept.append(planned)
             else:
-                kept[kept.index(there)] = planned
+                kept[kept.index(existing)] = planned
         serializer = self.key_serializer
         if isinstance(state_input.descriptor, KeyedDescriptor):
             written = state_input.descriptor.key_serializer

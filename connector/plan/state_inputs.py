@@ -118,15 +118,15 @@ def add_state(engine: Engine, plan: OperatorPlan, name: str, given: object, opti
     plan = with_states(plan)
     if not any(state.name == name for state in plan.states or ()):
         expect_name(name, plan.label)
-    there = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
+    existing = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
     texts = to_options(options)
-    if there and there[0].kind == OPERATOR:
-        kind = None if "kind" in texts else there[0].meta.state_type.lower()
-        return _added(plan, rows, _spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind), there[0])
-    registered = python_name(plan, there[0].origin if there else name)
+    if existing and existing[0].kind == OPERATOR:
+        kind = None if "kind" in texts else existing[0].meta.state_type.lower()
+        return _added(plan, rows, _spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind), existing[0])
+    registered = python_name(plan, existing[0].origin if existing else name)
     if registered is not None:
         return _add_python(engine, plan, registered, rows, texts)
-    old = there[0] if there else None
+    old = existing[0] if existing else None
     table = WINDOW_STATE if old is not None and is_namespaced(old.meta) else KEYED_STATE
     spec = _spec(engine, plan, table, texts)
     if table == WINDOW_STATE:
@@ -176,10 +176,10 @@ def _with_state_windows(engine: Engine, plan: OperatorPlan, rows: Rows, keys: tu
 
 def _add_python(engine: Engine, plan: OperatorPlan, name: str, rows: Rows, texts: dict[str, str]) -> OperatorPlan:
     """Return the operator with a state of PyFlink replaced; its registration stays."""
-    said = sorted(TYPE_OPTIONS & set(texts))
-    if said:
+    type_options = sorted(TYPE_OPTIONS & set(texts))
+    if type_options:
         raise OptionError(
-            f"option {said[0]!r} does not apply to state of PyFlink",
+            f"option {type_options[0]!r} does not apply to state of PyFlink",
             operator=plan.label,
             remedy="declare the types of its values with option 'pyTypes'",
         )

@@ -303,15 +303,15 @@ class SparkEngine:
         self, rows: SparkRows, descriptor: KeyedDescriptor, limit: int, parallelism: int | None
     ) -> tuple[SparkRows, int]:
         """Return rows that ``key_by`` distributed: only sorting them inside of partitions leaves them there."""
-        there = layout_of(rows.frame.schema)
-        if there is None or there.max_parallelism != limit or parallelism not in (None, there.parallelism):
+        layout = layout_of(rows.frame.schema)
+        if layout is None or layout.max_parallelism != limit or parallelism not in (None, layout.parallelism):
             raise OptionError(
                 "presorted records must be partitioned by key_by first",
                 expected=f"max parallelism {limit}" + (f", parallelism {parallelism}" if parallelism else ""),
-                found=str(there),
+                found=str(layout),
                 remedy=f"key_by(df, {descriptor.key_columns[0]!r}, max_parallelism={limit}).sortWithinPartitions(...)",
             )
-        return rows, there.parallelism
+        return rows, layout.parallelism
 
     def spread(self, rows: SparkRows, parallelism: int | None, limit: int) -> SparkRows:
         """Return a DataFrame of as many partitions."""

@@ -320,7 +320,7 @@ class Summaries(Tables[R, T]):
                 path=self.path,
                 operator=str(uid),
                 key=wrong["key"],
-                expected=f"key group {wrong['there']}, where Flink has the key, at max parallelism {limit}",
+                expected=f"key group {wrong['stored']}, where Flink has the key, at max parallelism {limit}",
                 found=f"key group {wrong['computed']}",
                 remedy="compute hashCode() as the class of the key does in Java, in 32 bits",
             )
@@ -378,9 +378,9 @@ def _sorted(table: pa.Table, keys: Sequence[tuple[str, str]]) -> pa.Table:
     columns: dict[str, pa.ChunkedArray] = {}
     order: list[tuple[str, str]] = []
     for name, direction in keys:
-        there = f"{name} is there"
-        columns |= {there: table.column(name).is_valid(), name: table.column(name)}
-        order += [(there, direction), (name, direction)]
+        is_set = f"{name} is set"
+        columns |= {is_set: table.column(name).is_valid(), name: table.column(name)}
+        order += [(is_set, direction), (name, direction)]
     return table.take(pc.sort_indices(pa.table(columns), sort_keys=order))
 
 
@@ -446,11 +446,11 @@ def history_of(
         operator = None
         if uid is not None:
             plan = opened(path).plan
-            there = plan.find(uid)
-            if there is None:
+            found_operator = plan.find(uid)
+            if found_operator is None:
                 known |= {each.label for each in plan.operators}
                 continue
-            operator = there.identifier.operator_id.hex
+            operator = found_operator.identifier.operator_id.hex
         chosen.insert(0, (number, path, operator))
         if len(chosen) == last:
             break

@@ -58,12 +58,12 @@ def connector_states(
         yield from _coordinator(savepoint, operator, request)
         return
     opened = OpenOperator(savepoint, operator)
-    there = opened.operator_state_names
-    for state in states_of(table, there):
+    names = opened.operator_state_names
+    for state in states_of(table, names):
         if state not in list_states(operator) or not _may_be_a_connectors(opened, state):
             continue
         elements = state_elements(opened, state, request)
-        recognition = recognise_elements(table, state, [data for _, data in elements], request.connector, there)
+        recognition = recognise_elements(table, state, [data for _, data in elements], request.connector, names)
         if table == SPLITS and request.connector is None:
             recognition = _beside_coordinator(recognition, operator)
         if recognition.kind is None and state in ANYONES:

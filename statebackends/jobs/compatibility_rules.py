@@ -190,10 +190,10 @@ class _Resolver:
         return f"{where}the enum has no {', '.join(gone)} any more" if gone and "default" not in wanted else None
 
     def _fields(self, wanted: Schema, written: Schema, where: str) -> str | None:
-        there = {part["name"]: part for part in written["fields"]}
+        others = {part["name"]: part for part in written["fields"]}
         for part in wanted["fields"]:
             names = [part["name"], *part.get("aliases", ())]
-            found = next((there[name] for name in names if name in there), None)
+            found = next((others[name] for name in names if name in others), None)
             if found is None and "default" not in part:
                 return f"{where}field {part['name']} is new, and has no default"
             if found is not None:
@@ -229,24 +229,24 @@ def _names(serializer: PojoSerializer) -> list[str]:
 
 
 def _fields(old: PojoSerializer, new: PojoSerializer, resolver: Resolver) -> Iterator[Resolution]:
-    there = {_identity(member, new): member for member in new.fields}
+    others = {_identity(member, new): member for member in new.fields}
     before = [member for member in old.fields if not _is_absent(member)]
-    kept = {key for member in before if (key := _match(member, there)) is not None}
+    kept = {key for member in before if (key := _match(member, others)) is not None}
     for member in before:
-        key = _match(member, there)
+        key = _match(member, others)
         if key is None:
             yield after_migration(f"field {member.name} is gone, and its values with it")
         else:
-            yield resolver.resolve(member.serializer, there[key].serializer).within(f"field {member.name}")
-    for key, member in there.items():
+            yield resolver.resolve(member.serializer, others[key].serializer).within(f"field {member.name}")
+    for key, member in others.items():
         if key not in kept:
             yield after_migration(f"field {member.name} is new, and will have Java's default")
 
 
-def _match(member: Member, there: Mapping[tuple[str | None, str], Member]) -> tuple[str | None, str] | None:
+def _match(member: Member, others: Mapping[tuple[str | None, str], Member]) -> tuple[str | None, str] | None:
     """Return the job's field with the same name, declared by the same class or by an unknown one."""
     for key in ((_declaring_class(member), member.name), (None, member.name)):
-        if key in there:
+        if key in others:
             return key
     return None
 
@@ -270,11 +270,11 @@ def _is_absent(member: Member) -> bool:
 
 
 def _subclasses(old: PojoSerializer, new: PojoSerializer, resolver: Resolver) -> Iterator[Resolution]:
-    there = {member.name: member for member in new.registered}
+    others = {member.name: member for member in new.registered}
     for member in old.registered:
-        if member.name in there:
-            yield resolver.resolve(member.serializer, there[member.name].serializer).within(f"subclass {member.name}")
-    before, after = [member.name for member in old.registered], list(there)
+        if member.name in others:
+            yield resolver.resolve(member.serializer, others[member.name].serializer).within(f"subclass {member.name}")
+    before, after = [member.name for member in old.registered], list(others)
     if after[: len(before)] != before:
         yield reconfigured(f"subclasses of {old.class_name} are registered in another order")
     if old.others:

@@ -39,10 +39,10 @@ def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
     staging = plan.staging
     published = False
     try:
-        there = _base(plan)
-        seen = there.metadata if there is not None else None
-        base = _rewritten(plan, there)
-        metadata = _with_operator(plan, base, _operator(plan, there, base, outputs))
+        current = _base(plan)
+        seen = current.metadata if current is not None else None
+        base = _rewritten(plan, current)
+        metadata = _with_operator(plan, base, _operator(plan, current, base, outputs))
         _publish(plan, base, metadata)
         published = True
     except SavepointError as error:
@@ -78,49 +78,51 @@ def _base(plan: WritePlan) -> Snapshot | None:
     return Snapshot.of_bytes(staging.filesystem, staging.directory, published, options)
 
 
-def _rewritten(plan: WritePlan, there: Snapshot | None) -> CheckpointMetadata | None:
+def _rewritten(plan: WritePlan, current: Snapshot | None) -> CheckpointMetadata | None:
     """Return the savepoint to change, with operator state rewritten if the target release cannot read it."""
-    if there is None or not plan.rewritten:
-        return there.metadata if there is not None else None
+    if current is None or not plan.rewritten:
+        return current.metadata if current is not None else None
     from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
     from pyspark_savepoint.statebackends.writing.operator_edit import whole_parts, write_operator_streams
 
     operators = []
-    for number, operator in enumerate(there.operators):
+    for number, operator in enumerate(current.operators):
         if operator.operator_id in plan.rewritten:
-            parts = whole_parts(operator_sources(there, operator))
+            parts = whole_parts(operator_sources(current, operator))
             handles = write_operator_streams(parts, plan.staging, f"{number}s")
             operator = changes.with_operator_state(operator, handles)
         operators.append(operator)
-    return replace(there.metadata, operators=tuple(operators))
+    return replace(current.metadata, operators=tuple(operators))
 
 
 def _operator(
     plan: WritePlan, snapshot: Snapshot | None, base: CheckpointMetadata | None, outputs: Sequence[TaskOutput]
 ) -> OperatorState:
     """Return the operator with the written state, and the rest of its existing state."""
-    there = next((found for found in base.operators if found.operator_id == plan.operator_id), None) if base else None
+    existing = (
+        next((found for found in base.operators if found.operator_id == plan.operator_id), None) if base else None
+    )
     if plan.request.is_keyed:
         written = assemble_keyed(plan, snapshot, outputs)
-        if there is None:
+        if existing is None:
             return written
         if plan.request.replaces_operator:
-            return changes.with_name(replace(written, uid=there.uid, name=there.name), written)
+            return changes.with_name(replace(written, uid=existing.uid, name=existing.name), written)
         if plan.replaces_raw_timers:
-            there = changes.without_raw_keyed_state(there)
-        return changes.with_name(changes.with_keyed_state(there, written), written)
+            existing = changes.without_raw_keyed_state(existing)
+        return changes.with_name(changes.with_keyed_state(existing, written), written)
     from pyspark_savepoint.statebackends.writing.operator_files import assemble_operator_state, assemble_subtasks
 
     if plan.request.table == ELEMENTS:
         return assemble_subtasks(plan, [output.operator_state for output in outputs if output.operator_state])
     elements = [(output.elements, output.rows) for output in outputs if output.elements is not None]
-    written = assemble_operator_state(plan, snapshot, there, elements)
-    if there is None:
+    written = assemble_operator_state(plan, snapshot, existing, elements)
+    if existing is None:
         return written
     handles = {index: subtask.managed_operator_state for index, subtask in written.subtasks.items()}
-    # Both are those of ``there`` if any other state has them.
-    there = replace(there, parallelism=written.parallelism, max_parallelism=written.max_parallelism)
-    return changes.with_name(changes.with_operator_state(there, handles), written)
+    # Both are those of ``existing`` if any other state has them.
+    existing = replace(existing, parallelism=written.parallelism, max_parallelism=written.max_parallelism)
+    return changes.with_name(changes.with_operator_state(existing, handles), written)
 
 
 def _with_operator(plan: WritePlan, base: CheckpointMetadata | None, operator: OperatorState) -> CheckpointMetadata:

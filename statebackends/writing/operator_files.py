@@ -167,14 +167,14 @@ def _columns(plan: WritePlan) -> Mapping[str, TypeSerializer]:
 
 
 def assemble_operator_state(
-    plan: WritePlan, base: Snapshot | None, there: OperatorState | None, elements: Sequence[tuple[str, int]]
+    plan: WritePlan, base: Snapshot | None, existing: OperatorState | None, elements: Sequence[tuple[str, int]]
 ) -> OperatorState:
     """Return the operator with a file of operator state for every subtask, from the tasks' files in order."""
     assert plan.parallelism is not None
     total = sum(count for _, count in elements)
     rows = _Elements(itertools.chain.from_iterable(read_elements(plan.staging, name) for name, _ in elements))
     whole = list(rows.next(total)) if _descriptor(plan).key is not None else []
-    kept = {source.subtask: source for source in operator_sources(base, there)} if base and there else {}
+    kept = {source.subtask: source for source in operator_sources(base, existing)} if base and existing else {}
     share, rest = divmod(total, plan.parallelism)
     subtasks = {}
     for subtask in range(plan.parallelism):

@@ -105,8 +105,8 @@ class KafkaEdits:
         read, left = [], []
         for row in rows:
             split = KafkaSplit(str(row["topic"]), int(row["partition"]), NONE)
-            there = [self.key(known.value) for known in source.splits]
-            if self.key(split) in there or self.key(split) in self.pending(source.enumerator):
+            known_keys = [self.key(known.value) for known in source.splits]
+            if self.key(split) in known_keys or self.key(split) in self.pending(source.enumerator):
                 raise ValueError(f"{split.split_id} exists already: with_offsets changes its position")
             if all(row.get(name) is None for name in ("offset", "marker")) or row.get("marker") == MIGRATED:
                 left.append(split)

@@ -182,9 +182,9 @@ def operator_at(
     """Return the operator id for a name, uid or number in the graph; OperatorNotFoundError lists the ids tried."""
     node = _node(graph, name)
     candidates = operator_id_pairs(graph, hasher)[node.id].candidates
-    there = {operator.operator_id for operator in snapshot.operators}
+    present = {operator.operator_id for operator in snapshot.operators}
     for _, operator_id in candidates:
-        if operator_id in there:
+        if operator_id in present:
             return operator_id
     taken = "; ".join(graph.assumptions)
     raise OperatorNotFoundError(
@@ -217,15 +217,17 @@ def identifiers_to_change(snapshot: Snapshot, graph: StreamGraph) -> dict[Operat
     The graph is that of the job with its new uids, and otherwise unchanged. Operators without uid also change their id
     if something before them in the graph has a uid now. Operators that the snapshot already has by uid are unchanged.
     """
-    there = {operator.operator_id for operator in snapshot.operators}
-    new = [node for node in graph.nodes.values() if node.uid is not None and OperatorID.from_uid(node.uid) not in there]
+    present = {operator.operator_id for operator in snapshot.operators}
+    new = [
+        node for node in graph.nodes.values() if node.uid is not None and OperatorID.from_uid(node.uid) not in present
+    ]
     after = generated_ids(graph)
     with _without_uids(new):
         before = generated_ids(graph)
     return {
         before[node_id]: OperatorIdentifier(operator_id, graph.nodes[node_id].uid)
         for node_id, operator_id in after.items()
-        if before[node_id] in there and before[node_id] != operator_id
+        if before[node_id] in present and before[node_id] != operator_id
     }
 
 

@@ -116,10 +116,10 @@ def _left_behind(
 def _remedy(state: OperatorState, empty: list[OperatorDescription]) -> str:
     """Suggest an operator of the job that may be this one: it starts empty and has a similar uid or name."""
     named = {name: operator for operator in empty for name in (operator.name, operator.uid) if name}
-    like = [name for own in (state.uid, state.name) if own for name in nearest(own, named)]
-    if not like:
+    similar = [name for own in (state.uid, state.name) if own for name in nearest(own, named)]
+    if not similar:
         return "remove it from the snapshot (remove_operator), or start the job with allowNonRestoredState"
-    new = named[like[0]]
+    new = named[similar[0]]
     how = repr(new.uid) if new.uid is not None else f"uid hash {new.ids.generated}"
     return f"if this is {new.label} of the job: change_operator_identifier of {state.operator_id} to {how}"
 

@@ -239,24 +239,24 @@ class ReaderStore(HasTaskInfo):
                 remedy="keep what open registered: self.total = ctx.get_state('total') there, self.total in read_key",
             )
         meta = self.metas[name]
-        there = StateKind(meta.state_type)
+        stored = StateKind(meta.state_type)
         asked = (kind, None if isinstance(descriptor, str) else descriptor.kind)
-        wrong = next((each for each in asked if each not in (None, there)), None)
+        wrong = next((each for each in asked if each not in (None, stored)), None)
         if wrong is not None:
-            method = {"VALUE": "get_state"}.get(there, f"get_{there.lower()}_state")
+            method = {"VALUE": "get_state"}.get(stored, f"get_{stored.lower()}_state")
             raise OptionError(
                 "the state is of another kind than requested",
                 state=name,
-                expected=INTERFACES[there],
+                expected=INTERFACES[stored],
                 found=INTERFACES[wrong],
-                remedy=f"ask for it with {method}, by its name or by a {INTERFACES[there]}Descriptor",
+                remedy=f"ask for it with {method}, by its name or by a {INTERFACES[stored]}Descriptor",
             )
         if not isinstance(descriptor, str):
             _check_types(descriptor, meta)
         self.asked.append(name)
         if isinstance(descriptor, AggregatingStateDescriptor) and descriptor.aggregate is not None:
             return ReaderAggregatingState(self.rows, self.columns[name], descriptor.aggregate.get_result)
-        return with_default(KINDS[there](self.rows, self.columns[name]), descriptor)
+        return with_default(KINDS[stored](self.rows, self.columns[name]), descriptor)
 
 
 def as_read(serializer: TypeSerializer) -> TypeSerializer:
@@ -267,8 +267,8 @@ def as_read(serializer: TypeSerializer) -> TypeSerializer:
 
 
 def _check_types(descriptor: Descriptor, meta: StateMetaInfoSnapshot) -> None:
-    there = [serializer.flink_type for serializer in unit_serializers(meta)]
-    for text, found in zip(descriptor.types, there, strict=False):
+    registered = [serializer.flink_type for serializer in unit_serializers(meta)]
+    for text, found in zip(descriptor.types, registered, strict=False):
         if text is None:
             continue
         wanted = text.flink_type if isinstance(text, TypeSerializer) else as_read(parse_type(text, NEWEST)).flink_type

@@ -295,8 +295,8 @@ class _Keyed:
 
     def namespace(self, column: str) -> TypeSerializer:
         """Return the namespace's serializer, by options or the column's type."""
-        there = column in self.schema.names
-        kind = self.schema.field(column).type if there else pa.null()
+        is_given = column in self.schema.names
+        kind = self.schema.field(column).type if is_given else pa.null()
         text = self.request.types.get(column)
         if text is not None:
             serializer = type_of(text, column, self.request.restoring_flink, self.inference, self.request.serializers)
@@ -306,16 +306,16 @@ class _Keyed:
             return NO_NAMESPACE
         elif pa.types.is_struct(kind) and [field.name for field in kind] == ["start", "end"]:
             serializer = parse_type("TIME_WINDOW")
-        elif pa.types.is_null(kind) and there:
+        elif pa.types.is_null(kind) and is_given:
             serializer = parse_type("GLOBAL_WINDOW")
         else:
             raise OptionError(
-                f"the type of {column!r} is not known" if there else f"there is no column {column!r}",
+                f"the type of {column!r} is not known" if is_given else f"there is no column {column!r}",
                 expected="a struct<start, end> of timestamps, or a type in option 'types'",
-                found=str(kind) if there else f"columns {', '.join(map(repr, self.schema.names))}",
+                found=str(kind) if is_given else f"columns {', '.join(map(repr, self.schema.names))}",
                 remedy=f"""option("types", '{{"{column}": "GLOBAL_WINDOW"}}'), LONG or COUNT_WINDOW of SQL""",
             )
-        if not there and not isinstance(serializer, ConstantSerializer):
+        if not is_given and not isinstance(serializer, ConstantSerializer):
             expect_column(self.schema, column, f"a namespace of type {serializer.flink_type}")
         if not isinstance(serializer, ConstantSerializer):
             check_writable(kind, serializer, column)
@@ -383,8 +383,10 @@ def describe_operator_state(
     expect_each_name_once(schema)
     types = types or OperatorTypes.named_by(request)
     types = types.described(request.job_classes) if types is not None else None
-    there = types.operator_states.get(name) if types is not None else None
-    state_kind = request.kind or (there.state_type.lower() if there is not None else kind_by_columns(schema.names))
+    existing = types.operator_states.get(name) if types is not None else None
+    state_kind = request.kind or (
+        existing.state_type.lower() if existing is not None else kind_by_columns(schema.names)
+    )
     columns = (KEY, VALUE) if state_kind == BROADCAST else _only_column(schema, state_kind)
     for column in columns:
         expect_column(schema, column, "key and value of a broadcast state" if len(columns) == 2 else "the elements")

@@ -198,13 +198,13 @@ def snapshot_bytes(serializer: TypeSerializer) -> bytes:
     return view.getvalue()
 
 
-def expect_same_key(written: TypeSerializer, there: TypeSerializer, operator: str | None) -> None:
+def expect_same_key(written: TypeSerializer, existing: TypeSerializer, operator: str | None) -> None:
     """Raise UnsupportedStateError unless written keys have the type of those that are there."""
-    if snapshot_bytes(written) != snapshot_bytes(there):
+    if snapshot_bytes(written) != snapshot_bytes(existing):
         raise UnsupportedStateError(
             "the type of the written keys differs from the operator's key type",
             operator=operator,
-            expected=there.flink_type,
+            expected=existing.flink_type,
             found=written.flink_type,
             remedy="cast the key column, or option 'types' with the type that is expected for 'key'",
         )

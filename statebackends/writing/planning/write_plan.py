@@ -121,11 +121,11 @@ def _serializers(plan: WritePlan) -> list[TypeSerializer]:
     return [] if plan.descriptor is None else list(plan.descriptor.meta_info().serializers.values())
 
 
-def _python(request: WriteRequest, schema: pa.Schema, there: OpenOperator | None) -> PythonRows | None:
+def _python(request: WriteRequest, schema: pa.Schema, existing: OpenOperator | None) -> PythonRows | None:
     """Return the conversion of rows for the PyFlink operator at the path or in ``typesFrom``; None for others."""
     if not request.is_keyed or request.table == ENTRIES or len(request.key) > 1:
         return None
-    opened = OperatorTypes.opened_by(request) if request.types_from is not None else there
+    opened = OperatorTypes.opened_by(request) if request.types_from is not None else existing
     if opened is None or not is_python_operator(opened):
         if request.py_types is not None:
             raise OptionError(
@@ -197,18 +197,18 @@ def _resolve(request: WriteRequest, base: Snapshot | None) -> tuple[WriteRequest
 def _numbers(request: WriteRequest, found: _Existing, layout: Distribution | None) -> tuple[int, int | None]:
     """Return max parallelism and parallelism: requested, laid out, existing, or the default."""
     max_parallelism, parallelism = request.max_parallelism, request.parallelism
-    there = found.operator
-    if found.binds and there is not None:
+    operator = found.operator
+    if found.binds and operator is not None:
         found.check(max_parallelism, parallelism)
         # Without state by key group, there are no key groups to preserve.
-        chosen = there.max_parallelism if found.binds_key_groups or max_parallelism is None else max_parallelism
-        return chosen, there.parallelism
+        chosen = operator.max_parallelism if found.binds_key_groups or max_parallelism is None else max_parallelism
+        return chosen, operator.parallelism
     if layout is not None and request.is_keyed:
         max_parallelism = max_parallelism or layout.max_parallelism
         parallelism = parallelism or (layout.parallelism if max_parallelism == layout.max_parallelism else None)
-    if there is not None:
-        max_parallelism = max_parallelism or there.max_parallelism
-        parallelism = parallelism or min(there.parallelism, max_parallelism)
+    if operator is not None:
+        max_parallelism = max_parallelism or operator.max_parallelism
+        parallelism = parallelism or min(operator.parallelism, max_parallelism)
     max_parallelism = max_parallelism or DEFAULT_MAX_PARALLELISM
     if parallelism is not None:
         check_parallelism(max_parallelism, parallelism)
@@ -239,8 +239,8 @@ class _Existing:
         if not request.is_keyed:
             named = {meta.name: meta for meta in opened.operator_states}
             return cls(request, opened, parts=_operator_parts(opened), operator_states=named)
-        there = opened.keyed if opened.keyed.headers else None
-        return cls(request, opened, there, _keyed_parts(opened))
+        key_state = opened.keyed if opened.keyed.headers else None
+        return cls(request, opened, key_state, _keyed_parts(opened))
 
     @property
     def operator(self) -> OperatorState | None:
@@ -298,14 +298,14 @@ class _Existing:
         request = self.request
         if self.operator is None or request.overwrite:
             return
-        there = [part for part in self.parts if request.writes(part) or (part.raw and request.table == TIMERS)]
-        if there:
+        replaced = [part for part in self.parts if request.writes(part) or (part.raw and request.table == TIMERS)]
+        if replaced:
             whole = request.table == KEYED_STATE and request.state is None
             raise StateExistsError(
                 "the savepoint has this state already",
                 path=request.path,
                 operator=self.operator.label,
-                found=f"{request.table}: {_some(part.name for part in there)}",
+                found=f"{request.table}: {_some(part.name for part in replaced)}",
                 remedy="mode('overwrite') replaces "
                 + ("the whole operator" if whole else "it and leaves the operator's other state")
                 + ("; Savepoint.load(...).with_state(...) adds one state" if request.table == KEYED_STATE else ""),
@@ -314,8 +314,8 @@ class _Existing:
     @property
     def types(self) -> OperatorTypes | None:
         """Return the existing serializers for replaced states; None if the user set types, or there are no others."""
-        request, there = self.request, {name for name, _ in self.written}
-        if request.types or request.types_from or set(request.named_states or ()) != there or not there:
+        request, written = self.request, {name for name, _ in self.written}
+        if request.types or request.types_from or set(request.named_states or ()) != written or not written:
             return None
         assert self.headers is not None
         return OperatorTypes.of(self.headers, path=request.path)
@@ -354,8 +354,8 @@ class _Existing:
         replaced = [part for part in self.parts if request.replaces(part)]
         written = {_shown_name(state.name, state.kind is StateKind.TIMER) for state in descriptor.states}
         lost = [part for part in replaced if not (part.table == request.table and part.name in written)]
-        there = list(dict.fromkeys(part.name for part in replaced))
-        unknown = [name for name in request.drop if name not in ("*", *there)]
+        names = list(dict.fromkeys(part.name for part in replaced))
+        unknown = [name for name in request.drop if name not in ("*", *names)]
         if unknown:
             raise OptionError(
                 f"option 'drop' names {unknown[0]!r}, which this write does not remove",
@@ -394,15 +394,15 @@ class _Existing:
     def check(self, max_parallelism: int | None, parallelism: int | None) -> None:
         """Raise OptionError if the requested parallelisms differ from those of kept state."""
         assert self.operator is not None
-        there = {"maxParallelism": self.operator.max_parallelism, "parallelism": self.operator.parallelism}
+        numbers = {"maxParallelism": self.operator.max_parallelism, "parallelism": self.operator.parallelism}
         wanted = {"maxParallelism": max_parallelism if self.binds_key_groups else None, "parallelism": parallelism}
         for name, number in wanted.items():
-            if number is not None and number != there[name]:
+            if number is not None and number != numbers[name]:
                 raise OptionError(
                     f"option '{name}' differs from that of the operator, which has other state",
                     path=self.request.path,
                     operator=self.operator.label,
-                    expected=there[name],
+                    expected=numbers[name],
                     found=number,
                     remedy="leave the option out, or change the operator first "
                     "(Savepoint.load(...).with_max_parallelism(...).write(...))",
@@ -442,13 +442,13 @@ def _other_parts(opened: OpenOperator) -> tuple[StatePart, ...]:
     """Return the parts of an operator that no DataFrame has the rows of."""
     operator = opened.operator
     subtasks = operator.subtasks.values()
-    there = {
+    present = {
         RAW_KEYED_STATE: not opened.raw_timers and any(subtask.raw_keyed_state for subtask in subtasks),
         RAW_OPERATOR_STATE: any(subtask.raw_operator_state for subtask in subtasks),
         COORDINATOR_STATE: operator.coordinator_state is not None,
         IN_FLIGHT: has_channel_state(operator),
     }
-    return tuple(StatePart(name, name) for name, found in there.items() if found)
+    return tuple(StatePart(name, name) for name, found in present.items() if found)
 
 
 def _part_of(meta: StateMetaInfoSnapshot) -> StatePart:
