@@ -1,9 +1,10 @@
 """Base of the state backends: keys are processed one after another, and their state goes to an output.
 
-A key has two forms: the object that functions see, and its *place*, two bytes of key group before its serialized bytes.
+A key has two forms: the object that functions see, and its *grouped key*, two bytes of key group before its serialized
+bytes.
 Keys are equal if their bytes are equal (FLIP-140); backends compare nothing else.
 
-    place := u16 keyGroup  u8[] key
+    grouped key := u16 keyGroup  u8[] key
 
 Backends: :mod:`single_key`, :mod:`heap`, :mod:`rocksdb_backend`. Flink: ``KeyedStateBackend``,
 ``KeyedStateStore``.
@@ -31,9 +32,9 @@ from pyspark_savepoint.statebackends.processing.runtime.row import rows_of_tuple
 
 
 class StateOutput(Protocol):
-    """Target of one state's entries: the content of a place (and namespace) once its key is done."""
+    """Target of one state's entries: the content of a grouped key (and namespace) once its key is done."""
 
-    def add(self, place: bytes, namespace: Any, content: Any) -> None:
+    def add(self, grouped_key: bytes, namespace: Any, content: Any) -> None:
         """Add the content: a value, the elements of a list, or a map as a dict, never empty."""
 
 
@@ -109,15 +110,15 @@ class KeyedStateBackend(ABC):
 
     @property
     @abstractmethod
-    def place(self) -> bytes:
-        """Return the place of the key; no bytes before the first."""
+    def grouped_key(self) -> bytes:
+        """Return the grouped key of the current key; no bytes before the first."""
 
-    def expect(self, places: Sequence[bytes]) -> None:
+    def expect(self, grouped_keys: Sequence[bytes]) -> None:
         """Get ready for the keys of the next records, which are set in this order."""
         return
 
     @abstractmethod
-    def set_current_key(self, key: Any, place: bytes) -> None:
+    def set_current_key(self, key: Any, grouped_key: bytes) -> None:
         """Set the key of all states."""
 
     @abstractmethod

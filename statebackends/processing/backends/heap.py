@@ -1,6 +1,6 @@
 """State backend for unsorted input that fits into memory: one hash map per state, from keys (and namespaces) to values.
 
-Its states look up the current :class:`Place` in a dict: the key, the namespace, or both. The windows of a single key,
+Its states look up what is :class:`Current` in a dict: the key, the namespace, or both. The windows of a single key,
 and the tables in RocksDB, use them too. Flink: ``HeapKeyedStateBackend``, ``StateTable``.
 """
 
@@ -29,7 +29,7 @@ from pyspark_savepoint.statebackends.processing.backends.backend import (
 Table = dict[Any, Any]
 
 
-class Place:
+class Current:
     """Current look-up key of a state."""
 
     __slots__ = ("now",)
@@ -39,44 +39,44 @@ class Place:
 
 
 class TableValueState(ValueState[Any]):
-    """Value per place."""
+    """Value per grouped key."""
 
-    __slots__ = ("_place", "_table")
+    __slots__ = ("_current", "_table")
 
-    def __init__(self, place: Place, table: Table, state: RegisteredState) -> None:
-        self._place, self._table = place, table
+    def __init__(self, current: Current, table: Table, state: RegisteredState) -> None:
+        self._current, self._table = current, table
 
     def value(self) -> Any:
-        return self._table.get(self._place.now)
+        return self._table.get(self._current.now)
 
     def update(self, value: Any) -> None:
         if value is None:
-            self._table.pop(self._place.now, None)
+            self._table.pop(self._current.now, None)
         else:
-            self._table[self._place.now] = value
+            self._table[self._current.now] = value
 
     def clear(self) -> None:
-        self._table.pop(self._place.now, None)
+        self._table.pop(self._current.now, None)
 
 
 class TableListState(ListState[Any]):
-    """List per place."""
+    """List per grouped key."""
 
-    __slots__ = ("_name", "_place", "_table")
+    __slots__ = ("_current", "_name", "_table")
 
-    def __init__(self, place: Place, table: Table, state: RegisteredState) -> None:
-        self._place, self._table, self._name = place, table, state.name
+    def __init__(self, current: Current, table: Table, state: RegisteredState) -> None:
+        self._current, self._table, self._name = current, table, state.name
 
     def get(self) -> list[Any]:
-        elements: list[Any] = self._table.get(self._place.now) or []
+        elements: list[Any] = self._table.get(self._current.now) or []
         return elements
 
     def add(self, value: Any) -> None:
         if value is None:
             needs_element(value, self._name)
-        elements = self._table.get(self._place.now)
+        elements = self._table.get(self._current.now)
         if elements is None:
-            self._table[self._place.now] = [value]
+            self._table[self._current.now] = [value]
         else:
             elements.append(value)
 
@@ -85,49 +85,49 @@ class TableListState(ListState[Any]):
         if None in added:
             needs_element(None, self._name)
         if added:
-            self._table.setdefault(self._place.now, []).extend(added)
+            self._table.setdefault(self._current.now, []).extend(added)
 
     def update(self, values: Iterable[Any]) -> None:
         elements = list(values)
         if None in elements:
             needs_element(None, self._name)
         if elements:
-            self._table[self._place.now] = elements
+            self._table[self._current.now] = elements
         else:
             self.clear()
 
     def clear(self) -> None:
-        self._table.pop(self._place.now, None)
+        self._table.pop(self._current.now, None)
 
 
 _NOTHING: Mapping[Any, Any] = {}
 
 
 class TableMapState(MapViews[Any, Any]):
-    """Map per place."""
+    """Map per grouped key."""
 
-    __slots__ = ("_place", "_table")
+    __slots__ = ("_current", "_table")
 
-    def __init__(self, place: Place, table: Table, state: RegisteredState) -> None:
-        self._place, self._table = place, table
+    def __init__(self, current: Current, table: Table, state: RegisteredState) -> None:
+        self._current, self._table = current, table
 
     def _map(self) -> dict[Any, Any]:
-        found: dict[Any, Any] = self._table.get(self._place.now) or {}
+        found: dict[Any, Any] = self._table.get(self._current.now) or {}
         return found
 
     def get(self, key: Any) -> Any:
-        return self._table.get(self._place.now, _NOTHING).get(key)
+        return self._table.get(self._current.now, _NOTHING).get(key)
 
     def put(self, key: Any, value: Any) -> None:
-        found = self._table.get(self._place.now)
+        found = self._table.get(self._current.now)
         if found is None:
-            self._table[self._place.now] = {key: value}
+            self._table[self._current.now] = {key: value}
         else:
             found[key] = value
 
     def put_all(self, values: Mapping[Any, Any]) -> None:
         if values:
-            self._table.setdefault(self._place.now, {}).update(values)
+            self._table.setdefault(self._current.now, {}).update(values)
 
     def remove(self, key: Any) -> None:
         found = self._map()
@@ -139,24 +139,24 @@ class TableMapState(MapViews[Any, Any]):
         return key in self._map()
 
     def clear(self) -> None:
-        self._table.pop(self._place.now, None)
+        self._table.pop(self._current.now, None)
 
 
 class TableReducingState(ReducingState[Any]):
-    """Value per place into which elements are reduced."""
+    """Value per grouped key into which elements are reduced."""
 
-    __slots__ = ("_place", "_reduce", "_table")
+    __slots__ = ("_current", "_reduce", "_table")
 
-    def __init__(self, place: Place, table: Table, state: RegisteredState) -> None:
+    def __init__(self, current: Current, table: Table, state: RegisteredState) -> None:
         assert state.reduce is not None
-        self._place, self._table = place, table
+        self._current, self._table = current, table
         self._reduce: Callable[[Any, Any], Any] = state.reduce
 
     def get(self) -> Any:
-        return self._table.get(self._place.now)
+        return self._table.get(self._current.now)
 
     def add(self, value: Any) -> None:
-        now = self._place.now
+        now = self._current.now
         old = self._table.get(now)
         new = value if old is None else self._reduce(old, value)
         if new is None:
@@ -165,25 +165,25 @@ class TableReducingState(ReducingState[Any]):
             self._table[now] = new
 
     def clear(self) -> None:
-        self._table.pop(self._place.now, None)
+        self._table.pop(self._current.now, None)
 
 
 class TableAggregatingState(AggregatingState[Any, Any]):
-    """Accumulator per place."""
+    """Accumulator per grouped key."""
 
-    __slots__ = ("_aggregate", "_place", "_table")
+    __slots__ = ("_aggregate", "_current", "_table")
 
-    def __init__(self, place: Place, table: Table, state: RegisteredState) -> None:
+    def __init__(self, current: Current, table: Table, state: RegisteredState) -> None:
         assert state.aggregate is not None
-        self._place, self._table = place, table
+        self._current, self._table = current, table
         self._aggregate: AggregateFunction[Any, Any, Any] = state.aggregate
 
     def get(self) -> Any:
-        accumulator = self._table.get(self._place.now)
+        accumulator = self._table.get(self._current.now)
         return None if accumulator is None else self._aggregate.get_result(accumulator)
 
     def add(self, value: Any) -> None:
-        now = self._place.now
+        now = self._current.now
         accumulator = self._table.get(now)
         if accumulator is None:
             accumulator = self._aggregate.create_accumulator()
@@ -194,10 +194,10 @@ class TableAggregatingState(AggregatingState[Any, Any]):
             self._table[now] = new
 
     def clear(self) -> None:
-        self._table.pop(self._place.now, None)
+        self._table.pop(self._current.now, None)
 
 
-TABLES: Mapping[StateKind, Callable[[Place, Table, RegisteredState], State]] = {
+TABLES: Mapping[StateKind, Callable[[Current, Table, RegisteredState], State]] = {
     StateKind.VALUE: TableValueState,
     StateKind.LIST: TableListState,
     StateKind.MAP: TableMapState,
@@ -234,41 +234,41 @@ class HeapStateBackend(KeyedStateBackend):
     """States of all keys, in memory."""
 
     key: Any = None
-    place: bytes = b""
+    grouped_key: bytes = b""
 
     def __init__(self) -> None:
-        self._here = Place()
+        self._here = Current()
         self._tables: list[tuple[dict[Any, Any], bool, StateOutput]] = []
-        self._windowed: dict[State, tuple[Place, dict[Any, Any], RegisteredState]] = {}
+        self._windowed: dict[State, tuple[Current, dict[Any, Any], RegisteredState]] = {}
 
     def create(self, state: RegisteredState, output: StateOutput) -> State:
         """Create a table; windowed state is looked up by key and namespace."""
-        place = Place() if state.namespaced else self._here
+        current = Current() if state.namespaced else self._here
         table: dict[Any, Any] = {}
         self._tables.append((table, state.namespaced, output))
-        created = TABLES[state.kind](place, table, state)
+        created = TABLES[state.kind](current, table, state)
         if state.namespaced:
-            self._windowed[created] = (place, table, state)
+            self._windowed[created] = (current, table, state)
         return created
 
-    def set_current_key(self, key: Any, place: bytes) -> None:
+    def set_current_key(self, key: Any, grouped_key: bytes) -> None:
         self.key = key
-        self.place = self._here.now = place
+        self.grouped_key = self._here.now = grouped_key
 
     def set_current_namespace(self, state: State, namespace: Any) -> None:
-        self._windowed[state][0].now = (self.place, namespace)
+        self._windowed[state][0].now = (self.grouped_key, namespace)
 
     def merge_namespaces(self, state: State, target: Any, sources: Iterator[Any]) -> None:
         _, table, registered = self._windowed[state]
-        merge_tables(table, registered, (self.place, target), ((self.place, source) for source in sources))
+        merge_tables(table, registered, (self.grouped_key, target), ((self.grouped_key, source) for source in sources))
 
     def finish(self) -> Iterator[None]:
         """Output all keys, in the order of their arrival."""
         for table, namespaced, output in self._tables:
             for where, content in table.items():
                 if namespaced:
-                    place, namespace = where
-                    output.add(place, namespace, content)
+                    grouped_key, namespace = where
+                    output.add(grouped_key, namespace, content)
                 else:
                     output.add(where, None, content)
                 yield

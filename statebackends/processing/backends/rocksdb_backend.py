@@ -3,7 +3,7 @@
 Values, and results of reducing and aggregating, are in the tables of :mod:`rocksdb_states`; lists and maps have one
 entry per element:
 
-    entry   := u16 state  u8[] place  u8[] namespace  u8[] userKey  u32 (bytes of place)  u32 (bytes of namespace)
+    entry   := u16 state  u8[] groupedKey  u8[] namespace  u8[] userKey  u32 u32 (sizes of groupedKey and namespace)
     list    := the number of its elements, and one entry per element whose user key is its number
 
 Serialized keys are self-delimiting, so no key's entries have another key's bytes as a prefix; entries of a state are in
@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.local_files import local_directory
 from pyspark_savepoint.statebackends.processing.api.state import State
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState, StateOutput
-from pyspark_savepoint.statebackends.processing.backends.heap import Place, merged
+from pyspark_savepoint.statebackends.processing.backends.heap import Current, merged
 from pyspark_savepoint.statebackends.processing.backends.rocksdb_memory import (
     MEMORY,
     Ahead,
@@ -50,7 +50,7 @@ class RocksDBStateBackend(KeyedStateBackend):
     """
 
     key: Any = None
-    place: bytes = b""
+    grouped_key: bytes = b""
 
     def __init__(self, directory: str | None = None, kept: int = KEPT, memory: int = MEMORY) -> None:
         folder = tempfile.mkdtemp(prefix="savepoint-rocksdb-", dir=directory or local_directory())
@@ -60,7 +60,7 @@ class RocksDBStateBackend(KeyedStateBackend):
             self._leave = leaving.pop_all()
         self._memory = EntryMemory(self._db, memory)
         self._kept = kept
-        self._here = Place()
+        self._here = Current()
         self._outputs: list[tuple[RocksState | TableState, StateOutput]] = []
         self._stored: dict[State, RocksState | TableState] = {}
         self._ahead = Ahead([])
@@ -93,20 +93,20 @@ class RocksDBStateBackend(KeyedStateBackend):
         lengths = [ListLengths(self._db, lists)] if lists else []
         self._ahead = Ahead([*keyed, *lengths])
 
-    def expect(self, places: Sequence[bytes]) -> None:
+    def expect(self, grouped_keys: Sequence[bytes]) -> None:
         """Read ahead for the keys of the next records, some thousands at a time."""
-        self._left = 0 if self._ahead.expect(places) else -1
+        self._left = 0 if self._ahead.expect(grouped_keys) else -1
 
-    def set_current_key(self, key: Any, place: bytes) -> None:
+    def set_current_key(self, key: Any, grouped_key: bytes) -> None:
         if self._left == 0:
             self._left = self._ahead.read()
         self._left -= 1
         self.key = key
-        self.place = self._here.now = place
+        self.grouped_key = self._here.now = grouped_key
 
     def set_current_namespace(self, state: State, namespace: Any) -> None:
         stored = self._stored[state]
-        stored.go(self.place, namespace.to_bytes())
+        stored.go(self.grouped_key, namespace.to_bytes())
         stored.windows = type(namespace)
 
     def merge_namespaces(self, state: State, target: Any, sources: Iterator[Any]) -> None:
@@ -128,8 +128,8 @@ class RocksDBStateBackend(KeyedStateBackend):
     def finish(self) -> Iterator[None]:
         """Output all keys, in order."""
         for state, output in self._outputs:
-            for place, namespace, content in state.everything():
-                output.add(place, namespace, content)
+            for grouped_key, namespace, content in state.everything():
+                output.add(grouped_key, namespace, content)
                 yield
 
     def close(self) -> None:

@@ -120,30 +120,30 @@ class BufferedDatabase:
 
 
 class Source(Protocol):
-    """Source of values that are read ahead by place."""
+    """Source of values that are read ahead by grouped key."""
 
     @property
     def used(self) -> int:
         """Return how often a value was used that was read ahead."""
 
-    def read_ahead(self, places: Sequence[bytes]) -> tuple[int, int]:
-        """Read the values of some places at once; return how many there were to read, and their bytes."""
+    def read_ahead(self, grouped_keys: Sequence[bytes]) -> tuple[int, int]:
+        """Read the values of some keys at once; return how many there were to read, and their bytes."""
 
 
 class Ahead:
-    """Which places of a chunk of records are read next: fewer if values are large, none if few are used."""
+    """Which keys of a chunk of records are read next: fewer if values are large, none if few are used."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = sources
-        self._places: Sequence[bytes] = ()
+        self._grouped_keys: Sequence[bytes] = ()
         self._at = 0
         self._size = 64
         self._asked = 0
         self._pause = 0
 
-    def expect(self, places: Sequence[bytes]) -> bool:
-        """Begin with the places of a chunk; return whether to read them ahead."""
-        self._places, self._at = places, 0
+    def expect(self, grouped_keys: Sequence[bytes]) -> bool:
+        """Begin with the keys of a chunk; return whether to read them ahead."""
+        self._grouped_keys, self._at = grouped_keys, 0
         if self._pause:
             self._pause -= 1
         elif 4 * sum(source.used for source in self._sources) < self._asked:
@@ -151,15 +151,15 @@ class Ahead:
         return not self._pause
 
     def read(self) -> int:
-        """Read the states of the next places; return how many places, 0 at the end."""
-        places = self._places[self._at : self._at + self._size]
-        self._at += len(places)
-        if places:
-            read = [source.read_ahead(places) for source in self._sources]
+        """Read the states of the next keys; return how many keys, 0 at the end."""
+        grouped_keys = self._grouped_keys[self._at : self._at + self._size]
+        self._at += len(grouped_keys)
+        if grouped_keys:
+            read = [source.read_ahead(grouped_keys) for source in self._sources]
             self._asked = sum(asked for asked, _ in read)
             each = sum(size for _, size in read) // max(1, self._asked) * len(self._sources) + 1
             self._size = max(1, min(8 * self._size, MOST_KEYS, MOST_AHEAD // each))
-        return len(places)
+        return len(grouped_keys)
 
 
 #: Bytes of entries in memory.

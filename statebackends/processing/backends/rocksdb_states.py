@@ -2,8 +2,8 @@
 
 The states of :mod:`heap` look up the tables:
 
-    entry   := u16 state  u8[] place                                                                  without namespaces
-             | u16 state  u8[] place  u8[] namespace  u32 (bytes of place)  u32 (bytes of namespace)
+    entry   := u16 state  u8[] groupedKey                                                            without namespaces
+             | u16 state  u8[] groupedKey  u8[] namespace  u32 (size of groupedKey)  u32 (size of namespace)
 
 Changed values stay Python objects until there are many, and then go, encoded, to an :class:`EntryMemory`, which writes
 to RocksDB when it is full. So tables that fit into memory are never written to RocksDB. Nothing else writes these
@@ -27,7 +27,7 @@ import pyarrow.types as pt
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.api.state import ListState, State
 from pyspark_savepoint.statebackends.processing.backends.backend import MapViews, RegisteredState, needs_element
-from pyspark_savepoint.statebackends.processing.backends.heap import TABLES, Place
+from pyspark_savepoint.statebackends.processing.backends.heap import TABLES, Current
 from pyspark_savepoint.statebackends.processing.backends.rocksdb_codec import Codec, as_stored, codec, key_codec
 from pyspark_savepoint.statebackends.processing.backends.rocksdb_memory import BufferedDatabase, EntryMemory
 
@@ -100,18 +100,18 @@ class StoredTable(ABC):
             found = None
         return found
 
-    def read_ahead(self, places: Sequence[bytes]) -> tuple[int, int]:
-        """Read the values of some places at once; return how many there were to read, and their bytes."""
+    def read_ahead(self, grouped_keys: Sequence[bytes]) -> tuple[int, int]:
+        """Read the values of some keys at once; return how many there were to read, and their bytes."""
         prefix = self._prefix
-        wanted = {place for place in places if place not in self._new}
+        wanted = {grouped_key for grouped_key in grouped_keys if grouped_key not in self._new}
         # Encode now if these records might fill the rest: that would drop the values that are read ahead for them.
         if self._is_full(self.most - sum(map(len, wanted)) - OBJECTS * len(wanted)):
             self._fold()
-            wanted = set(places)
+            wanted = set(grouped_keys)
         self.used, self._ahead, self._one_by_one = 0, {}, 0
         if not self._is_written:
             return 0, 0
-        data = self._memory.read_all([prefix + place for place in wanted])
+        data = self._memory.read_all([prefix + grouped_key for grouped_key in wanted])
         self._ahead = dict(zip(wanted, self._decoded(data), strict=True))
         return len(wanted), sum(map(len, filter(None, data)))
 
@@ -219,39 +219,39 @@ class BytesTable(StoredTable):
 class TableState:
     """State whose values are in a table, as the backend uses it: like a :class:`RocksState`."""
 
-    def __init__(self, memory: EntryMemory, prefix: bytes, state: RegisteredState, here: Place) -> None:
+    def __init__(self, memory: EntryMemory, prefix: bytes, state: RegisteredState, here: Current) -> None:
         (kind,) = state.units
         table = NumberTable if pt.is_integer(kind) or pt.is_floating(kind) else BytesTable
         self.table: StoredTable = table(memory, prefix, kind)
         self.state = state
         #: The class of the namespaces, set with the first one.
         self.windows: Any = None
-        self._place = Place() if state.namespaced else here
-        create: Callable[[Place, Any, RegisteredState], State] = TABLES[state.kind]
-        self.shown = create(self._place, self.table, state)
+        self._current = Current() if state.namespaced else here
+        create: Callable[[Current, Any, RegisteredState], State] = TABLES[state.kind]
+        self.shown = create(self._current, self.table, state)
 
-    def go(self, place: bytes, namespace: bytes) -> None:
-        """Set the place and namespace of a namespaced state."""
-        self._place.now = place + namespace + _LENGTHS.pack(len(place), len(namespace))
+    def go(self, grouped_key: bytes, namespace: bytes) -> None:
+        """Set the grouped key and namespace of a namespaced state."""
+        self._current.now = grouped_key + namespace + _LENGTHS.pack(len(grouped_key), len(namespace))
 
     def clear(self) -> None:
-        self.table.pop(self._place.now, None)
+        self.table.pop(self._current.now, None)
 
     def content(self) -> Any:
         """Return the content for outputs; None if there is none."""
-        return self.table.get(self._place.now)
+        return self.table.get(self._current.now)
 
     def put_content(self, content: Any) -> None:
         """Store the content."""
-        self.table[self._place.now] = content
+        self.table[self._current.now] = content
 
     def everything(self) -> Iterator[tuple[bytes, Any, Any]]:
-        """Yield place, namespace and content of every key, in order."""
+        """Yield grouped key, namespace and content of every key, in order."""
         for at, content in self.table.entries():
             if self.state.namespaced:
-                place, namespace = _LENGTHS.unpack_from(at, len(at) - _LENGTHS.size)
-                window = self.windows.from_bytes(at[place : place + namespace]) if namespace else None
-                yield at[:place], window, content
+                size, namespace = _LENGTHS.unpack_from(at, len(at) - _LENGTHS.size)
+                window = self.windows.from_bytes(at[size : size + namespace]) if namespace else None
+                yield at[:size], window, content
             else:
                 yield at, None, content
 
@@ -263,7 +263,7 @@ _PRESENT, _ABSENT = b"\1", b"\0"
 class RocksState(State):
     """Base of all kinds of state: the position of their entries."""
 
-    def __init__(self, database: BufferedDatabase, prefix: bytes, state: RegisteredState, here: Place) -> None:
+    def __init__(self, database: BufferedDatabase, prefix: bytes, state: RegisteredState, here: Current) -> None:
         self.state = state
         self.prefix = prefix
         #: The class of the namespaces, set with the first one.
@@ -276,21 +276,21 @@ class RocksState(State):
         self.codecs: list[Codec] = [*map(key_codec, keys), codec(value)]
         self.encode, self.decode = self.codecs[-1]
         #: Where a state without namespaces is, and where it was when it was last used.
-        self._place = Place() if state.namespaced else here
+        self._current = Current() if state.namespaced else here
         self._settled: bytes | None = None
         self._head = self._tail = self._here = b""
 
     def settle(self) -> None:
         """Follow the current key; most records use few of the states."""
-        place = self._place.now
-        if place is not self._settled:
-            self._settled = place
-            self.go(place, b"")
+        grouped_key = self._current.now
+        if grouped_key is not self._settled:
+            self._settled = grouped_key
+            self.go(grouped_key, b"")
 
-    def go(self, place: bytes, namespace: bytes) -> None:
-        """Set the place and namespace of the entries."""
-        self._head = self.prefix + place + namespace
-        self._tail = _LENGTHS.pack(len(place), len(namespace))
+    def go(self, grouped_key: bytes, namespace: bytes) -> None:
+        """Set the grouped key and namespace of the entries."""
+        self._head = self.prefix + grouped_key + namespace
+        self._tail = _LENGTHS.pack(len(grouped_key), len(namespace))
         self._here = self._head + self._tail
 
     @abstractmethod
@@ -303,20 +303,20 @@ class RocksState(State):
 
     @abstractmethod
     def _content_of(self, elements: list[tuple[bytes, bytes]]) -> Any:
-        """Return the content of the bytes of user keys and values of a place, in order."""
+        """Return the content of the bytes of user keys and values of a grouped key, in order."""
 
     def everything(self) -> Iterator[tuple[bytes, Any, Any]]:
-        """Yield place, namespace and content of every key, in order."""
-        for (place, namespace), elements in groupby(self._elements(), key=itemgetter(0)):
+        """Yield grouped key, namespace and content of every key, in order."""
+        for (grouped_key, namespace), elements in groupby(self._elements(), key=itemgetter(0)):
             content = self._content_of([(user_key, data) for _, user_key, data in elements])
-            yield place, self.windows.from_bytes(namespace) if namespace else None, content
+            yield grouped_key, self.windows.from_bytes(namespace) if namespace else None, content
 
     def _elements(self) -> Iterator[tuple[tuple[bytes, bytes], bytes, bytes]]:
-        """Yield place and namespace, user key and value of every entry, in order."""
+        """Yield grouped key and namespace, user key and value of every entry, in order."""
         start, end = len(self.prefix), -_LENGTHS.size
         for key, data in self._db.entries(self.prefix):
-            place, namespace = _LENGTHS.unpack(key[end:])
-            middle, behind = start + place, start + place + namespace
+            size, namespace = _LENGTHS.unpack(key[end:])
+            middle, behind = start + size, start + size + namespace
             yield (key[start:middle], key[middle:behind]), key[behind:end], data
 
 
@@ -440,13 +440,13 @@ class ListLengths:
         """Return how often a length was used that was read ahead."""
         return self._database.used
 
-    def read_ahead(self, places: Sequence[bytes]) -> tuple[int, int]:
-        """Read the lengths at some places at once; return how many there were to read, and their bytes."""
-        ends = [place + _LENGTHS.pack(len(place), 0) for place in set(places)]
+    def read_ahead(self, grouped_keys: Sequence[bytes]) -> tuple[int, int]:
+        """Read the lengths at some keys at once; return how many there were to read, and their bytes."""
+        ends = [grouped_key + _LENGTHS.pack(len(grouped_key), 0) for grouped_key in set(grouped_keys)]
         return self._database.read_ahead([prefix + end for prefix in self._prefixes for end in ends])
 
 
-ROCKS: Mapping[StateKind, Callable[[BufferedDatabase, bytes, RegisteredState, Place], RocksState]] = {
+ROCKS: Mapping[StateKind, Callable[[BufferedDatabase, bytes, RegisteredState, Current], RocksState]] = {
     StateKind.LIST: RocksListState,
     StateKind.MAP: RocksMapState,
 }

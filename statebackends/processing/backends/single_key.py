@@ -29,7 +29,7 @@ from pyspark_savepoint.statebackends.processing.backends.backend import (
     Values,
     needs_element,
 )
-from pyspark_savepoint.statebackends.processing.backends.heap import TABLES, Place, merge_tables
+from pyspark_savepoint.statebackends.processing.backends.heap import TABLES, Current, merge_tables
 
 
 class SingleKeyValueState(ValueState[Any]):
@@ -182,7 +182,7 @@ class _NoSlot:
     content: Any = None
 
 
-def _nowhere(place: bytes, namespace: Any, content: Any) -> None:
+def _nowhere(grouped_key: bytes, namespace: Any, content: Any) -> None:
     """Output of no state."""
 
 
@@ -195,7 +195,7 @@ class CurrentKey(NamedTuple):
     set_key: SetKey
     set_states: Callable[[FirstSlot, Add, bool], None]
     key: Callable[[], Any]
-    place: Callable[[], bytes]
+    grouped_key: Callable[[], bytes]
 
 
 class SingleKeyStateBackend(KeyedStateBackend):
@@ -209,7 +209,7 @@ class SingleKeyStateBackend(KeyedStateBackend):
         self._values: list[tuple[ValueSlot, Add]] = []
         self._collections: list[tuple[CollectionSlot, Callable[[], Any], Add]] = []
         self._windowed: list[tuple[dict[Any, Any], Add]] = []
-        self._places: dict[State, tuple[Place, dict[Any, Any], RegisteredState]] = {}
+        self._window_tables: dict[State, tuple[Current, dict[Any, Any], RegisteredState]] = {}
         self._first: FirstSlot = _NoSlot()
         self._add_first: Add = _nowhere
         self._current = self._current_key()
@@ -218,10 +218,10 @@ class SingleKeyStateBackend(KeyedStateBackend):
         """Create a slot; for windowed state a dict of namespaces."""
         created: State
         if state.namespaced:
-            place, table = Place(), dict[Any, Any]()
+            current, table = Current(), dict[Any, Any]()
             self._windowed.append((table, output.add))
-            created = TABLES[state.kind](place, table, state)
-            self._places[created] = (place, table, state)
+            created = TABLES[state.kind](current, table, state)
+            self._window_tables[created] = (current, table, state)
         elif state.kind not in VALUE_SLOTS:
             created = collection = COLLECTION_SLOTS[state.kind](state)
             self._collections.append((collection, type(collection.content), output.add))
@@ -240,8 +240,8 @@ class SingleKeyStateBackend(KeyedStateBackend):
         return self._current.key()
 
     @property
-    def place(self) -> bytes:
-        return self._current.place()
+    def grouped_key(self) -> bytes:
+        return self._current.grouped_key()
 
     @property
     def set_current_key(self) -> SetKey:
@@ -256,9 +256,9 @@ class SingleKeyStateBackend(KeyedStateBackend):
         current, now = None, b""
         first, add, has_more, output_others = self._first, self._add_first, False, self._output_others
 
-        def set_key(key: Any, place: bytes) -> None:
+        def set_key(key: Any, grouped_key: bytes) -> None:
             nonlocal current, now
-            if place != now:
+            if grouped_key != now:
                 if now:
                     content = first.content
                     if content is not None:
@@ -266,7 +266,7 @@ class SingleKeyStateBackend(KeyedStateBackend):
                         add(now, None, content)
                     if has_more:
                         output_others(now)
-                now = place
+                now = grouped_key
             current = key
 
         def set_states(value: FirstSlot, output: Add, more: bool) -> None:
@@ -275,34 +275,34 @@ class SingleKeyStateBackend(KeyedStateBackend):
 
         return CurrentKey(set_key, set_states, lambda: current, lambda: now)
 
-    def _output_others(self, place: bytes) -> None:
+    def _output_others(self, grouped_key: bytes) -> None:
         """Output all states but the first value."""
         for value, add in self._values:
             content = value.content
             if content is not None:
                 value.content = None
-                add(place, None, content)
+                add(grouped_key, None, content)
         for collection, empty, add in self._collections:
             content = collection.content
             if content:
                 collection.content = empty()
-                add(place, None, content)
+                add(grouped_key, None, content)
         if self._windowed:
-            self._prune_windows(place)
+            self._prune_windows(grouped_key)
 
-    def _prune_windows(self, place: bytes) -> None:
+    def _prune_windows(self, grouped_key: bytes) -> None:
         for table, add in self._windowed:
             for namespace, content in table.items():
-                add(place, namespace, content)
+                add(grouped_key, namespace, content)
             table.clear()
 
     def set_current_namespace(self, state: State, namespace: Any) -> None:
         """Set the namespace, which is the whole look-up key."""
-        self._places[state][0].now = namespace
+        self._window_tables[state][0].now = namespace
 
     def merge_namespaces(self, state: State, target: Any, sources: Iterator[Any]) -> None:
         """Merge within the dict of this key."""
-        _, table, registered = self._places[state]
+        _, table, registered = self._window_tables[state]
         merge_tables(table, registered, target, sources)
 
     def finish(self) -> Iterator[None]:
@@ -318,13 +318,13 @@ class DroppingSingleKeyStateBackend(SingleKeyStateBackend):
         current, now = None, b""
         first, has_more, drop_others = self._first, False, self._drop_others
 
-        def set_key(key: Any, place: bytes) -> None:
+        def set_key(key: Any, grouped_key: bytes) -> None:
             nonlocal current, now
-            if place != now:
+            if grouped_key != now:
                 first.content = None
                 if has_more:
                     drop_others()
-                now = place
+                now = grouped_key
             current = key
 
         def set_states(value: FirstSlot, _: Add, more: bool) -> None:

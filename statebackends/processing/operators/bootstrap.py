@@ -173,7 +173,7 @@ class BootstrapTask:
         Errors of user code are caught here: generators turn StopIteration into RuntimeError.
         """
         function = self.plan.function
-        self.backend.expect(chunk.places)
+        self.backend.expect(chunk.grouped_keys)
         if isinstance(function, WindowSpec):
             yield from self._window(chunk, UserCode(self._named, "a window", self.backend))
         elif not isinstance(function, KeyedStateBootstrapFunction):
@@ -187,8 +187,8 @@ class BootstrapTask:
         done = self.registry.done
         values = iter(chunk.values)
         with guard:
-            for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
-                set_key(key, place)
+            for key, grouped_key, count in zip(chunk.keys, chunk.grouped_keys, chunk.counts, strict=True):
+                set_key(key, grouped_key)
                 if done:
                     yield from drain(done)
                 for value in islice(values, count):
@@ -199,8 +199,8 @@ class BootstrapTask:
         done = self.registry.done
         values, times = iter(chunk.values), iter(chunk.timestamps or ())
         with guard:
-            for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
-                set_key(key, place)
+            for key, grouped_key, count in zip(chunk.keys, chunk.grouped_keys, chunk.counts, strict=True):
+                set_key(key, grouped_key)
                 if done:
                     yield from drain(done)
                 for ctx.time, value in zip(islice(times, count), islice(values, count), strict=True):
@@ -211,8 +211,8 @@ class BootstrapTask:
         done = self.registry.done
         records = zip(chunk.timestamps or (), chunk.inputs or (), chunk.values, strict=True)
         with guard:
-            for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
-                set_key(key, place)
+            for key, grouped_key, count in zip(chunk.keys, chunk.grouped_keys, chunk.counts, strict=True):
+                set_key(key, grouped_key)
                 if done:
                     yield from drain(done)
                 for ctx.time, number, value in islice(records, count):
@@ -222,8 +222,8 @@ class BootstrapTask:
         process, done = self.windows.process_element, self.registry.done
         values, times = iter(chunk.values), iter(chunk.timestamps or ())
         with guard:
-            for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
-                self.backend.set_current_key(key, place)
+            for key, grouped_key, count in zip(chunk.keys, chunk.grouped_keys, chunk.counts, strict=True):
+                self.backend.set_current_key(key, grouped_key)
                 if done:
                     yield from drain(done)
                 self.windows.begin()

@@ -32,7 +32,7 @@ from pyspark_savepoint.statebackends.processing.runtime.collector import MOST, A
 from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, from_python, to_python
 
 _VOID = b"\0"
-#: The place of calls without a key, compared by identity.
+#: The grouped key of calls without a key, compared by identity.
 OUTSIDE = bytes([0xFF]) * 3
 _PREFIX = 2
 _TIME = struct.Struct(">Q")
@@ -81,13 +81,13 @@ class EntryOutput:
         self._size = 0
         self._batches = AdaptiveBatches()
 
-    def add(self, place: bytes, namespace: Any, content: Any) -> None:
-        """Add the content of a place (and namespace)."""
-        if place is OUTSIDE:
+    def add(self, grouped_key: bytes, namespace: Any, content: Any) -> None:
+        """Add the content of a grouped key (and namespace)."""
+        if grouped_key is OUTSIDE:
             _refuse_outside(self.state.name)
         if self.discards:
             return
-        self._keys.append(place + (_VOID if namespace is None else namespace.to_bytes()))
+        self._keys.append(grouped_key + (_VOID if namespace is None else namespace.to_bytes()))
         self._contents.append(content)
         self._size += len(content) if self._many else 1
         if self._size >= self._batches.units:
@@ -136,11 +136,11 @@ class EntryOutput:
                 return self._text(key)
         return None
 
-    def _text(self, place: bytes) -> str:
+    def _text(self, grouped_key: bytes) -> str:
         """Return a key for errors; its bytes if it cannot be decoded."""
         if self._key is None or self._key.opaque_parts():
-            return f"{place[_PREFIX:]!r:.500}"
-        found = self._key.decode(Cursors.over([place[_PREFIX:]], options=PLAIN))
+            return f"{grouped_key[_PREFIX:]!r:.500}"
+        found = self._key.decode(Cursors.over([grouped_key[_PREFIX:]], options=PLAIN))
         return f"{to_python(found)[0]!r:.500}"
 
 
@@ -153,10 +153,10 @@ class TimerOutput:
         self._done = done
         self._timers: list[bytes] = []
 
-    def add(self, place: bytes, namespace: Any, content: Any) -> None:
+    def add(self, grouped_key: bytes, namespace: Any, content: Any) -> None:
         """Add the timers of a key: a dict with timestamps as keys."""
-        group = place[:_PREFIX]
-        key = place[_PREFIX:] + (_VOID if namespace is None else namespace.to_bytes())
+        group = grouped_key[:_PREFIX]
+        key = grouped_key[_PREFIX:] + (_VOID if namespace is None else namespace.to_bytes())
         # The sign bit is flipped, so that bytes sort in the order of the numbers.
         self._timers.extend([group + _TIME.pack(timestamp + (1 << 63)) + key for timestamp in content])
         if len(self._timers) >= MOST:
@@ -183,7 +183,7 @@ def _refuse_outside(state: str) -> None:
 
 
 def key_groups_of(buffer: Any, start: Any) -> Ints:
-    """Return the key groups of places, which are their first two bytes."""
+    """Return the key groups of grouped keys, which are their first two bytes."""
     groups: Ints = (buffer[start].astype(np.int32) << 8) | buffer[start + 1]
     return groups
 

@@ -118,12 +118,12 @@ class ProcessTask:
         times: Iterable[int | None] = repeat(None) if chunk.timestamps is None else chunk.timestamps
         inputs: Iterable[int] = repeat(0) if chunk.inputs is None else chunk.inputs
         records = zip(times, inputs, chunk.values, strict=False)
-        self.backend.expect(chunk.places)
+        self.backend.expect(chunk.grouped_keys)
         with UserCode(self.plan.function, "process_element", self.backend):
-            for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
-                if by_key and place != self.backend.place:
+            for key, grouped_key, count in zip(chunk.keys, chunk.grouped_keys, chunk.counts, strict=True):
+                if by_key and grouped_key != self.backend.grouped_key:
                     self._fire()
-                self.backend.set_current_key(key, place)
+                self.backend.set_current_key(key, grouped_key)
                 collector.of(key)
                 for ctx.time, number, value in islice(records, count):
                     collector.add(calls[number](value, ctx))
@@ -145,7 +145,7 @@ class ProcessTask:
 
 
 class TimersOfAllKeys(FiringTimers):
-    """Timers of all keys, which fire at the end of the input, with their key; a namespace is a key and its place."""
+    """Timers of all keys, which fire at the end of the input, with their key; a namespace is a key in both forms."""
 
     def __init__(self, backend: KeyedStateBackend) -> None:
         super().__init__()
@@ -153,26 +153,26 @@ class TimersOfAllKeys(FiringTimers):
 
     def register_event(self, timestamp: int, namespace: Any = None) -> None:
         """Register an event time timer of the current key."""
-        super().register_event(timestamp, Timed(self._backend.place, self._backend.key))
+        super().register_event(timestamp, Timed(self._backend.grouped_key, self._backend.key))
 
     def register_processing(self, timestamp: int, namespace: Any = None) -> None:
         """Register a processing time timer of the current key."""
-        super().register_processing(timestamp, Timed(self._backend.place, self._backend.key))
+        super().register_processing(timestamp, Timed(self._backend.grouped_key, self._backend.key))
 
     def delete_event(self, timestamp: int, namespace: Any = None) -> None:
         """Delete an event time timer of the current key."""
-        super().delete_event(timestamp, Timed(self._backend.place, self._backend.key))
+        super().delete_event(timestamp, Timed(self._backend.grouped_key, self._backend.key))
 
     def delete_processing(self, timestamp: int, namespace: Any = None) -> None:
         """Delete a processing time timer of the current key."""
-        super().delete_processing(timestamp, Timed(self._backend.place, self._backend.key))
+        super().delete_processing(timestamp, Timed(self._backend.grouped_key, self._backend.key))
 
     def fire(self, on_event: Callable[[int, Any], None], on_processing: Callable[[int, Any], None]) -> None:
         """Fire all timers, each with the state of its key."""
 
         def of_key(call: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
             def fire(time: int, timed: Timed) -> None:
-                self._backend.set_current_key(timed.key, timed.place)
+                self._backend.set_current_key(timed.key, timed.grouped_key)
                 call(time, None)
 
             return fire
@@ -184,5 +184,5 @@ class TimersOfAllKeys(FiringTimers):
 class Timed:
     """Key of a timer, which its bytes identify."""
 
-    place: bytes
+    grouped_key: bytes
     key: Any = field(compare=False)

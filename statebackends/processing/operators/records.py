@@ -102,13 +102,13 @@ class RecordOrder:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Records as Python objects, run by run: keys, their places, and the number of records of each.
+    """Records as Python objects, run by run: keys in both forms, and the number of records of each.
 
     ``inputs`` has the number of each record's input, from 0, if there are several.
     """
 
     keys: list[Any]
-    places: list[bytes]
+    grouped_keys: list[bytes]
     counts: list[int]
     values: Iterable[Any]
     timestamps: list[int | None] | None
@@ -196,10 +196,10 @@ class Records:
         first = pa.array(starts)
         keys = to_python(self.codec.key_column(self._keys(batch.rows)).take(first))
         groups = batch.key_group[starts].tolist()
-        places = [
+        grouped_keys = [
             self._prefixes[group] + key for group, key in zip(groups, binary_values(batch.key.take(first)), strict=True)
         ]
-        return self._filled(Chunk(keys, places, counts, (), None), batch.rows, reuse, unshared)
+        return self._filled(Chunk(keys, grouped_keys, counts, (), None), batch.rows, reuse, unshared)
 
     def _filled(self, chunk: Chunk, rows: pa.RecordBatch, reuse: ObjectReuseMode, unshared: Unshared) -> Chunk:
         """Return the runs of a chunk with their records."""

@@ -91,9 +91,9 @@ class Collected:
 
     found: dict[tuple[bytes, Any], Any] = field(default_factory=dict)
 
-    def add(self, place: bytes, namespace: Any, content: Any) -> None:
-        assert (place, namespace) not in self.found, "a key was left twice"
-        self.found[place, namespace] = content
+    def add(self, grouped_key: bytes, namespace: Any, content: Any) -> None:
+        assert (grouped_key, namespace) not in self.found, "a key was left twice"
+        self.found[grouped_key, namespace] = content
 
 
 def plain(answer: Any) -> Any:

@@ -286,14 +286,14 @@ def test_a_timer_that_fails_has_the_key_that_ends() -> None:
     for records in ([("a", 1, 1)], [("a", 1, 1), ("b", 1, 1)]):
         with pytest.raises(UserFunctionError, match="FailingTimer failed in on_timer") as caught:
             list(ProcessTask(plan, 0).run(batches_of(records)))
-        ends_first = min(("a", "b")[: len(records)], key=lambda each: key_place(plan, each))
+        ends_first = min(("a", "b")[: len(records)], key=lambda each: grouped_key_of(plan, each))
         assert caught.value.facts["key"] == repr(ends_first)
 
 
-def key_place(plan: ProcessPlan, key: str) -> Any:
+def grouped_key_of(plan: ProcessPlan, key: str) -> Any:
     task = ProcessTask(plan, 0)
     (batch,) = task.records.sorted(batches_of([(key, 1, 1)]))
-    return next(iter(task.records.chunks(batch, plan.reuse, task.registry.unshared))).places
+    return next(iter(task.records.chunks(batch, plan.reuse, task.registry.unshared))).grouped_keys
 
 
 class Again(KeyedStateBootstrapFunction):
