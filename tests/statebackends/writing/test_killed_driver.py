@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 KILLED = """
 import os, sys
-from pyspark_savepoint.statebackends.writing.commit import committer as module
+from pyspark_savepoint.statebackends.writing import committer as module
 from tests.statebackends.writing.written_operators import planned
 import pyarrow as pa
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
