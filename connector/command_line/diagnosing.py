@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.formats.snapshot.as_of import in_order
 from pyspark_savepoint.local.local_savepoint import open_savepoint
-from pyspark_savepoint.report.metrics import PREFIX, openmetrics, samples_of
+from pyspark_savepoint.report.metrics import PREFIX, STATE, openmetrics, samples_of
 
 DONE, FOUND = 0, 1
 
@@ -73,6 +73,8 @@ def metrics(arguments: Namespace, output: Output) -> int:
     if as_json and arguments.push_textfile is not None:
         raise UsageError("--push-textfile writes what Prometheus reads", remedy="leave out --format json and --json")
     more = tuple(_constant(text) for text in arguments.label)
+    if len(dict(more)) < len(more):
+        raise UsageError("--label gives a label twice", found=", ".join(name for name, _ in more))
     options = read_options(arguments)
     readable, unreadable = in_order(located(arguments, arguments.path))
     surveys = Surveys(open_savepoint(readable[-1].path, **options))
@@ -94,7 +96,7 @@ def metrics(arguments: Namespace, output: Output) -> int:
 
 def _constant(text: str) -> tuple[str, str]:
     name, mark, value = text.partition("=")
-    if not mark or not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) or name in ("operator", "table", "state"):
+    if not mark or not re.fullmatch(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", name) or name in STATE:
         raise UsageError(
             "--label takes NAME=VALUE",
             found=repr(text),

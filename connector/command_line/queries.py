@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pyspark_savepoint.command_line.arguments import read_options
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import DONE, ls, table_of
+from pyspark_savepoint.execution.texts import without_traces
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.options.option_values import to_options
@@ -75,23 +76,10 @@ def ls_with_queries(arguments: Namespace, output: Output, leave: Callable[..., N
             rows = (row_to_json(row, kinds) for row in found.to_pylist())
             output.table(found.schema.names, rows, True, limit, "--json or --csv shows all", lines=1)
     except PySparkException as error:
-        raise OptionError(plain(str(error))) from None
+        raise OptionError(without_traces(str(error))) from None
     finally:
         spark.stop()
     return DONE
-
-
-def plain(text: str) -> str:
-    r"""Return an error of Spark without its plan and stack traces; of one in a task, the error of Python.
-
-    >>> plain("[UNRESOLVED_COLUMN] no column `totl`; line 1 pos 7;\n'Project ['totl]\n+- Relation [key#1]\n")
-    '[UNRESOLVED_COLUMN] no column `totl`; line 1 pos 7'
-    """
-    text = text.strip().partition("\n\nJVM stacktrace")[0]
-    raised = text.rfind("\npyspark_savepoint.")
-    if raised >= 0:
-        text = text[raised:].partition(": ")[2].partition("\n\n")[0]
-    return re.split(r";\n(?='?[A-Z]\w*\b[ \[(])", text)[0].rstrip()
 
 
 def has_java() -> bool:

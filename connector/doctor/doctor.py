@@ -17,7 +17,6 @@ from typing import Any, Self
 import pyarrow as pa
 
 from pyspark_savepoint.doctor.surveys import Examined, Surveys, label_of
-from pyspark_savepoint.execution.migrating import migration_of
 from pyspark_savepoint.execution.restore import check_snapshot
 from pyspark_savepoint.execution.texts import readable_size
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsafePathError, did_you_mean
@@ -135,7 +134,7 @@ def examine(
 def examined(surveys: Surveys, budgets: Budgets, older: Surveys | None = None, job: Job | None = None) -> list[Finding]:
     """Return the findings of :func:`examine` by what surveys have read."""
     snapshot = surveys.snapshot
-    found = [*check_metadata(snapshot, budgets), *check_release(snapshot), *check_state(surveys, budgets)]
+    found = [*check_metadata(snapshot, budgets), *check_release(surveys), *check_state(surveys, budgets)]
     if older is not None:
         found += check_growth(surveys, older)
     if job is not None:
@@ -290,12 +289,12 @@ def _all(serializers: Iterable[TypeSerializer]) -> Iterator[TypeSerializer]:
         yield from _all(serializer.children)
 
 
-def check_release(savepoint: Snapshot) -> Iterator[Finding]:
+def check_release(surveys: Surveys) -> Iterator[Finding]:
     """Yield the states of a snapshot of Flink 1 that the newest release would misread, or not read."""
-    if not crosses(savepoint.metadata, NEWEST_FLINK):
+    if not crosses(surveys.snapshot.metadata, NEWEST_FLINK):
         return
     try:
-        parts = migration_of(savepoint, RELEASE).check().parts
+        parts = surveys.migration(RELEASE).parts
     except SavepointError as error:
         check, evidence = CHECKS[Outcome.UNKNOWN]
         yield Finding(check, Severity.WARNING, f"{evidence}: {error.message}", CHECK)
@@ -383,13 +382,13 @@ def _timers(surveys: Surveys, budgets: Budgets) -> Iterator[Finding]:
     for (operator, domain), times in surveys.timers.items():
         # Timers that clean up later are ahead of time, which is not later than now.
         latest = min(surveys.now_of(operator, domain), int(time.time() * 1000))
-        late = times[times < latest - budgets.timer_age * 1000]
-        if len(late):
+        (late,) = times.before([latest - int(budgets.timer_age * 1000)])
+        if late:
             yield Finding(
                 "old-timers",
                 Severity.WARNING,
-                f"{len(late)} {domain} timers are more than {timedelta(seconds=budgets.timer_age).days} days behind "
-                f"{_moment(latest)}, the oldest at {_moment(int(late.min()))}: all fire at once when time advances",
+                f"{late} {domain} timers are more than {timedelta(seconds=budgets.timer_age).days} days behind "
+                f"{_moment(latest)}, the oldest at {_moment(times.first)}: all fire at once when time advances",
                 "look at their keys (pyspark-savepoint show --table timers); remove_keys removes them with their state",
                 operator,
             )

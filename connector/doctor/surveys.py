@@ -2,47 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Protocol
+from functools import cached_property, partial
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_savepoint.execution.migrating import migration_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.plan.engine import Engine
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck
 
 #: Timers later than this mean "never".
 NEVER_MILLIS = 1 << 52
 PROCESSING = "processing"
 HIDDEN = "(hidden)"
+#: Columns of table ``sizes`` that are added up.
+SIZES = ["operator_uid", "operator_uid_hash", "table", "state", "kind", "key_group", "entries", "bytes", "largest"]
 Place = tuple[str, str, str]
 Row = dict[str, Any]
 
 
 class Examined(Protocol):
-    """The tables of a snapshot that surveys read: those of ``LocalSavepoint``."""
+    """What surveys read of a snapshot: the tables of a savepoint, by the engine that reads them."""
 
     @property
     def path(self) -> str | None:
         """The folder of the snapshot."""
 
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Options of a read."""
+
+    @property
+    def _engine(self) -> Engine:
+        """The engine."""
+
     def _snapshot(self) -> Snapshot:
         """Return its metadata."""
+
+    @property
+    def _at(self) -> Callable[..., Examined]:
+        """Returns the snapshot at a path."""
 
     @property
     def table(self) -> Callable[..., Any]:
         """Returns a table by its name, with options."""
 
     @property
-    def states(self) -> Callable[[], Any]:
-        """Returns the states."""
+    def diff(self) -> Callable[..., Any]:
+        """Returns the differences to a newer snapshot."""
 
-    @property
-    def timers(self) -> Callable[[str], Any]:
-        """Returns the timers of an operator."""
+
+@dataclass(frozen=True)
+class CountTimers:
+    """Counts the timers of a part by domain, and those before some moments, without those that never fire.
+
+    Tasks of Spark, or this process, run copies of it; a batch that it yields is small.
+    """
+
+    schema: ClassVar[pa.Schema] = pa.schema(
+        [
+            pa.field("domain", pa.string()),
+            *(pa.field(name, pa.int64()) for name in ("count", "first", "last")),
+            pa.field("before", pa.list_(pa.int64())),
+        ]
+    )
+    #: Milliseconds, in order.
+    moments: tuple[int, ...] = ()
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield a row for each domain of each batch."""
+        moments = np.array(self.moments, np.int64)
+        for batch in batches:
+            times, domains = batch.column("timestamp").to_numpy(), batch.column("domain")
+            rows = []
+            for domain in pc.unique(domains).to_pylist():
+                mine = times[pc.equal(domains, domain).to_numpy(zero_copy_only=False) & (times < NEVER_MILLIS)]
+                if len(mine):
+                    places = np.searchsorted(moments, mine, "right")
+                    before = np.bincount(places, minlength=len(moments) + 1).cumsum()[:-1].tolist()
+                    numbers = {"count": len(mine), "first": int(mine.min()), "last": int(mine.max())}
+                    rows.append({"domain": domain, **numbers, "before": before})
+            yield pa.RecordBatch.from_pylist(rows, self.schema)
+
+
+@dataclass(frozen=True)
+class TimerTimes:
+    """Times of the timers of an operator and domain: how many there are, the first and the last, in milliseconds."""
+
+    count: int
+    first: int
+    last: int
+    counted: Callable[[Sequence[int]], pa.Table]
+    domain: str
+
+    def before(self, moments: Sequence[int]) -> list[int]:
+        """Return how many timers are before each of some moments, which are in order; the timers are read again."""
+        if all(not self.first < moment <= self.last for moment in moments):
+            return [self.count if moment > self.last else 0 for moment in moments]
+        rows = [row["before"] for row in self.counted(moments).to_pylist() if row["domain"] == self.domain]
+        return [sum(counts) for counts in zip(*rows, strict=True)]
 
 
 @dataclass
@@ -75,6 +139,9 @@ class Surveys:
     def __init__(self, savepoint: Examined, show_keys: bool = True) -> None:
         self.savepoint = savepoint
         self.show_keys = show_keys
+        #: Why timers of an operator cannot be read; known when the others are.
+        self.unread_timers: dict[str, str] = {}
+        self._migrations: dict[str, MigrationCheck] = {}
 
     @property
     def path(self) -> str | None:
@@ -86,31 +153,51 @@ class Surveys:
         """Its metadata."""
         return self.savepoint._snapshot()
 
+    def read(self, table: str, **options: Any) -> list[Row]:
+        """Return all rows of a table of few."""
+        rows: list[Row] = self._all(lambda: self.savepoint.table(table, **options)).to_pylist()
+        return rows
+
+    def differences(self, newer: Surveys) -> list[Row]:
+        """Return what a newer snapshot has added, changed and removed, by state."""
+        rows: list[Row] = self._all(lambda: self.savepoint.diff(newer.savepoint)).to_pylist()
+        return rows
+
+    def at(self, path: str) -> Surveys:
+        """Return the surveys of another snapshot of the same job."""
+        return Surveys(self.savepoint._at(path, self.savepoint.options), self.show_keys)
+
+    def migration(self, flink: str) -> MigrationCheck:
+        """Return what a migration to a release does with the state."""
+        if flink not in self._migrations:
+            self._migrations[flink] = migration_of(self.snapshot, flink).check(self.savepoint._engine.run)
+        return self._migrations[flink]
+
+    def _all(self, table: Callable[[], Any]) -> pa.Table:
+        return self.savepoint._engine.gathered(table)
+
     @cached_property
     def states(self) -> list[Row]:
         """Rows of table ``states``."""
-        return list(self.savepoint.states().rows())
+        return self.read("states")
 
     @cached_property
     def _sizes(self) -> tuple[list[StateSize], list[Row]]:
+        table = self._all(lambda: self.savepoint.table("sizes"))
+        is_noted = pc.or_(pc.is_null(table.column("table")), pc.is_valid(table.column("note")))
+        columns = table.filter(pc.invert(is_noted)).select(SIZES).to_pydict().values()
         found: dict[Place, StateSize] = {}
-        notes: list[Row] = []
-        for row in self.savepoint.table("sizes").rows():
-            if row["table"] is None or row["note"] is not None:
-                notes.append(row)
-                continue
-            place = (label_of(row), row["table"], row["state"] or "")
+        for uid, uid_hash, name, state, kind, group, entries, count, largest in zip(*columns, strict=True):
+            place = (uid or uid_hash, name, state or "")
             size = found.get(place)
             if size is None:
-                size = found[place] = StateSize(*place, row["kind"] or "")
-            entries, count = row["entries"] or 0, row["bytes"] or 0
-            size.entries, size.bytes = size.entries + entries, size.bytes + count
-            size.largest = max(size.largest, row["largest"] or 0)
-            group = row["key_group"]
+                size = found[place] = StateSize(*place, kind or "")
+            size.entries, size.bytes = size.entries + (entries or 0), size.bytes + (count or 0)
+            size.largest = max(size.largest, largest or 0)
             if group is not None:
                 before = size.groups.get(group, (0, 0))
-                size.groups[group] = before[0] + entries, before[1] + count
-        return sorted(found.values(), key=lambda size: -size.bytes), notes
+                size.groups[group] = before[0] + (entries or 0), before[1] + (count or 0)
+        return sorted(found.values(), key=lambda size: -size.bytes), table.filter(is_noted).to_pylist()
 
     @property
     def sizes(self) -> list[StateSize]:
@@ -121,6 +208,11 @@ class Surveys:
     def unread(self) -> list[Row]:
         """Rows of ``sizes`` whose ``note`` says what cannot be read, or is counted in another way."""
         return self._sizes[1]
+
+    @property
+    def unread_operators(self) -> set[str]:
+        """The operators that cannot be read at all."""
+        return {label_of(row) for row in self.unread if row["table"] is None}
 
     @cached_property
     def key_groups(self) -> dict[str, dict[int, int]]:
@@ -135,7 +227,7 @@ class Surveys:
     @cached_property
     def heaviest(self) -> list[Row]:
         """The five heaviest keys of every state, in no order."""
-        rows = list(self.savepoint.table("heaviest_keys", top=5).rows())
+        rows = self.read("heaviest_keys", top=5)
         if not self.show_keys:
             rows = [{**row, "key": HIDDEN, "window": row["window"] and HIDDEN} for row in rows]
         return rows
@@ -143,20 +235,37 @@ class Surveys:
     @cached_property
     def ages(self) -> list[Row]:
         """The histogram of the ages of state with a time to live."""
-        return list(self.savepoint.table("ttl_ages").rows())
+        return self.read("ttl_ages")
 
     @cached_property
-    def timers(self) -> dict[tuple[str, str], np.ndarray[Any, np.dtype[np.int64]]]:
+    def timers(self) -> dict[tuple[str, str], TimerTimes]:
         """Times of the timers by operator and domain, without those that never fire; none of what cannot be read."""
-        found: dict[tuple[str, str], list[Any]] = {}
+        found: dict[tuple[str, str], TimerTimes] = {}
         with_timers = {row["operator_uid_hash"]: label_of(row) for row in self.states if row["table"] == "timers"}
         for uid_hash, operator in with_timers.items():
+            counted = partial(self._counted, uid_hash)
             try:
-                for batch in self.savepoint.timers(uid_hash).select("timestamp", "domain").batches():
-                    _collect(found, operator, batch)
-            except SavepointError:
-                continue  # verify reports what cannot be read
-        return {place: np.concatenate(parts) for place, parts in found.items()}
+                rows = counted().to_pylist()
+            except SavepointError as error:
+                self.unread_timers[operator] = str(error)
+                continue
+            for domain in dict.fromkeys(row["domain"] for row in rows):
+                mine = [row for row in rows if row["domain"] == domain]
+                first, last = min(row["first"] for row in mine), max(row["last"] for row in mine)
+                total = sum(row["count"] for row in mine)
+                found[operator, domain] = TimerTimes(total, first, last, counted, domain)
+        return found
+
+    def _counted(self, uid_hash: str, moments: Sequence[int] = ()) -> pa.Table:
+        """Return the numbers of the timers of an operator, some rows for each domain."""
+
+        def counted() -> Any:
+            engine, count = self.savepoint._engine, CountTimers(tuple(moments))
+            timers = engine.rows(self.savepoint.table("timers", uid_hash))
+            assert timers is not None
+            return timers.select("timestamp", "domain").mapped(count, CountTimers.schema)
+
+        return self._all(counted)
 
     def now_of(self, operator: str, domain: str) -> int:
         """Return the time to which timers of an operator and domain have advanced: that of the newest of their clock.
@@ -164,16 +273,8 @@ class Surveys:
         All operators have one processing time; the event time of each is that of its inputs.
         """
         same = [
-            times
+            times.last
             for (other, kind), times in self.timers.items()
             if kind == domain and (domain == PROCESSING or other == operator)
         ]
-        return max((int(times.max(initial=0)) for times in same), default=0)
-
-
-def _collect(found: dict[tuple[str, str], list[Any]], operator: str, batch: pa.RecordBatch) -> None:
-    times = batch.column("timestamp").to_numpy()
-    domains = batch.column("domain")
-    for domain in pc.unique(domains).to_pylist():
-        mine = pc.equal(domains, domain).to_numpy(zero_copy_only=False) & (times < NEVER_MILLIS)
-        found.setdefault((operator, domain), []).append(times[mine])
+        return max(same, default=0)

@@ -53,8 +53,8 @@ class Migration:
 
     def check(self, run: Run = run_here) -> MigrationCheck:
         """Return the verdicts about all parts."""
-        self._expect_known(self._planned())
         planned = Planned(self.source, self.knowledge)
+        self._expect_known(self._planned() if self.drop or self.as_is else planned)
         return verdicts_of(planned.wanted, self._scanned(planned, run))
 
     def _planned(self) -> Planned:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -48,3 +49,16 @@ def replacing(target: Path) -> Iterator[Path]:
     finally:
         with suppress(FileNotFoundError, NotADirectoryError):
             pending.unlink()
+
+
+def without_traces(text: str) -> str:
+    r"""Return an error of Spark without its plan and stack traces; of one in a task, the error of Python.
+
+    >>> without_traces("[UNRESOLVED_COLUMN] no column `totl`; line 1 pos 7;\n'Project ['totl]\n+- Relation [key#1]\n")
+    '[UNRESOLVED_COLUMN] no column `totl`; line 1 pos 7'
+    """
+    text = text.strip().partition("\n\nJVM stacktrace")[0]
+    raised = text.rfind("\npyspark_savepoint.")
+    if raised >= 0:
+        text = text[raised:].partition(": ")[2].partition("\n\n")[0]
+    return re.split(r";\n(?='?[A-Z]\w*\b[ \[(])", text)[0].rstrip()

@@ -221,6 +221,12 @@ class LocalEngine:
         """Return the columns of a table."""
         return table.schema
 
+    def gathered(self, table: Callable[[], LocalTable | LocalRows]) -> pa.Table:
+        """Return all rows of a small table."""
+        rows = self.rows(table())
+        assert rows is not None
+        return rows.table()
+
     def summed(self, table: LocalTable, function: BatchFunction, schema: pa.Schema) -> LocalTable:
         """Return what a function makes of all batches."""
         return ComputedTable(schema, lambda: iter(function(table.batches())), table.warnings)

@@ -165,6 +165,14 @@ class Engine(Protocol):
     def schema(self, table: Any) -> pa.Schema:
         """Return the columns of a user's table, with their comments as metadata."""
 
+    def gathered(self, table: Callable[[], Any]) -> pa.Table:
+        """Return all rows of a small table that a function returns: a user's table, or rows.
+
+        Raises:
+            SavepointError: If the engine cannot read it.
+
+        """
+
     def summed(self, table: Any, function: BatchFunction, schema: pa.Schema) -> Any:
         """Return, as a user's table, what a function makes of all batches of a user's table in one process."""
 

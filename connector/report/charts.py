@@ -121,7 +121,7 @@ def treemap(tiles: Sequence[Row], width: int, height: int) -> str:
     text = {"limit": inside, "fill": {"value": INK}, "font": {"value": FONT}, "fontSize": {"value": 12}}
     spec = {
         "$schema": "https://vega.github.io/schema/vega/v5.json",
-        "width": width, "height": height, "padding": 0, "background": None,
+        "width": width, "height": height, "padding": 0, "background": None, "autosize": "none",
         "data": [
             {
                 "name": "tree", "values": list(tiles),

@@ -112,7 +112,7 @@ def samples_of(
     add("size_bytes", sum(operator.state_size for operator in snapshot.operators))
     add("new_bytes", new_bytes(snapshot, before))
     add("operators", len(snapshot.operators))
-    add("unread_operators", len({row["operator_uid_hash"] for row in surveys.unread if row["table"] is None}))
+    add("unread_operators", len(surveys.unread_operators))
     add("snapshots", len(readable))
     add("unreadable_snapshots", len(unreadable))
     for place, operator in enumerate(sorted(snapshot.operators, key=lambda one: -one.state_size)):

@@ -14,15 +14,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from importlib import resources
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from pyspark_savepoint.doctor.doctor import Budgets, Severity, examined
-from pyspark_savepoint.doctor.surveys import Examined, StateSize, Surveys, label_of
-from pyspark_savepoint.execution.migrating import migration_of
+from pyspark_savepoint.doctor.surveys import Examined, StateSize, Surveys, TimerTimes, label_of
+from pyspark_savepoint.execution import progress
 from pyspark_savepoint.execution.restore import check_snapshot
 from pyspark_savepoint.execution.texts import numbered, readable_size
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
@@ -45,10 +46,12 @@ from pyspark_savepoint.statebackends.surveys.ttl_ages import snapshot_time_of
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Rows of a table, tiles and frames of the treemap, and operators and states that have a chart of their own, or a line.
 MOST_ROWS, MOST_TILES, MOST_FRAMES, MOST_OPERATORS, MOST_LINES = 1000, 250, 120, 4, 7
-MOST_HEAVY, MOST_BARS = 100, 64
+MOST_HEAVY, MOST_BARS, MOST_TIMES = 100, 64, 24
 #: Snapshots of a folder, the newest, that are compared entry by entry with the one before.
 MOST_COMPARED = 20
 MAX_VALUE = 600
+#: Texts that are longer have a column for prose.
+LONG = 60
 #: Parallelism as a multiple of that of the snapshot.
 SCALES = (0.5, 1, 2, 4)
 UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
@@ -58,29 +61,13 @@ COUNTS = ("before", "after", "added", "changed", "removed")
 Row = Mapping[str, Any]
 
 
-class Reported(Examined, Protocol):
-    """What a report reads of a snapshot: the tables of ``LocalSavepoint``, and others of the same folder."""
-
-    @property
-    def diff(self) -> Callable[..., Any]:
-        """Returns the differences to a newer snapshot."""
-
-    @property
-    def _at(self) -> Callable[..., Reported]:
-        """Returns the snapshot at a path."""
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        """Options of a read."""
-
-
 @dataclass(frozen=True)
 class Asked:
     """What a report is about besides the snapshot."""
 
-    #: Snapshots of the folder, oldest first.
+    #: Snapshots of the folder, oldest first; the last is that of the report.
     history: Sequence[SnapshotInfo] = ()
-    since: Reported | None = None
+    since: Examined | None = None
     job: Job | None = None
     flink: str | None = None
     budgets: Budgets = field(default_factory=Budgets)
@@ -105,7 +92,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its caption; ``choices`` is the place of a column whose values can be chosen."""
+    """A table with its caption; ``choices`` is the place of a column whose values can be chosen.
+
+    A table with choices has prose: on a narrow page each row is a card.
+    """
 
     caption: str
     columns: Sequence[Column]
@@ -131,10 +121,11 @@ class Chart:
 
 @dataclass
 class Section:
-    """A section of the page."""
+    """A section of the page; ``short`` is what it says in a line."""
 
     id: str
     title: str
+    short: str = ""
     about: str = ""
     charts: list[Chart] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
@@ -158,7 +149,7 @@ def history_of(snapshot: Snapshot, folder: str, options: Mapping[str, str], last
     return readable[max(0, end + 1 - last) : end + 1]
 
 
-def page_of(savepoint: Reported, asked: Asked) -> str:
+def page_of(savepoint: Examined, asked: Asked) -> str:
     """Return the page about a snapshot.
 
     Raises:
@@ -167,30 +158,33 @@ def page_of(savepoint: Reported, asked: Asked) -> str:
     """
     charts.needed()
     surveys = Surveys(savepoint, asked.show_keys)
+    past = [surveys.at(info.path) for info in asked.history[:-1]]
+    older = None if asked.since is None else Surveys(asked.since, asked.show_keys)
     planned: list[tuple[str, str, Callable[[Section], None]]] = [
         ("what", "What it is", lambda to: _what(to, surveys, asked)),
-        ("findings", "Findings", lambda to: _findings(to, surveys, asked)),
+        ("findings", "Findings", lambda to: _findings(to, surveys, older, asked)),
         ("sizes", "Operators and states", lambda to: _sizes(to, surveys)),
         ("skew", "Key groups and subtasks", lambda to: _skew(to, surveys)),
         ("heaviest", "Heaviest keys", lambda to: _heaviest(to, surveys)),
         ("ttl", "Ages of state with a time to live", lambda to: _ages(to, surveys)),
         ("timers", "Timers", lambda to: _timers(to, surveys)),
-        ("sources", "Sources", lambda to: _sources(to, savepoint, asked)),
+        ("sources", "Sources", lambda to: _sources(to, surveys, past[-1] if past else older)),
         ("types", "Types", lambda to: _types(to, surveys)),
     ]
     if len(asked.history) > 1:
-        planned.append(("growth", "Growth over checkpoints", lambda to: _growth(to, savepoint, asked)))
-        planned.append(("changes", "Changes per checkpoint", lambda to: _changes(to, savepoint, asked)))
-    older, job, flink = asked.since, asked.job, asked.flink
+        planned.append(("growth", "Growth over checkpoints", lambda to: _growth(to, [*past, surveys], asked)))
+        planned.append(("changes", "Changes per checkpoint", lambda to: _changes(to, [*past, surveys], asked)))
+    job, flink = asked.job, asked.flink
     if older is not None:
-        planned.append(("since", "What differs from the older snapshot", lambda to: _since(to, savepoint, older)))
+        planned.append(("since", "What differs from the older snapshot", lambda to: _since(to, surveys, older)))
     if job is not None:
         planned.append(("restore", "Would the job restore it?", lambda to: _restore(to, surveys.snapshot, job)))
     if flink is not None:
-        planned.append(("migration", f"Migration to Flink {flink}", lambda to: _migration(to, surveys.snapshot, flink)))
+        planned.append(("migration", f"Migration to Flink {flink}", lambda to: _migration(to, surveys, flink)))
     sections = []
     for name, title, fill in planned:
         section = Section(name, title)
+        progress.detail(title)
         try:
             fill(section)
         except SavepointError as error:
@@ -204,11 +198,17 @@ def _rendered(surveys: Surveys, sections: Sequence[Section]) -> str:
     from markupsafe import Markup
 
     def leaving(value: Any) -> Any:
-        return (
-            value
-            if isinstance(value, Markup | int | float)
-            else elide(printable(redact(str(value), look=False)), MAX_VALUE)
-        )
+        return value if isinstance(value, Markup | int | float) else text_of(str(value))
+
+    @cache
+    def text_of(value: str) -> str:
+        return elide(printable(redact(value, look=False)), MAX_VALUE)
+
+    def rows_of(table: Table) -> Markup:
+        """Return the rows of a table, each value escaped: a template takes several times as long."""
+        role = " role=row" if table.choices is not None else ""
+        rows = ("".join(_cell(table, place, value, text_of) for place, value in enumerate(row)) for row in table.rows)
+        return Markup("\n".join(f"<tr{role}>{cells}</tr>" for cells in rows))  # noqa: S704 (each value is escaped)
 
     redact("")  # looks for the secrets of the environment, once for all values
 
@@ -225,10 +225,23 @@ def _rendered(surveys: Surveys, sections: Sequence[Section]) -> str:
     path = printable(surveys.path or "", line=True)
     return environment.from_string(page).render(
         path=path, name=path.rstrip("/").rpartition("/")[2], sections=sections, version=__version__,
-        made=_moment(datetime.now(UTC).timestamp()), Cell=Cell, is_cell=lambda value: isinstance(value, Cell),
+        made=_moment(datetime.now(UTC).timestamp()), rows_of=rows_of,
         style=Markup(style), script=Markup(script), svg=Markup,  # noqa: S704 (our own files, and drawings of Vega)
         style_hash=_hash(style), script_hash=_hash(script),
     )  # fmt: skip
+
+
+def _cell(table: Table, place: int, value: Any, text_of: Callable[[str], str]) -> str:
+    from markupsafe import escape
+
+    data = f' data-v="{value.value}"' if isinstance(value, Cell) else ""
+    if table.choices is not None:
+        data += f' role="cell" data-l="{escape(table.columns[place].title)}"'
+    text = escape(text_of(value.text if isinstance(value, Cell) else str(value)))
+    if table.choices == place:
+        return f'<td{data}><span class="tag {text.replace(" ", "-")}">{text}</span></td>'
+    kind = "n" if table.columns[place].is_number else "prose" if len(text) > LONG else ""
+    return f"<td{f' class={kind}' if kind else ''}{data}>{text}</td>"
 
 
 def _hash(text: str) -> str:
@@ -269,9 +282,11 @@ def _ratio(number: float) -> Cell:
 def _table(
     caption: str, columns: str, rows: Sequence[Sequence[Any]], *, folded: bool = False, choices: int | None = None
 ) -> Table:
-    """Return a table of at most MOST_ROWS rows; titles of columns of numbers end with ``#``."""
+    """Return a table of at most MOST_ROWS rows without empty columns; titles of columns of numbers end with ``#``."""
     titles = [Column(name.strip().removesuffix("#"), name.strip().endswith("#")) for name in columns.split("|")]
-    rows = [["" if value is None else value for value in row] for row in rows]
+    filled = [place for place in range(len(titles)) if any(row[place] not in (None, "") for row in rows)]
+    titles = [titles[place] for place in filled]
+    rows = [["" if row[place] is None else row[place] for place in filled] for row in rows]
     return Table(caption, titles, rows[:MOST_ROWS], max(0, len(rows) - MOST_ROWS), folded, choices)
 
 
@@ -336,13 +351,15 @@ def _backends(snapshot: Snapshot) -> list[str]:
     return list(found)
 
 
-def _findings(to: Section, surveys: Surveys, asked: Asked) -> None:
-    older = None if asked.since is None else Surveys(asked.since, asked.show_keys)
+def _findings(to: Section, surveys: Surveys, older: Surveys | None, asked: Asked) -> None:
     findings = examined(surveys, asked.budgets, older, asked.job)
     counts = [(severity, sum(one.severity is severity for one in findings)) for severity in Severity]
     to.about = ", ".join(numbered(number, severity.value) for severity, number in counts) + ", as doctor finds them."
     rows = [(one.severity.value, one.check, one.operator, one.state, one.evidence, one.remedy) for one in findings]
+    to.short = "nothing that may go wrong was found"
     if rows:
+        place = " ".join(filter(None, (findings[0].operator, findings[0].state)))
+        to.short = f"{to.about.partition(', as')[0]}; the first is {findings[0].check}{place and f' of {place}'}"
         columns = "severity | check | operator | state | what was found | what to do"
         to.tables.append(_table("Findings, the worst first", columns, rows, choices=0))
 
@@ -357,7 +374,14 @@ def _sizes(to: Section, surveys: Surveys) -> None:
     for row in surveys.unread:
         if row["table"] is None:
             to.notes.append(f"{label_of(row)} cannot be read: {row['note']}")
+    to.short = f"{len(surveys.unread_operators)} of {len(surveys.snapshot.operators)} operators cannot be read"
+    if not surveys.unread_operators:
+        to.short = "no state has bytes"
     if total:
+        most = sizes[0]
+        place, share = f"{most.operator} {most.state or most.table}", 100 * most.bytes / total
+        more = f"; {to.short}" if surveys.unread_operators else ""
+        to.short = f"the largest state is {place}: {readable_size(most.bytes)}, {share:.1f} % of all{more}"
         tiles = _tiles(sizes)
         caption = "Bytes by operator (frame) and state (tile)"
         to.charts.append(Chart(caption, charts.treemap(tiles, 1100, 420), charts.treemap(tiles, 370, 420)))
@@ -403,47 +427,58 @@ def _skew(to: Section, surveys: Surveys) -> None:
     by_size = sorted(surveys.key_groups.items(), key=lambda one: -sum(one[1].values()))
     known = {one.uid or str(one.operator_id): one for one in surveys.snapshot.operators}
     if not by_size:
-        to.about = "No operator has keyed state."
+        to.short = to.about = "No operator has keyed state."
         return
     to.about = (
         "1.00 is even: the heaviest has as many bytes as the average. A key group moves as a whole, so that a heavy "
         "one stays heavy at every parallelism."
     )
-    rows = []
+    rows, points, excess = [], [], -1.0
     for place, (name, groups) in enumerate(by_size):
-        operator = known[name]
+        operator, said = known[name], charts.said(name)
         limit, mean = operator.max_parallelism, sum(groups.values()) / len(groups)
         skews = {}
         for parallelism in parallelisms(operator.parallelism, limit):
             sizes = bytes_of_subtasks(groups, parallelism, limit)
             skews[parallelism] = max(sizes) * parallelism / max(sum(sizes), 1)
         worst = max(groups, key=lambda group: groups[group])
+        if groups[worst] - mean > excess:
+            excess = groups[worst] - mean
+            ratio, size = groups[worst] / max(mean, 1), readable_size(groups[worst])
+            to.short = f"the heaviest is key group {worst} of {name}: {size}, {ratio:.2f} times the average"
         rows.append((
             name, _bytes(sum(groups.values())), f"{len(groups):,} of {limit:,}", worst, _bytes(groups[worst]),
             _ratio(groups[worst] / max(mean, 1)), operator.parallelism, _ratio(skews[operator.parallelism]),
             ", ".join(f"{skew:.2f} at {parallelism}" for parallelism, skew in skews.items()),
         ))  # fmt: skip
         if place < MOST_OPERATORS:
-            said = charts.said(name)
             bars = _binned(groups, limit)
             filled = [bar["y"] for bar in bars if bar["y"]] or [0]
             what = "key group" if limit <= MOST_BARS else f"{-(-limit // MOST_BARS)} key groups each, from"
             to.charts.append(
                 Chart(
-                    f"{said}: bytes by key group; the dashed line is the average of those that have state",
+                    f"{said}: bytes by key group, the heaviest is {worst}; dashed: the average of those with state",
                     charts.bars(bars, what, "bytes", mean=sum(filled) / len(filled)),
                 )
             )
-            scaled = [
-                {"x": str(parallelism), "y": skew, "said": f"parallelism {parallelism}: {skew:.2f} times the average"}
+            points += [
+                {
+                    "x": f"{parallelism / operator.parallelism:.3g} x",
+                    "y": skew,
+                    "series": said,
+                    "said": f"{said}, parallelism {parallelism}: {skew:.2f} times the average",
+                }
                 for parallelism, skew in skews.items()
             ]
-            to.charts.append(
-                Chart(
-                    f"{said}: bytes of the heaviest subtask, per average, if the parallelism were another",
-                    charts.bars(scaled, "parallelism", "times the average", mean=1),
-                )
-            )
+    points.sort(key=lambda point: float(str(point["x"]).removesuffix(" x")))
+    to.charts.append(
+        Chart(
+            "Bytes of the heaviest subtask, per average, if the parallelism were a multiple of that of the snapshot",
+            charts.lines(
+                points, "parallelism", "times the average", [charts.said(name) for name, _ in by_size[:MOST_OPERATORS]]
+            ),
+        )
+    )
     columns = (
         "operator | bytes# | key groups with state | heaviest# | its bytes# | per average# | parallelism# | "
         "heaviest subtask per average# | at other parallelisms"
@@ -481,7 +516,7 @@ def _heaviest(to: Section, surveys: Surveys) -> None:
     whole = {size.place: size.bytes for size in surveys.sizes}
     found = sorted((row for row in surveys.heaviest if row["bytes"] is not None), key=lambda row: -row["bytes"])
     if not found:
-        to.about = "No operator has keyed state."
+        to.short = to.about = "No operator has keyed state."
         return
     if not surveys.show_keys:
         to.about = "Keys may be personal data: they are shown only if the report is made with --show-keys."
@@ -492,6 +527,8 @@ def _heaviest(to: Section, surveys: Surveys) -> None:
             label_of(row), row["state"], " ".join(filter(None, (row["key"], row["window"]))), row["key_group"],
             row["subtask"], _count(row["entries"]), _bytes(row["bytes"]), Cell(f"{100 * share:.2f} %", share),
         ))  # fmt: skip
+    operator, state, _, group, _, _, size, part = rows[0]
+    to.short = f"a key of {operator} {state or ''} has {size.text}, {part.text} of the state, in key group {group}"
     columns = "operator | state | key | key group# | subtask# | entries# | bytes# | of its state#"
     to.tables.append(_table("Keys of most bytes, of each state at most five", columns, rows))
 
@@ -504,8 +541,11 @@ def _ages(to: Section, surveys: Surveys) -> None:
             place = label_of(row), row["state"], low, age_of(row["from_seconds"], row["to_seconds"])
             totals[place] = totals.get(place, 0) + row["units"]
     if not totals:
-        to.about = "No state with a time to live can be read."
+        kept = [row for row in surveys.states if row["ttl"]]
+        to.short = to.about = "No state with a time to live can be read." if kept else "No state has a time to live."
         return
+    (operator, state, _, age), units = max(totals.items(), key=lambda one: one[0][2])
+    to.short = f"the oldest are {numbered(units, 'unit')} of {operator} {state}: {age}"
     to.about = "How long before the snapshot values, elements of lists and entries of maps were last used."
     states = list(dict.fromkeys((operator, state) for operator, state, _, _ in totals))
     drawn = {place: charts.said(f"{place[0]} {place[1]}") for place in states[:MOST_LINES]}
@@ -525,21 +565,19 @@ def _ages(to: Section, surveys: Surveys) -> None:
 def age_of(low: int | None, high: int | None) -> str:
     """Return a range of ages in seconds as people read it."""
     if low is None:
-        return "later"
+        return "after the snapshot"
     return f"{_span(low)}+" if high is None or low else f"<{_span(high)}"
 
 
 def _timers(to: Section, surveys: Surveys) -> None:
     now = snapshot_time_of(surveys.snapshot) // 1000
     rows = []
-    by_count = sorted(surveys.timers.items(), key=lambda one: -len(one[1]))
+    by_count = sorted(surveys.timers.items(), key=lambda one: -one[1].count)
     for place, ((operator, domain), times) in enumerate(by_count):
-        if not len(times):
-            continue
-        first, last = int(times.min()), int(times.max())
-        late = int((times < now).sum())
+        first, last = times.first, times.last
+        (late,) = times.before([now])
         rows.append((
-            operator, domain, _count(len(times)), _moment(first / 1000), _moment(last / 1000), _count(late),
+            operator, domain, _count(times.count), _moment(first / 1000), _moment(last / 1000), _count(late),
             Cell(_span((now - first) / 1000), now - first), Cell(_span((last - now) / 1000), last - now),
         ))  # fmt: skip
         if place < MOST_OPERATORS:
@@ -547,9 +585,17 @@ def _timers(to: Section, surveys: Surveys) -> None:
             caption = f"{said}: {domain} timers by time, from {_moment(first / 1000)} to {_moment(last / 1000)}"
             axis, bars = _times(times, now)
             to.charts.append(Chart(caption, charts.bars(bars, axis, "timers")))
+    to.notes += [f"Timers of {operator} cannot be read: {why}" for operator, why in surveys.unread_timers.items()]
     if not rows:
-        to.about = "No operator has timers that can be read."
+        to.short = to.about = "No operator has timers that can be read." if to.notes else "No operator has timers."
         return
+    behind = max(rows, key=lambda row: row[6].value)
+    to.short = (
+        f"none is before the snapshot; the earliest is one of {behind[0]}, {_span(-behind[6].value / 1000)} after"
+    )
+    if behind[6].value > 0:
+        many = numbered(int(behind[5].value), f"{behind[1]} timer")
+        to.short = f"{many} of {behind[0]} are before the snapshot, up to {behind[6].text}"
     to.about = (
         f"Times are relative to the snapshot, {_moment(now / 1000)}. Event time has not reached the earliest timer: "
         "its lag is at least that. Processing timers before the snapshot fire at once after a restore."
@@ -558,40 +604,48 @@ def _timers(to: Section, surveys: Surveys) -> None:
     to.tables.append(_table("Timers", columns, rows))
 
 
-def _times(times: np.ndarray[Any, np.dtype[np.int64]], now: int) -> tuple[str, list[Row]]:
+def _times(times: TimerTimes, now: int) -> tuple[str, list[Row]]:
     """Return what the numbers of the axis are, and the bars of the histogram of times."""
-    first, last = int(times.min()), int(times.max())
-    counts, edges = np.histogram(times, bins=24 if last > first else 1, range=(first, max(last, first + 1)))
+    first, last = times.first, times.last
+    edges = histogram_edges(first, last, MOST_TIMES)
+    before = times.before([*edges, last + 1])
     # Timers that are far from the snapshot are told apart from each other instead.
     is_near = max(abs(first - now), abs(last - now)) < 20 * (last - first)
     base = now if is_near else first
     reach = max(abs(first - base), abs(last - base), 1) / 1000
     unit, name = next((known for known in UNITS if reach >= 2 * known[0]), UNITS[-1])
     # Two bars never have the same number.
-    digits = max(0, math.ceil(-math.log10((edges[1] - edges[0]) / 1000 / unit)))
+    digits = max(0, math.ceil(-math.log10((edges[1] - edges[0] if len(edges) > 1 else 1) / 1000 / unit)))
     return f"{name} after {'the snapshot' if is_near else 'the earliest'}", [
         {
             "x": f"{(low - base) / 1000 / unit:.{digits}f}", "y": count,
             "said": f"{_moment(low / 1000)} to {_moment(high / 1000)}: {count:,}",
         }
-        for count, low, high in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+        for low, high, count in zip(edges, [*edges[1:], last + 1], np.diff(before).tolist(), strict=True)
     ]  # fmt: skip
 
 
-def _positions(savepoint: Reported) -> dict[tuple[str, str, str], Row]:
-    rows = savepoint.table("offsets").rows()
+def histogram_edges(first: int, last: int, most: int) -> list[int]:
+    """Return where the bars of times in milliseconds begin, at most so many, the last of which has the last time."""
+    step = max(1, -(-(last + 1 - first) // most))
+    return list(range(first, last + 1, step))
+
+
+def _positions(surveys: Surveys) -> dict[tuple[str, str, str], Row]:
+    rows = surveys.read("offsets")
     return {(label_of(row), row["stream"] or "", row["partition"] or ""): row for row in rows}
 
 
-def _sources(to: Section, savepoint: Reported, asked: Asked) -> None:
-    now = _positions(savepoint)
+def _sources(to: Section, surveys: Surveys, older: Surveys | None) -> None:
+    now = _positions(surveys)
     if not now:
-        to.about = "No source of a known kind has splits."
+        to.short = to.about = "No source of a known kind has splits."
         return
-    history = asked.history
-    before = _positions(savepoint._at(history[-2].path, savepoint.options)) if len(history) > 1 else {}
-    seconds = (history[-1].modified or 0) - (history[-2].modified or 0) if len(history) > 1 else 0
-    rows: list[Sequence[Any]] = []
+    to.short = f"{numbered(len(now), 'split')} of {numbered(len({place[0] for place in now}), 'source')}"
+    before = {} if older is None else _positions(older)
+    times = [snapshot_time_of(each.snapshot) / 1e6 for each in (older, surveys) if each is not None]
+    seconds = times[-1] - times[0]
+    rows: list[list[Any]] = []
     for place, row in sorted(now.items()):
         old = before.get(place)
         moved: Any = None
@@ -601,8 +655,11 @@ def _sources(to: Section, savepoint: Reported, asked: Asked) -> None:
         was = old and old["position"]
         rows.append([place[0], row["connector"], *place[1:], row["position"], was, moved, rate])
     columns = "source | connector | stream | partition | next position | before# | moved# | per second#"
-    if before:
-        to.about = f"Moved since checkpoint {history[-2].checkpoint_id}, {_span(seconds)} before."
+    if before and older is not None:
+        to.about = f"Moved since checkpoint {older.snapshot.metadata.checkpoint_id}, {_span(seconds)} before."
+        still = [" ".join(filter(None, map(str, row[:1] + row[2:4]))) for row in rows if row[6] == 0]
+        to.short += f"; {len(still)} did not move since the older snapshot"
+        to.short += f", such as {still[0]}" if still else ""
     else:
         rows, columns = [row[:5] for row in rows], columns.partition(" | before")[0]
     to.tables.append(_table("Positions at which the sources continue", columns, rows))
@@ -617,6 +674,8 @@ def _types(to: Section, surveys: Surveys) -> None:
         )
         for row in surveys.states
     ]  # fmt: skip
+    noted = sum(bool(row["note"]) for row in surveys.states)
+    to.short = f"{numbered(len(rows), 'state')}, {noted} with a note"
     columns = "operator | table | state | kind | key type | value type | type in Spark | note"
     to.tables.append(_table("Types of states", columns, rows))
 
@@ -630,11 +689,10 @@ def _numbers(history: Sequence[SnapshotInfo]) -> list[str]:
     ]
 
 
-def _growth(to: Section, savepoint: Reported, asked: Asked) -> None:
+def _growth(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
     before: Snapshot | None = None
     found: list[tuple[SnapshotInfo, int, int | None, list[StateSize]]] = []
-    for info in asked.history:
-        other = Surveys(savepoint._at(info.path, savepoint.options))
+    for info, other in zip(asked.history, snapshots, strict=True):
         new = None if before is None else new_bytes(other.snapshot, before)
         found.append((info, sum(one.state_size for one in other.snapshot.operators), new, other.sizes))
         before = other.snapshot
@@ -687,6 +745,13 @@ def _growth(to: Section, savepoint: Reported, asked: Asked) -> None:
         for size in found[-1][3]
     ]  # fmt: skip
     grown.sort(key=lambda row: -row[-1].value)
+    to.short = f"no state has grown in {numbered(len(found), 'snapshot')}"
+    if grown and grown[0][-1].value > 0:
+        most = grown[0]
+        place = f"{most[0]} {most[2] or most[1]}"
+        to.short = f"{place} has grown most: {most[-1].text} to {most[-2].text} in {numbered(len(found), 'snapshot')}"
+    if len(set(numbers)) < len(numbers) or any("." in number for number in numbers):
+        to.about = "Several snapshots have the same checkpoint id: a number after it tells them apart, by time."
     columns = "operator | table | state | entries first# | entries last# | bytes first# | bytes last# | growth#"
     to.tables.append(_table("Growth of states from the first checkpoint to the last", columns, grown))
 
@@ -695,15 +760,14 @@ def _bytes_more(size: int) -> Cell:
     return Cell(("-" if size < 0 else "+" if size else "") + readable_size(abs(size)), size)
 
 
-def _changes(to: Section, savepoint: Reported, asked: Asked) -> None:
+def _changes(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
     kinds = (("added", "inserted"), ("changed", "updated"), ("removed", "deleted"))
     points, rows = [], []
-    compared = asked.history[-MOST_COMPARED - 1 :]
+    compared = snapshots[-MOST_COMPARED - 1 :]
     numbers = _numbers(asked.history)[1 - len(compared) :]
-    for place, ((old, new), at) in enumerate(zip(pairwise(compared), numbers, strict=True)):
-        older, newer = (savepoint._at(info.path, savepoint.options) for info in (old, new))
+    for place, ((older, newer), at) in enumerate(zip(pairwise(compared), numbers, strict=True)):
         total = dict.fromkeys((kind for kind, _ in kinds), 0)
-        for row in older.diff(newer).rows():
+        for row in older.differences(newer):
             if any(row[kind] for kind, _ in kinds):
                 rows.append((
                     Cell(at, place), label_of(row), row["table"], row["state"],
@@ -720,17 +784,18 @@ def _changes(to: Section, savepoint: Reported, asked: Asked) -> None:
             }
             for kind, name in kinds
         ]
+    to.short = "in the newest checkpoint " + ", ".join(f"{total[kind]:,} {name}" for kind, name in kinds)
     to.about = "Entries (values, entries of maps, timers, elements) that differ from the checkpoint before."
-    if len(compared) < len(asked.history):
-        to.about += f" The newest {MOST_COMPARED} of {len(asked.history)} checkpoints are compared."
+    if len(compared) < len(snapshots):
+        to.about += f" The newest {MOST_COMPARED} of {len(snapshots)} checkpoints are compared."
     names = [name for _, name in kinds]
     to.charts.append(Chart("Changed entries by checkpoint", charts.bars(points, "checkpoint", "entries", series=names)))
     columns = "checkpoint# | operator | table | state | inserted# | updated# | deleted# | note"
     to.tables.append(_table("Changed entries by checkpoint and state", columns, rows[::-1]))
 
 
-def _since(to: Section, savepoint: Reported, older: Reported) -> None:
-    found = list(older.diff(savepoint).rows())
+def _since(to: Section, surveys: Surveys, older: Surveys) -> None:
+    found = older.differences(surveys)
     to.about = f"Compared with {older.path}."
     rows = [
         (
@@ -740,6 +805,8 @@ def _since(to: Section, savepoint: Reported, older: Reported) -> None:
         )
         for row in found
     ]  # fmt: skip
+    counts = {name: sum(row[name] or 0 for row in found) for name in COUNTS[2:]}
+    to.short = "entries: " + ", ".join(f"{count:,} {name}" for name, count in counts.items())
     columns = (
         "operator | change | table | state | entries before# | entries after# | added# | changed# | removed# | note"
     )
@@ -750,6 +817,7 @@ def _restore(to: Section, snapshot: Snapshot, job: Job) -> None:
     check = check_snapshot(snapshot, job)
     verdicts: list[dict[str, Any]] = check.to_arrow().to_pylist()
     to.about = f"Verdict: {check.verdict.value}."
+    to.short = f"verdict: {check.verdict.value}"
     to.notes += [f"assumed about the job: {note}" for note in check.notes]
     rows = [
         (
@@ -763,16 +831,17 @@ def _restore(to: Section, snapshot: Snapshot, job: Job) -> None:
     to.tables.append(_table("Verdicts by operator", columns, rows, choices=0))
 
 
-def _migration(to: Section, snapshot: Snapshot, flink: str) -> None:
+def _migration(to: Section, surveys: Surveys, flink: str) -> None:
     rows = [
         (
             row["verdict"], label_of(row), row["state"], row["part"], row["reason"], row["remedy"], row["hashmap"],
             row["rocksdb"], row["type"], row["new_type"],
         )
-        for row in migration_of(snapshot, flink).check().to_arrow().to_pylist()
+        for row in surveys.migration(flink).to_arrow().to_pylist()
     ]  # fmt: skip
     counts = {verdict: sum(row[0] == verdict for row in rows) for verdict in dict.fromkeys(row[0] for row in rows)}
     to.about = ", ".join(f"{number} {verdict}" for verdict, number in counts.items()) or "Nothing to migrate."
+    to.short = to.about
     columns = "verdict | operator | state | part | reason | what to do | on hashmap | on RocksDB | type | new type"
     to.tables.append(
         _table("What a migration does with each part, and what Flink does without one", columns, rows, choices=0)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyspark_savepoint.doctor.surveys import Surveys, label_of
+from pyspark_savepoint.doctor.surveys import Examined, Surveys, label_of
 from pyspark_savepoint.execution.texts import readable_size
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, did_you_mean
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.report.metrics import bytes_of_subtasks
-from pyspark_savepoint.report.page import Reported, age_of, history_of, parallelisms
+from pyspark_savepoint.report.page import age_of, histogram_edges, history_of, parallelisms
 from pyspark_savepoint.statebackends.surveys.ttl_ages import snapshot_time_of
 
 if TYPE_CHECKING:
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 MAX_NAME = 60
 LAST = 50
 DAY_MILLIS = 86_400_000
+#: Bars of a histogram of times.
+MOST_TIMES = 48
 #: Distances of ticks in a unit of bytes.
 STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 class Plots:
-    """Figures about a snapshot; this process reads the state. Made by ``sp.plot``.
+    """Figures about a snapshot, of numbers that Spark's tasks count, or this process. Made by ``sp.plot``.
 
     Example::
 
@@ -38,7 +40,7 @@ class Plots:
 
     """
 
-    def __init__(self, savepoint: Reported, located: Callable[[str | PathLike[str]], str]) -> None:
+    def __init__(self, savepoint: Examined, located: Callable[[str | PathLike[str]], str]) -> None:
         self._savepoint = savepoint
         self._located = located
         self._surveys = Surveys(savepoint)
@@ -140,7 +142,7 @@ class Plots:
         drawn = [size.place for size in self._surveys.sizes[:7]]
         rows = []
         for info in history:
-            sizes = {size.place: size.bytes for size in Surveys(mine._at(info.path, mine.options)).sizes}
+            sizes = {size.place: size.bytes for size in self._surveys.at(info.path).sizes}
             rows.append([*(sizes.get(place, 0) for place in drawn), sum(sizes.values())])
         figure, (axes,) = _figure(1, 3.6)
         at = range(len(history))
@@ -173,9 +175,7 @@ class Plots:
             OperatorNotFoundError: If the operator has no timers that can be read.
 
         """
-        found = {
-            place: times for place, times in self._surveys.timers.items() if uid in (None, place[0]) and len(times)
-        }
+        found = {place: times for place, times in self._surveys.timers.items() if uid in (None, place[0])}
         if not found:
             known = [operator for operator, _ in self._surveys.timers]
             raise OperatorNotFoundError(
@@ -183,11 +183,16 @@ class Plots:
             )
         figure, (axes,) = _figure(1, 3)
         now = snapshot_time_of(self._surveys.snapshot) / 1000
-        parts = [(times - now) / DAY_MILLIS for times in found.values()]
-        edges = np.histogram_bin_edges(np.concatenate(parts), bins=48)
-        labels = [_name(f"{operator}, {domain} time") for operator, domain in found]
-        axes.hist(parts, bins=edges.tolist(), stacked=True, label=labels)
-        if edges[0] <= 0 <= edges[-1]:
+        first, last = min(one.first for one in found.values()), max(one.last for one in found.values())
+        edges = [*histogram_edges(first, last, MOST_TIMES), last + 1]
+        days = (np.array(edges) - now) / DAY_MILLIS
+        below = np.zeros(len(edges) - 1)
+        for (operator, domain), times in found.items():
+            heights = np.diff(times.before(edges))
+            label = _name(f"{operator}, {domain} time")
+            axes.bar(days[:-1], heights, np.diff(days), bottom=below, align="edge", label=label)
+            below += heights
+        if days[0] <= 0 <= days[-1]:
             axes.axvline(0, color="black", linestyle="--", linewidth=1)
         axes.set_xlabel("days after the snapshot")
         axes.set_ylabel("timers")

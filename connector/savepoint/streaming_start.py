@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from pyspark_savepoint.formats.connectors.sources.kafka import EARLIEST, LATEST
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, StateNotFoundError, UnsupportedStateError
+from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.savepoint.savepoint import Savepoint
 from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, TIMERS, WINDOW_STATE
 
@@ -152,7 +153,7 @@ def _tables(sp: Savepoint, uid: OperatorRef) -> set[str]:
     operator = sp._named(uid)["uidHash"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SavepointWarning)  # about operators without uid: this one was found
-        rows = sp._in_process().states().to_arrow().to_pylist()
+        rows = LocalSavepoint(sp._read_path(), sp.options).states().to_arrow().to_pylist()
     return {str(row["table"]) for row in rows if row["operator_uid_hash"] == operator}
 
 

@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark import TaskContext, inheritable_thread_target
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
@@ -36,7 +37,8 @@ from pyspark.sql.types import (
 )
 
 from pyspark_savepoint.execution.copying import copy_files
-from pyspark_savepoint.formats.errors import OptionError, type_name
+from pyspark_savepoint.execution.texts import without_traces
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.options.paths import located
 from pyspark_savepoint.options.pickled_serializers import texts_in
@@ -210,6 +212,14 @@ class SparkEngine:
     def schema(self, table: DataFrame) -> pa.Schema:
         """Return the columns of a DataFrame, with their comments as metadata."""
         return table_schema(table.schema)
+
+    def gathered(self, table: Callable[[], DataFrame | SparkRows]) -> pa.Table:
+        """Return all rows of a small table; raise an error of Spark as SavepointError."""
+        try:
+            found = table()
+            return (found.frame if isinstance(found, SparkRows) else found).toArrow()
+        except PySparkException as error:
+            raise SavepointError(without_traces(str(error))) from None
 
     def summed(self, table: DataFrame, function: BatchFunction, schema: pa.Schema) -> DataFrame:
         """Return what a function makes of all batches in one task."""

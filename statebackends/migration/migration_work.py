@@ -50,7 +50,8 @@ class Planned:
     @cached_property
     def wanted(self) -> list[OperatorMigration]:
         """The plans without the states that are left out or as they are."""
-        return [plan.without(self.drop | self.as_is) for plan in self.plans]
+        names = self.drop | self.as_is
+        return [plan.without(names) for plan in self.plans] if names else self.plans
 
     def unopened(self) -> Planned:
         """Return a copy without open files and cached results, for another process."""

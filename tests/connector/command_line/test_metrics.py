@@ -108,10 +108,13 @@ def test_the_file_for_a_node_exporter_is_replaced_whole(run: Run, shop: Path, tm
     assert {family.name for family in text_string_to_metric_families(text)} == {m.full_name for m in METRICS.values()}
 
 
-@pytest.mark.parametrize("label", ["job", "=x", "operator=x", "a-b=c"])
+@pytest.mark.parametrize("label", ["job", "=x", "operator=x", "a-b=c", "__name__=x"])
 def test_labels_that_cannot_be(run: Run, shop: Path, label: str) -> None:
     done = run("metrics", shop, "--label", label)
     assert (done.code, done.out) == (2, "")
+    twice = run("metrics", shop, "--label", "job=a", "--label", "job=b")
+    assert (twice.code, twice.out) == (2, "")
+    assert "a label twice" in twice.err
     assert "--label takes NAME=VALUE" in done.err
 
 
