@@ -1,4 +1,4 @@
-"""No ``repr`` shows a secret that stands in a path: pasted by a user, or recorded in a snapshot."""
+"""No ``repr`` shows a secret that stands in a path, pasted by a user or recorded in a snapshot; each is one line."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import dataclasses
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint import OperatorTransformation, StreamGraph, TumblingEventTimeWindows
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.remote import StoreTarget
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions, StoragePath
@@ -24,6 +28,7 @@ PATHS = {
 }  # fmt: skip
 #: Fields of these names that have no path.
 OTHERS = {("LogicalType", "root"), ("Pair", "path"), ("ChangedPart", "path"), ("Cursors", "path")}
+SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"
 SECRET = "mArKeR"
 PASTED = (
     f"s3://KEY{SECRET}:{SECRET}/secret{SECRET}@bucket/sp",
@@ -94,3 +99,28 @@ def test_a_client_of_a_store_hides_its_keys(monkeypatch: pytest.MonkeyPatch) -> 
     store = filesystem.conditional()  # type: ignore[attr-defined]
     monkeypatch.delenv("AZURE_STORAGE_KEY")
     assert "bUFyS2VS" not in repr(store)
+
+
+def test_what_verbs_return_is_one_short_line() -> None:
+    rows = pa.table({"id": [1], "at": [2]})
+    source = OperatorTransformation.bootstrap_with(rows)
+    keyed = source.key_by("id")
+    savepoint = pyspark_savepoint.open(SHOP)
+    windows = keyed.window(TumblingEventTimeWindows.of(timedelta(minutes=1)))
+    for each, said in (
+        (savepoint, "7 operators"),
+        (savepoint.plan, "7 operators"),
+        (savepoint.migrate("2.3"), "migration to Flink 2.3: check(), write(path)"),
+        (savepoint.plot, "growth(folder)"),
+        (savepoint.verify(), "columns (operator_uid,"),
+        (source, "rows (id, at)"),
+        (keyed, "rows (id, at) by id"),
+        (windows, "in windows of TumblingEventTimeWindows"),
+        (windows.process(), "keyed state that windows will make"),
+        (StreamGraph(parallelism=2), "0 nodes, parallelism 2"),
+    ):
+        text = repr(each)
+        assert said in text
+        assert len(text) < 300
+        assert "\n" not in text
+        assert " at 0x" not in text

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.execution.function_pickles import Pickled, copy_of
 from pyspark_savepoint.execution.reader_functions import named_errors
-from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
+from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, type_name
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.options.bootstrap_options import ProcessingOptions, merged
 from pyspark_savepoint.plan.engine import HASHED, Engine, Rows
@@ -216,12 +216,17 @@ def processed(source: KeyedRecords, function: KeyedProcessFunction | ConnectedFu
     return source.engine.yielded(rows, RecordTask(plan), schema)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class KeyedRows:
     """Keyed state that a function or windows create from records."""
 
     source: KeyedRecords
     function: KeyedStateBootstrapFunction | WindowSpec | ConnectedFunction
+
+    def __repr__(self) -> str:
+        """Return one line: what makes the state."""
+        made = "windows" if isinstance(self.function, WindowSpec) else type_name(self.function)
+        return f"<keyed state that {made} will make, for with_operator>"
 
     @property
     def engine(self) -> Engine:
@@ -288,7 +293,7 @@ class KeyedRows:
         return [operator_state_table(self.engine, state, function, rows, spec)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OperatorStateRows:
     """List, union or broadcast states that a function creates from records."""
 
@@ -298,6 +303,10 @@ class OperatorStateRows:
     timestamp: str | None
     processing: ProcessingOptions
     function: StateBootstrapFunction | BroadcastStateBootstrapFunction
+
+    def __repr__(self) -> str:
+        """Return one line: what makes the state."""
+        return f"<operator state that {type_name(self.function)} will make, for with_operator>"
 
     @property
     def max_parallelism(self) -> int | None:

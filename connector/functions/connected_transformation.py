@@ -131,7 +131,7 @@ def _described(descriptor: KeyedDescriptor) -> str:
     return descriptor.key_serializer.flink_type + how
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ConnectedTransformation(StateTransformation, Generic[T]):
     """Transformation of several inputs; it ends with :meth:`transform` or :meth:`process`.
 
@@ -145,6 +145,10 @@ class ConnectedTransformation(StateTransformation, Generic[T]):
 
     given: tuple[KeyedRecordInput, ...]
     broadcast: BroadcastInput | None = None
+
+    def _about(self) -> str:
+        inputs = [f"rows ({', '.join(each.columns)})" for each in self.given]
+        return " and ".join([*inputs, *([] if self.broadcast is None else ["a broadcast input"])])
 
     def _with_texts(self, more: Mapping[str, str]) -> Self:
         first, *others = self.given

@@ -131,7 +131,7 @@ def _engine_of(records: Any) -> Engine:
     return LocalEngine()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OneInputTransformation(StateTransformation, Generic[T]):
     """Transformation of records without key; ``columns`` are those of the rows that functions get.
 
@@ -149,6 +149,9 @@ class OneInputTransformation(StateTransformation, Generic[T]):
     columns: tuple[str, ...]
     timestamp: str | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
+
+    def _about(self) -> str:
+        return f"rows ({', '.join(self.columns)})"
 
     def assign_timestamps(self, timestamps: Selector) -> OneInputTransformation[T]:
         """Set the timestamps of the records: contexts and windows use them, and a key's records are sorted by them.
@@ -317,7 +320,7 @@ class OneInputTransformation(StateTransformation, Generic[T]):
         return self.engine.with_selected(self.rows, selector, own), own
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class KeyedTransformation(StateTransformation, Generic[T]):
     """Transformation of records with a key.
 
@@ -335,6 +338,9 @@ class KeyedTransformation(StateTransformation, Generic[T]):
     key_type: str | None = None
     key_group: str | None = None
     hash_code: HashCode | None = None
+
+    def _about(self) -> str:
+        return f"{self.source._about()} by {', '.join(self.keys)}"
 
     def _with_texts(self, more: Mapping[str, str]) -> Self:
         return replace(self, source=self.source._with_texts(more))
@@ -452,7 +458,7 @@ class KeyedTransformation(StateTransformation, Generic[T]):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WindowedTransformation(StateTransformation, Generic[T]):
     """Transformation of keyed records in windows; it ends with :meth:`reduce`, :meth:`aggregate` or :meth:`process`.
 
@@ -471,6 +477,9 @@ class WindowedTransformation(StateTransformation, Generic[T]):
     given_evictor: Evictor | None = None
     lateness: int = 0
     element_type: str | None = None
+
+    def _about(self) -> str:
+        return f"{self.keyed._about()} in windows of {self.assigner}"
 
     def _with_texts(self, more: Mapping[str, str]) -> Self:
         return replace(self, keyed=self.keyed._with_texts(more))

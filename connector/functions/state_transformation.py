@@ -7,11 +7,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 
 if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import BootstrapOptions
+
+
+MAX_REPR = 400
 
 
 class StateTransformation(ABC):
@@ -23,6 +27,14 @@ class StateTransformation(ABC):
                     .transform(AccountBootstrapper()))
 
     """
+
+    def __repr__(self) -> str:
+        """Return one line: the step, and what it is about."""
+        return shown(f"<{type(self).__name__} of {self._about()}>", MAX_REPR, line=True)
+
+    @abstractmethod
+    def _about(self) -> str:
+        """Return the rows, and what was said about them."""
 
     @abstractmethod
     def _with_texts(self, more: Mapping[str, str]) -> Self:

@@ -20,7 +20,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAU
 HASHMAP, ROCKSDB, FORST = "hashmap", "rocksdb", "forst"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SavepointPlan:
     """The operators of a planned savepoint, and the metadata of the snapshots that they come from.
 
@@ -31,6 +31,10 @@ class SavepointPlan:
     bases: tuple[CheckpointMetadata, ...] = ()
     max_parallelism: int = DEFAULT_MAX_PARALLELISM
     state_backend: str | None = None
+
+    def __repr__(self) -> str:
+        """Return one line: how many operators there are."""
+        return f"<plan of {len(self.operators)} operators>"
 
     @classmethod
     def of(cls, snapshot: Snapshot, path: str, options: Mapping[str, str]) -> SavepointPlan:

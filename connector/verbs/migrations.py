@@ -16,12 +16,17 @@ from pyspark_savepoint.verbs.face import Face, R, T
 S = TypeVar("S", bound=Face)  # type: ignore[type-arg]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SavepointMigration(Generic[S, T]):
     """A migration that is not written yet; made by ``migrate``."""
 
     savepoint: S
     migration: Migration
+
+    def __repr__(self) -> str:
+        """Return one line: the savepoint, the release, and what can be done."""
+        release = ".".join(map(str, self.migration.knowledge.release.version))
+        return f"<migration to Flink {release}: check(), write(path), of {self.savepoint!r}>"
 
     def check(self) -> T:
         """Return the verdicts about all parts of the state, the worst first."""

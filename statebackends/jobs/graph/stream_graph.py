@@ -83,6 +83,10 @@ class StreamGraph:
         self.nodes: dict[int, StreamNode] = {}
         self.assumptions: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """Return one line: how many nodes there are."""
+        return f"<StreamGraph of {len(self.nodes)} nodes, parallelism {self.parallelism}>"
+
     @property
     def hasher(self) -> StreamGraphHasher:
         """How operators without uid get their ids; set to ``v2`` or ``v3``."""
