@@ -47,6 +47,15 @@ def said(text: str, limit: int = MAX_SAID) -> str:
     return shown(text, limit, line=True)
 
 
+def drawn(text: str) -> str:
+    r"""Return a text as it is drawn: Vega would cut characters beyond 16 bits in two, and fail.
+
+    >>> drawn("a💥")
+    'a\\U0001f4a5'
+    """
+    return "".join(each if ord(each) < 1 << 16 else ascii(each)[1:-1] for each in text)
+
+
 def needed() -> Any:
     """Return the library that draws; raise OptionError if it is not installed."""
     try:
@@ -101,13 +110,15 @@ def lines(rows: Sequence[Row], x: str, y: str, series: Sequence[str]) -> str:
 
 
 def _of_series(series: Sequence[str]) -> dict[str, Any]:
+    series = [drawn(name) for name in series]
     colours = [COLOURS[place % len(COLOURS)] for place in range(len(series))]
     return {"field": "series", "type": "nominal", "scale": {"domain": list(series), "range": colours}}
 
 
 def _lite(rows: Sequence[Row], spec: Mapping[str, Any]) -> str:
     whole = {
-        "width": WIDTH - 60, "height": HEIGHT, "padding": 4, "data": {"values": list(rows)}, "config": CONFIG, **spec,
+        "width": WIDTH - 60, "height": HEIGHT, "padding": 4, "config": CONFIG, **spec,
+        "data": {"values": [{**row, "series": drawn(row.get("series", ""))} for row in rows]},
         "autosize": {"type": "pad", "contains": "padding"},
     }  # fmt: skip
     return _in_page(needed().vegalite_to_svg(whole, allowed_base_urls=[]))
@@ -115,7 +126,7 @@ def _lite(rows: Sequence[Row], spec: Mapping[str, Any]) -> str:
 
 def treemap(tiles: Sequence[Row], width: int, height: int) -> str:
     """Return a treemap: tiles have ``id``, ``parent`` (None of the whole), ``size``, ``name``, ``said``, ``colour``."""
-    inside = {"signal": "0.88 * (datum.x1 - datum.x0) - 6"}
+    inside = {"signal": "0.8 * (datum.x1 - datum.x0) - 6"}
     room = "datum.x1 - datum.x0 > 44 && datum.y1 - datum.y0 > 18"
     place = {"x": {"field": "x0"}, "x2": {"field": "x1"}, "y": {"field": "y0"}, "y2": {"field": "y1"}}
     text = {"limit": inside, "fill": {"value": INK}, "font": {"value": FONT}, "fontSize": {"value": 12}}
@@ -124,7 +135,7 @@ def treemap(tiles: Sequence[Row], width: int, height: int) -> str:
         "width": width, "height": height, "padding": 0, "background": None, "autosize": "none",
         "data": [
             {
-                "name": "tree", "values": list(tiles),
+                "name": "tree", "values": [{**tile, "name": drawn(tile.get("name", ""))} for tile in tiles],
                 "transform": [
                     {"type": "stratify", "key": "id", "parentKey": "parent"},
                     {

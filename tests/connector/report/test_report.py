@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 ALWAYS = ["what", "findings", "sizes", "skew", "heaviest", "ttl", "timers", "sources", "types"]
-HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[2J\u202e'\"&{{ 7*7 }}\n<b>"
+HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[2J\u202e'\"&{{ 7*7 }}\n<b>" + "💥" * 40
 LARGEST = 3_000_000
 
 
