@@ -192,6 +192,12 @@ MIGRATION = (
         metavar="CLASSES",
         help="classes that Kryo wrote, without class files: 'com.shop.Money(cents LONG, cur STRING)'",
     ),
+    argument(
+        "--parallelism",
+        type=int,
+        metavar="N",
+        help="how many processes read and write (default: as many as processors, after some seconds)",
+    ),
 )
 
 COMMANDS = (

@@ -9,6 +9,7 @@ import json
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,7 +17,7 @@ from xml.etree import ElementTree
 from pyspark_savepoint.command_line.arguments import UsageError
 from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.execution.migrating import LISTED, Migration, migration_of
+from pyspark_savepoint.execution.migrating import LISTED, Migration, Run, migration_of, run_here
 from pyspark_savepoint.execution.restore import check_snapshot, undescribed
 from pyspark_savepoint.execution.texts import replacing
 from pyspark_savepoint.formats.errors import OptionError
@@ -167,7 +168,7 @@ COLUMNS = ("operator", "verdict", "state", "part", "type", "hashmap", "rocksdb",
 
 def check_migration_of(arguments: Namespace, output: Output) -> int:
     """Show the verdicts about all parts of a snapshot."""
-    check = _migration(arguments).check()
+    check = _migration(arguments).check(_run(arguments))
     shown = check.to_arrow().to_pylist()
     if not arguments.all and output.is_text:
         shown = [row for row in shown if row["verdict"] != MigrationVerdict.AS_IS]
@@ -185,7 +186,7 @@ def check_migration_of(arguments: Namespace, output: Output) -> int:
 def migrate(arguments: Namespace, output: Output) -> int:
     """Write the migrated savepoint."""
     migration = _migration(arguments)
-    check = migration.write(free_target(arguments))
+    check = migration.write(free_target(arguments), _run(arguments))
     for part in check.parts:
         if part.verdict is MigrationVerdict.IS_LOST and not part.ref.is_named(migration.drop | migration.as_is):
             output.say(f"is lost in {part.label}: {part.reason}")
@@ -209,6 +210,10 @@ def _migration(arguments: Namespace) -> Migration:
         drop=getattr(arguments, "drop", ()),
         as_is=getattr(arguments, "as_is", ()),
     )
+
+
+def _run(arguments: Namespace) -> Run:
+    return partial(run_here, parallelism=arguments.parallelism)
 
 
 def _open(arguments: Namespace, path: str) -> Snapshot:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from os import PathLike
+from typing import IO
+
+import cloudpickle
 
 from pyspark_savepoint.execution import progress
 from pyspark_savepoint.execution.copying import publish, to_free_path
-from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
+from pyspark_savepoint.execution.table_reads import cpus
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.changes import assemble, metadata_version
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -24,6 +35,8 @@ from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 
 #: Verdicts that an error lists; its text is bounded.
 LISTED = 6
+#: Seconds of work in this process before others are started, each of which takes about a second of a processor.
+ALONE = 3.0
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]] | None
 
 
@@ -31,15 +44,143 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]] | None
 Run = Callable[[Pieces], Mapping[int, bytes]]
 
 
-def run_here(work: Pieces) -> dict[int, bytes]:
-    """Run the pieces of some work in this process."""
+def run_here(work: Pieces, parallelism: int | None = None) -> dict[int, bytes]:
+    """Run the pieces of some work on this machine.
+
+    Values are read by Python, so that threads would wait for each other.
+
+    Args:
+        work: The work.
+        parallelism: The number of processes; 1: only this one. By default this one works alone for some seconds, and
+            then there are as many as processors.
+
+    Returns:
+        The results of the pieces, by their numbers.
+
+    Raises:
+        OptionError: If ``parallelism`` is less than 1.
+        SavepointError: Of the first piece that fails.
+
+    """
+    if parallelism is not None and parallelism < 1:
+        raise OptionError("parallelism is a number of processes", expected="1 or more", found=parallelism)
     progress.detail("scanned" if isinstance(work, ScanWork) else "migrated")
-    progress.parts(len(work.pieces))
+    count = len(work.pieces)
+    progress.parts(count)
     results: dict[int, bytes] = {}
-    for number in range(len(work.pieces)):
+    wanted = cpus() if parallelism is None else parallelism
+    began = time.monotonic() - (0 if parallelism is None else ALONE)
+    for number in range(count):
+        processes = min(wanted, count - number)
+        if processes > 1 and time.monotonic() - began >= ALONE:
+            return results | _Processes(work, processes).run(range(number, count))
         results[number] = work.run(number)
         progress.part_done()
     return results
+
+
+class _Processes:
+    """Processes of this machine that run pieces of some work: the same classes that Spark's tasks run.
+
+    They are new interpreters and no forks, which threads of this process could block, and they do not run the user's
+    script again. Messages through their pipes have lengths; those to them are the pickled work, and numbers of pieces.
+    """
+
+    def __init__(self, work: Pieces, count: int) -> None:
+        self.sent = cloudpickle.dumps(work.unopened())
+        self.count = count
+        self.lock = threading.Lock()
+        self.failures: dict[int, Exception] = {}
+        self.results: dict[int, bytes] = {}
+
+    def run(self, numbers: Iterable[int]) -> dict[int, bytes]:
+        """Return the results of pieces; raise the error of the first that failed."""
+        left = iter(numbers)
+        program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import work_for_another; work_for_another()"
+        command = [sys.executable, "-c", program]
+        started: list[subprocess.Popen[bytes]] = []
+        with ThreadPoolExecutor(self.count) as pool:
+            try:
+                for _ in range(self.count):
+                    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
+                    started.append(process)
+                for following in [pool.submit(self._follow, process, left) for process in started]:
+                    following.result()
+            finally:
+                for process in started:  # also after Ctrl-C: what they wrote is removed when they are gone
+                    process.kill()
+                    process.communicate()
+        if self.failures:
+            raise self.failures[min(self.failures)]
+        return self.results
+
+    def _follow(self, process: subprocess.Popen[bytes], left: Iterator[int]) -> None:
+        """Hand pieces to a process until there are no more, or one failed: those before it were handed out already."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        message = self.sent
+        while True:
+            with self.lock:
+                number = None if self.failures else next(left, None)
+            if number is None:
+                return
+            try:
+                if message:
+                    _send(process.stdin, message)
+                    message = b""
+                _send(process.stdin, str(number).encode())
+                done, result = cloudpickle.loads(_received(process.stdout))
+            except (OSError, EOFError):
+                done, result = (
+                    False,
+                    SavepointError(
+                        "a process of the work ended before it was done",
+                        found=f"exit code {process.wait()}",
+                        remedy="run it again with parallelism 1, which takes less memory",
+                    ),
+                )
+            with self.lock:
+                if done:
+                    self.results[number] = result
+                else:
+                    self.failures[number] = result
+            progress.part_done()
+
+
+def work_for_another() -> None:
+    """Run the pieces that the process which started this one names, until it closes the pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other, which ends this one
+    given, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what else is printed is no reply
+    work = cloudpickle.loads(_received(given))
+    while True:
+        try:
+            number = int(_received(given))
+        except EOFError:
+            return
+        try:
+            reply = cloudpickle.dumps((True, work.run(number)))
+        except Exception as error:
+            reply = cloudpickle.dumps((False, error))
+        _send(replies, reply)
+
+
+def _send(pipe: IO[bytes], message: bytes) -> None:
+    pipe.write(len(message).to_bytes(8, "big") + message)
+    pipe.flush()
+
+
+def _received(pipe: IO[bytes]) -> bytes:
+    """Return the next message; raise EOFError if the pipe was closed."""
+    size = int.from_bytes(_exactly(pipe, 8), "big")
+    return _exactly(pipe, size)
+
+
+def _exactly(pipe: IO[bytes], size: int) -> bytes:
+    found = pipe.read(size)
+    if len(found) < size:
+        raise EOFError
+    return found
 
 
 @dataclass(frozen=True)

@@ -308,9 +308,9 @@ class LocalEngine:
             if not published:
                 abort(plan)
 
-    def run(self, work: Pieces) -> dict[int, bytes]:
-        """Run the pieces of some work one after the other."""
-        return run_here(work)
+    def run(self, work: Pieces, parallelism: int | None) -> dict[int, bytes]:
+        """Run the pieces of some work in processes of this machine."""
+        return run_here(work, parallelism)
 
     def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> None:
         """Copy untouched files, several at a time."""

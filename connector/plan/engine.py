@@ -203,8 +203,11 @@ class Engine(Protocol):
     def write(self, rows: Any, key: Sequence[str], path: str, options: Mapping[str, str]) -> None:
         """Write a table with the options of a write; ``key`` are the columns of its key."""
 
-    def run(self, work: Pieces) -> Mapping[int, bytes]:
-        """Run the pieces of some work, and return their results by their numbers."""
+    def run(self, work: Pieces, parallelism: int | None) -> Mapping[int, bytes]:
+        """Run the pieces of some work, and return their results by their numbers.
+
+        ``parallelism`` is the number of processes of this machine; raise OptionError if others do the work.
+        """
 
     def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> None:
         """Copy untouched files; ``shared``: whatever writes edited operators reaches these files too."""

@@ -268,8 +268,13 @@ class SparkEngine:
         with unmeasured_batches(rows.frame, key):
             rows.frame.write.format(source).options(**options).mode("append").save(path)
 
-    def run(self, work: Pieces) -> dict[int, bytes]:
+    def run(self, work: Pieces, parallelism: int | None) -> dict[int, bytes]:
         """Run the pieces of some work in tasks."""
+        if parallelism is not None:
+            raise OptionError(
+                "parallelism is that of processes of this machine, but Spark's tasks do the work",
+                remedy="leave it out, or use pyspark_savepoint.open(path)",
+            )
         count = len(work.pieces)
         if not count:
             return {}

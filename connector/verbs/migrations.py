@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.execution.migrating import Migration, migration_of
 from pyspark_savepoint.options.paths import reached
+from pyspark_savepoint.plan.engine import Pieces
 from pyspark_savepoint.verbs.face import Face, R, T
 
 S = TypeVar("S", bound=Face)  # type: ignore[type-arg]
@@ -22,6 +23,7 @@ class SavepointMigration(Generic[S, T]):
 
     savepoint: S
     migration: Migration
+    parallelism: int | None = None
 
     def __repr__(self) -> str:
         """Return one line: the savepoint, the release, and what can be done."""
@@ -32,7 +34,7 @@ class SavepointMigration(Generic[S, T]):
         """Return the verdicts about all parts of the state, the worst first."""
         engine = self.savepoint._engine
         with engine.showing("checking"):
-            checked: pa.Table = self.migration.check(engine.run).to_arrow()
+            checked: pa.Table = self.migration.check(self._run).to_arrow()
         verdicts: T = engine.shown(checked)
         return verdicts
 
@@ -61,8 +63,11 @@ class SavepointMigration(Generic[S, T]):
         engine, options = self.savepoint._engine, self.savepoint.options
         target = engine.located(path)
         with engine.explaining(), engine.showing("migrating"):
-            self.migration.write(reached(target, options), engine.run)
+            self.migration.write(reached(target, options), self._run)
         return self.savepoint._at(target, options)
+
+    def _run(self, work: Pieces) -> Mapping[int, bytes]:
+        return self.savepoint._engine.run(work, self.parallelism)
 
 
 class Migrations(Face[R, T]):
@@ -76,6 +81,7 @@ class Migrations(Face[R, T]):
         types: Mapping[str, str] | None = None,
         types_from: Face[R, T] | str | PathLike[str] | None = None,
         kryo_types: str | None = None,
+        parallelism: int | None = None,
     ) -> T:
         """Check what the state needs so that another release of Flink restores it with equal values.
 
@@ -88,6 +94,8 @@ class Migrations(Face[R, T]):
             types: Types in words by state, ``{"accounts.tags": "LIST<STRING>"}``.
             types_from: A savepoint that the new job has taken, or its path.
             kryo_types: Classes that Kryo wrote, in words, as in option ``kryoTypes`` of a read.
+            parallelism: Without Spark the number of processes that read and write; by default as many as processors,
+                once the work takes longer than some seconds. With Spark its tasks do the work.
 
         Returns:
             One row per part of a state, the worst verdict first: ``as is``, ``rewritten``, ``is lost``, ``needs``,
@@ -101,7 +109,9 @@ class Migrations(Face[R, T]):
             sp.check_migration("2.3", classes=["job.jar"])
 
         """
-        migration = self.migrate(flink, classes=classes, types=types, types_from=types_from, kryo_types=kryo_types)
+        migration = self.migrate(
+            flink, classes=classes, types=types, types_from=types_from, kryo_types=kryo_types, parallelism=parallelism
+        )
         return migration.check()
 
     def migrate(
@@ -114,6 +124,7 @@ class Migrations(Face[R, T]):
         kryo_types: str | None = None,
         drop: Sequence[str] | None = None,
         as_is: Sequence[str] | None = None,
+        parallelism: int | None = None,
     ) -> SavepointMigration[Self, T]:
         """Plan a savepoint that another release of Flink restores with equal values; its ``write`` writes it.
 
@@ -127,6 +138,8 @@ class Migrations(Face[R, T]):
             kryo_types: Classes that Kryo wrote, in words, as in option ``kryoTypes`` of a read.
             drop: States to leave out: ``uid.state``, ``state`` or ``uid``.
             as_is: States whose bytes are kept unchanged.
+            parallelism: Without Spark the number of processes that read and write; by default as many as processors,
+                once the work takes longer than some seconds. With Spark its tasks do the work.
 
         Returns:
             The migration, not written yet.
@@ -149,4 +162,4 @@ class Migrations(Face[R, T]):
             drop=drop,
             as_is=as_is,
         )
-        return SavepointMigration(self, migration)
+        return SavepointMigration(self, migration, parallelism)
