@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyspark_savepoint
-from pyspark_savepoint import OperatorIdentifier, Savepoint
+from pyspark_savepoint import LocalSavepoint, OperatorIdentifier, Savepoint
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.errors import UndecodableStateError
+from tests.oracle import person
 from tests.oracle.compare import differences
 from tests.oracle.flink import SavepointOf, restore
 
@@ -182,6 +183,36 @@ def test_flink_restores_what_was_erased(flink_version: str, savepoint_of: Savepo
     for backend, parallelism in (("hashmap", 2), ("rocksdb", 3)):
         found = restore(flink_version, "types", tmp_path / "erased", tmp_path, backend=backend, parallelism=parallelism)
         assert differences(after, found) == []
+
+
+def test_flink_restores_a_job_without_a_person(flink_version: str, savepoint_of: SavepointOf, tmp_path: Path) -> None:
+    """A person in 49 places of 12 operators is gone from all of them, and nothing else is."""
+    generated = savepoint_of(flink_version, **person.CASE)
+    base = pyspark_savepoint.open(generated.path, uids=person.UIDS)
+    report = base.erase(
+        person.keys(), by=person.BY, where=person.WHERE, record_types=person.RECORD_TYPES, to=tmp_path / "erased"
+    )
+    new = pyspark_savepoint.open(tmp_path / "erased", uids=person.UIDS)
+    findings = new.verify_erasure(report, person.keys(), where=person.WHERE)
+    assert [finding for finding in findings if finding["severity"] == "error"] == []
+
+    found = restore(flink_version, "person", tmp_path / "erased", tmp_path, backend="rocksdb-incremental")
+    records = [tuple(record) for record in found["ask"].pop("records")]
+    assert differences(person.without(generated.expected), found) == []
+    # What was in flight has arrived, and what the source sends after it.
+    clicks = [record for record in records if int(record[1].split()[1]) < person.CLICKS]
+    flying = [row["value"] for uid in ("ask", "click-texts") for row in in_flight(base, uid)]
+    flying = [(value["f0"], value["f1"]) for value in flying if value is not None]
+    mine = [row for row in flying if row[0] == person.ID or row[1].endswith(f"of {person.MAIL}")]
+    assert mine
+    assert sorted(clicks) == sorted(set(flying) - set(mine))
+    assert len(records) > len(clicks)
+
+
+def in_flight(sp: LocalSavepoint, uid: str) -> list[dict[str, Any]]:
+    """Records in flight of an operator."""
+    types = {"record_types": {"output 0": person.RECORD_TYPES["click-texts.output 0"]}} if uid == "click-texts" else {}
+    return list(sp.table("in_flight", uid, **types).rows())
 
 
 def states_of(expected: dict[str, Any], uid: str) -> list[dict[str, Any]]:
