@@ -170,7 +170,8 @@ class Surveys:
     def migration(self, flink: str) -> MigrationCheck:
         """Return what a migration to a release does with the state."""
         if flink not in self._migrations:
-            self._migrations[flink] = migration_of(self.snapshot, flink).check(self.savepoint._engine.run)
+            engine = self.savepoint._engine
+            self._migrations[flink] = migration_of(self.snapshot, flink).check(lambda work: engine.run(work, None))
         return self._migrations[flink]
 
     def _all(self, table: Callable[[], Any]) -> pa.Table:
