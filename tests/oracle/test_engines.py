@@ -18,7 +18,8 @@ from pyspark_savepoint import Savepoint, initial_state, open_streaming, savepoin
 from pyspark_savepoint.formats.errors import SavepointWarning
 from tests.oracle import engines
 from tests.oracle.engines import HALF, emitted_windows, emitted_words, records
-from tests.oracle.flink import run
+from tests.oracle.flink import newest_version, run
+from tests.oracle.kafka import RECORDS, RELEASE, KafkaJob, broker, given_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,3 +132,40 @@ def test_from_flink_to_spark(rocksdb: SparkSession, flink_version: str, tmp_path
 
     assert ended(before["words"] + engines.run(words, tmp_path / "words")) == ended(emitted_words(everything))
     assert ended(before["windows"] + engines.run(windows, tmp_path / "windows")) == ended(emitted_windows(everything))
+
+
+def test_a_kafka_source_goes_on_where_a_query_stopped(spark: SparkSession, tmp_path: Path) -> None:
+    """A real KafkaSource reads from the offsets of a query on, and its state from the counts of the query."""
+    start = {"orders": {"0": 0, "1": 25, "2": 41}, "clicks": {"0": 7, "1": 90}}
+    spark.dataSource.register(engines.Numbers)
+    rows = spark.readStream.format("numbers").options(startingOffsets=json.dumps(start), end=RECORDS, step=37).load()
+    writer = rows.groupBy("log").count().writeStream.format("noop").outputMode("update").trigger(once=True)
+    writer.option("checkpointLocation", str(tmp_path / "query")).start().awaitTermination()
+    query = open_streaming(spark, tmp_path / "query")
+    stopped = {(topic, int(part)): at + 37 for topic, parts in start.items() for part, at in parts.items()}
+    assert query.offsets() == stopped
+    sp = savepoint_from_streaming(
+        spark, query, "counts", aggregates={"count": "count"}, source_uid="orders", connector_version=RELEASE
+    )
+    written = sp.write(tmp_path / "savepoint")
+    assert written.path is not None
+    counted = {row["key"]: row["count"] for row in written.keyed_state("counts").collect()}
+    assert sum(counted.values()) == sum(
+        1 for at in stopped.values() for i in range(at - 37, at) if i % engines.GAP != 3
+    )
+
+    with broker() as servers:
+        job = KafkaJob(newest_version(), given_connector(), servers, tmp_path)
+        job.fill()
+        rest = [f"{topic}-{part}@{i}" for (topic, part), at in stopped.items() for i in range(at, RECORDS)]
+        told = f"--runs={Path(written.path).as_uri()}|latest|{len(rest)}|2"
+        (found,) = job.run("restored", told, "--parallelism=3")
+        assert found["failure"] is None
+        assert found["records"] == sorted(rest)
+        assert found["counts"] == {
+            f"{topic}-{part}": counted[f"{topic}-{part}"] + RECORDS - at for (topic, part), at in stopped.items()
+        }
+        saved, counts = job.save("saved", 300)
+    # The way back: each partition was read from its beginning, so that the count is the next offset.
+    offsets = json.loads(starting_offsets(Savepoint.load(spark, str(saved.path)), "orders"))
+    assert {f"{topic}-{part}": at for topic, parts in offsets.items() for part, at in parts.items() if at > 0} == counts

@@ -133,7 +133,19 @@ def checkpoints(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
         ),
         "numbers": lambda: engines.input_of(spark, '{"numbers":{"0":10,"1":20}}', 60, step=100).groupBy("word").count(),
         "stateless": lambda: rows().select("word"),
+        "names": lambda: (
+            rows()
+            .selectExpr("at", "n", "word AS service", "n % 2 AS Timestamp")
+            .groupBy(F.window("at", "10 seconds"), "service", "Timestamp")
+            .agg(F.sum("n"))
+        ),
+        "join": lambda: joined("left_outer"),
     }
+
+    def joined(how: str) -> DataFrame:
+        others = rows().where("n % 3 = 0").selectExpr("n AS other", "word AS of", "at AS then")
+        near = "n = other AND word = of AND at BETWEEN then - INTERVAL 5 SECONDS AND then + INTERVAL 5 SECONDS"
+        return rows().join(others, F.expr(near), how)
 
     def run(name: str) -> Path:
         checkpoint = folder / name
@@ -142,7 +154,10 @@ def checkpoints(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
         if name == "variables":
             spark.conf.set(engines.PROVIDER, engines.ROCKSDB)
         try:
-            append = name in ("windows", "all-windows", "sessions", "distinct", "within", "stateless")
+            append = name in (
+                "names",
+                "windows", "all-windows", "sessions", "distinct", "within", "stateless", "join",
+            )  # fmt: skip
             writer = queries[name]().writeStream.format("noop").option("checkpointLocation", str(checkpoint))
             query = writer.outputMode("append" if append else "update").start()
             if name == "variables":
@@ -248,6 +263,20 @@ def test_windows_without_a_key_have_that_of_window_all(spark: SparkSession, chec
         savepoint_from_streaming(spark, query, "windows", batch_id=0)
 
 
+def test_keys_whose_names_tables_of_timers_have(
+    spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
+) -> None:
+    with pytest.warns(SavepointWarning, match="not carried over"):
+        sp = savepoint_from_streaming(spark, checkpoints("names"), "windows", aggregates={"service": "sum"})
+    written = sp.write(tmp_path / "sp")
+    windows = {(row["key"]["f0"], row["key"]["f1"]) for row in written.window_state("windows").collect()}
+    assert windows == {(f"w{n % 7}", n % 2) for n in range(80, SECONDS)}
+    assert {(row["key"]["f0"], row["key"]["f1"]) for row in written.timers("windows").collect()} == windows
+    assert open_streaming(spark, checkpoints("names")).keyed_state().columns[:3] == [
+        "window", "key_service", "key_Timestamp",
+    ]  # fmt: skip
+
+
 def test_deduplication(spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path) -> None:
     rows = open_streaming(spark, checkpoints("distinct")).keyed_state()
     assert {(row["word"], row["n"], row["seen"]) for row in rows.collect()} == {
@@ -264,6 +293,34 @@ def test_deduplication(spark: SparkSession, checkpoints: Callable[..., Path], tm
     assert {row["n"]: row["timestamp"] for row in within.timers().collect()} == {
         n: (START + n + 10) * 1_000 - 1 for n in range(80, SECONDS)
     }
+
+
+def test_rows_that_wait_for_the_other_side_of_a_join(
+    spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
+) -> None:
+    query = open_streaming(spark, checkpoints("join"))
+    (operator,) = query.operators
+    assert query.timers().isEmpty()
+    found = {(row["field0"], row["field1"]): (row["left"], row["right"]) for row in query.keyed_state().collect()}
+    assert sum("found a match" in sentence for sentence in query.not_carried_over()) == 1
+    for (n, word), (left, right) in found.items():
+        assert all((row["n"], row["word"]) == (n, word) for row in left or ())
+        assert all((row["other"], row["of"]) == (n, word) for row in right or ())
+    # Rows wait until the watermark has passed them by the interval.
+    assert query.watermark == (START + 89) * 1_000
+    waiting = set(range(85, SECONDS))
+    assert waiting <= {n for (n, _), (left, _) in found.items() if left}
+    assert {n for n in waiting if n % 3 == 0} <= {n for (n, _), (_, right) in found.items() if right}
+    with pytest.warns(SavepointWarning, match="which rows found a match"):
+        written = savepoint_from_streaming(spark, query, "join").write(tmp_path / "sp")
+    rows = {(row["key"]["f0"], row["key"]["f1"]): row for row in written.keyed_state("join").collect()}
+    assert {key: (len(row["left"] or ()), len(row["right"] or ())) for key, row in rows.items()} == {
+        key: (len(left or ()), len(right or ())) for key, (left, right) in found.items()
+    }
+    assert [row["state"] + " " + row["kind"] for row in written.states().where("table = 'keyed_state'").collect()] == [
+        "left LIST", "right LIST"
+    ]  # fmt: skip
+    assert operator.name == "symmetricHashJoin"
 
 
 def test_state_of_groups(spark: SparkSession, checkpoints: Callable[..., Path]) -> None:
@@ -344,7 +401,11 @@ def test_values_of_a_schema_that_evolved(spark: SparkSession, tmp_path: Path) ->
         spark.conf.unset("spark.sql.streaming.stateStore.encodingFormat")
         spark.conf.unset(engines.PROVIDER)
     query = open_streaming(spark, tmp_path / "checkpoint")
-    assert by_word(sorted_rows(query.keyed_state())) == {
+    with pytest.raises(UnsupportedStateError, match="type of variable 'total' evolved") as caught:
+        savepoint_from_streaming(spark, query, "totals")
+    assert "struct<n:bigint,text:string>" in str(caught.value)
+    assert open_streaming(spark, tmp_path / "checkpoint", batch_id=0).keyed_state().columns == ["word", "total"]
+    assert by_word(sorted_rows(query.keyed_state(evolved=True))) == {
         "a": {"total": {"n": 0, "text": None}}, "b": {"total": {"n": 1, "text": "1"}},
         "c": {"total": {"n": 1, "text": "1"}},
     }  # fmt: skip
@@ -381,7 +442,8 @@ def test_starting_offsets_of_a_savepoint(spark: SparkSession, corpus: Path, tmp_
     with pytest.raises(UnsupportedStateError, match="no offset that Spark could start from"):
         starting_offsets(committed)
     files = Savepoint.load(spark, find_snapshots(str(corpus / "connectors" / "2.3.0-files"))[0].path)
-    assert all(path.startswith("file:") for path in json.loads(starting_offsets(files)))
+    with pytest.warns(SavepointWarning, match="begins with whole files"):
+        assert all(path.startswith("file:") for path in json.loads(starting_offsets(files)))
     with pytest.raises(OptionError, match="no source with positions"):
         starting_offsets(Savepoint.load(spark, SHOP))
 
@@ -429,6 +491,25 @@ def test_several_operators_are_named(spark: SparkSession, checkpoints: Callable[
         query.keyed_state(2)
     with pytest.raises(StateNotFoundError, match="no stateful operator"):
         open_streaming(spark, checkpoints("stateless")).keyed_state()
+
+
+def test_a_query_that_runs_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    rows = engines.input_of(spark, '{"numbers":{"0":10,"1":20}}', 60, step=100).groupBy("word").count()
+    checkpoint = tmp_path / "query"
+    writer = rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).outputMode("update")
+    query = writer.start()
+    try:
+        query.processAllAvailable()
+        with pytest.raises(OptionError, match="the query runs in this session"):
+            open_streaming(spark, checkpoint)
+        assert open_streaming(spark, checkpoint, batch_id=0).operators
+    finally:
+        query.stop()
+    opened = open_streaming(spark, checkpoint)
+    later = str(opened.newest + 1)
+    shutil.copy(checkpoint / "offsets" / str(opened.newest), checkpoint / "offsets" / later)
+    with pytest.raises(OptionError, match=f"batch {later} began since the checkpoint was opened"):
+        savepoint_from_streaming(spark, opened, "counts", aggregates={"n": "count"})
 
 
 def test_bad_checkpoints_are_one_error_each(

@@ -25,11 +25,16 @@ import org.apache.flink.runtime.jobgraph.SavepointRestoreSettings;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
  * A KafkaSource (uid "orders") of the topics {@code --topics} and a count of records per partition in keyed state (uid
  * "counts"). {@code --save=N} stops it with a savepoint after N records; {@code --runs=SNAPSHOT|START|N|PARALLELISM,...}
- * restores it from each snapshot, waits for N records, and a while for more than these.
+ * restores it from each snapshot, waits for N records, and a while for more than these. {@code --fill=N} makes the topics.
  */
 public final class KafkaRecords {
     private static final List<String> READ = Collections.synchronizedList(new ArrayList<>());
@@ -50,7 +55,9 @@ public final class KafkaRecords {
         List<Object> found = new ArrayList<>();
         try (MiniCluster cluster = new MiniCluster(size)) {
             cluster.start();
-            if (options.named().containsKey("save")) {
+            if (options.named().containsKey("fill")) {
+                fill(options.get("servers"), options.number("fill"));
+            } else if (options.named().containsKey("save")) {
                 found.add(run(cluster, configuration, options, null, "earliest", options.number("save"),
                         options.number("parallelism")));
             } else {
@@ -115,6 +122,28 @@ public final class KafkaRecords {
         List<String> records = new ArrayList<>(READ);
         Collections.sort(records);
         return Json.object("savepoint", savepoint, "records", records, "counts", new TreeMap<>(COUNTS), "failure", failure);
+    }
+
+    /** Makes the topics, with records in each partition; one record in a batch, as the tests' broker counts these. */
+    private static void fill(String servers, int records) throws Exception {
+        Map<String, Object> settings = Map.of("bootstrap.servers", servers, "batch.size", 0);
+        Map<String, Integer> topics = Map.of("orders", 3, "clicks", 2);
+        try (Admin admin = Admin.create(settings)) {
+            List<NewTopic> made = new ArrayList<>();
+            topics.forEach((topic, partitions) -> made.add(new NewTopic(topic, partitions, (short) 1)));
+            admin.createTopics(made).all().get();
+        }
+        StringSerializer text = new StringSerializer();
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(settings, text, text)) {
+            topics.forEach((topic, partitions) -> {
+                for (int partition = 0; partition < partitions; partition++) {
+                    for (int i = 0; i < records; i++) {
+                        String record = topic + "-" + partition + "@" + i;
+                        producer.send(new ProducerRecord<>(topic, partition, null, record));
+                    }
+                }
+            });
+        }
     }
 
     private static String partition(String text) {
