@@ -65,57 +65,47 @@ def _by_minute(numbers: list[int]) -> list[tuple[tuple[int, str], list[int]]]:
 class Range(InputPartition):
     """Offsets of a partition."""
 
-    def __init__(self, topic: str, partition: int, first: int, end: int) -> None:
-        self.topic, self.partition, self.first, self.end = topic, partition, first, end
+    def __init__(self, partition: int, first: int, end: int) -> None:
+        self.partition, self.first, self.end = partition, first, end
 
 
 class NumbersReader(DataSourceStreamReader):
     """Logs offsets as Kafka's source does, by topic and partition."""
 
-    def __init__(self, start: dict[str, dict[str, int]], end: int, step: int) -> None:
-        self.start, self.at, self.end, self.step = start, start, end, step
+    def __init__(self, start: dict[str, int], end: int, step: int) -> None:
+        self.start, self.at, self.end, self.step = start, dict(start), end, step
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        return self.start
+        return {"numbers": self.start}
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802
-        self.at = {
-            topic: {partition: min(offset + self.step, self.end) for partition, offset in offsets.items()}
-            for topic, offsets in self.at.items()
-        }
-        return self.at
+        self.at = {partition: min(offset + self.step, self.end) for partition, offset in self.at.items()}
+        return {"numbers": self.at}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return [
-            Range(topic, int(partition), start[topic][partition], last)
-            for topic, offsets in end.items()
-            for partition, last in offsets.items()
-        ]
+        return [Range(int(partition), start["numbers"][partition], last) for partition, last in end["numbers"].items()]
 
-    def read(self, partition: Any) -> Iterator[tuple[int, str]]:
+    def read(self, partition: Any) -> Iterator[tuple[int]]:
         for i in range(partition.first, partition.end):
             if i % GAP != 3:
-                yield (2 * i + partition.partition, f"{partition.topic}-{partition.partition}")
+                yield (2 * i + partition.partition,)
 
     def commit(self, end: dict[str, Any]) -> None:
         pass
 
 
 class Numbers(DataSource):
-    """The records from option ``startingOffsets`` to before offset ``end``, ``step`` of each partition in a batch.
-
-    ``log`` is the topic and partition of a record.
-    """
+    """The records from option ``startingOffsets`` to before offset ``end``, ``step`` of each partition in a batch."""
 
     @classmethod
     def name(cls) -> str:
         return "numbers"
 
     def schema(self) -> str:
-        return "n long, log string"
+        return "n long"
 
     def streamReader(self, schema: Any) -> NumbersReader:  # noqa: N802
-        start = json.loads(self.options["startingoffsets"])
+        start = json.loads(self.options["startingoffsets"])["numbers"]
         return NumbersReader(start, int(self.options["end"]), int(self.options["step"]))
 
 
