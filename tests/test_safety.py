@@ -57,7 +57,7 @@ ATTRIBUTES_BY_NAME = {
     "formats/rocksdb/entries.py": 1,  # the parts of an entry
     "formats/rocksdb/keyed_stream.py": 1,  # the parts of an entry
     "formats/plug_ins.py": 3,  # the methods of a serializer
-    "formats/serializers/sql/logical_streams.py": 1,  # fields of a logical type
+    "formats/serializers/sql/internal.py": 1,  # fields of a logical type
     "formats/serializers/basic/primitives.py": 1,  # the kernel of a width
     "statebackends/model/serializer_parts.py": 1,  # the fields of a serializer's dataclass
     "statebackends/model/unify_serializers.py": 5,  # the same

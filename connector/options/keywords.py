@@ -14,7 +14,7 @@ from datetime import datetime
 from os import PathLike
 from typing import Literal, TypeAlias, TypedDict
 
-from pyspark_savepoint.formats.serializers.given_serializers import Given
+from pyspark_savepoint.formats.serializers.registry import Given
 
 Names: TypeAlias = str | Sequence[str]
 #: Names or kinds by column, as a mapping or as JSON.

@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.filesystems.storage_options import OPTION, Storag
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.plug_ins import KRYO_CLASSES, plugged_in
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
+from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 from pyspark_savepoint.formats.snapshot.as_of import (
     LATEST,
     VersionRange,

@@ -15,7 +15,7 @@ from functools import lru_cache
 import cloudpickle
 
 from pyspark_savepoint.formats.errors import OptionError, UserFunctionError
-from pyspark_savepoint.formats.serializers.given_serializers import Given, GivenSerializers
+from pyspark_savepoint.formats.serializers.registry import Given, GivenSerializers
 from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
 
 #: Texts that this process has made, or that Spark has brought inside a pickled object.

@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.byte_source import InlineByteSource
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader, read_header
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions
-from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
+from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 from pyspark_savepoint.statebackends.model.request import EntriesRequest
 from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
 from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS, WriteRequest, WriteSpec

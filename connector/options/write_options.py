@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
+from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 from pyspark_savepoint.options.option_fields import (
     SERIALIZERS_DOC,
     STORAGE_OPTIONS_DOC,

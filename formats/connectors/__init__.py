@@ -3,7 +3,7 @@
 How to add a kind, in a module of its own:
 
 1. A frozen dataclass for the content of one payload, with ``read(view)`` and ``write(out)`` over ``DataInputView`` and
-   ``DataOutputView`` (``formats.data_view``); texts are read with ``payloads.frames.read_text``.
+   ``DataOutputView`` (``formats.data_view``); texts are read with ``payloads.kind.read_text``.
 2. A :class:`~.payloads.kind.ConnectorKind`: its name, the table that shows it (``splits``, ``source_coordinator``,
    ``committables``, ``in_flight``), the operator states that hold it (none: the coordinator's state), ``framed``
    unless elements are not ``i32 n {i32 version, blob}``, the columns, ``decode``, ``encode``, ``rows``.

@@ -14,17 +14,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, read_element
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     COMMITTABLES,
     FRAMED_STATES,
     SOURCE_COORDINATOR,
     STATES_OF_TABLES,
     ConnectorKind,
+    CoordinatorFrame,
+    Payload,
     Position,
     Row,
+    read_element,
 )
-from pyspark_savepoint.formats.connectors.sinks.committer import SINK_COMMITTABLES
+from pyspark_savepoint.formats.connectors.sinks.committer import SINK_COMMITTABLES, TWO_PHASE_COMMIT
 from pyspark_savepoint.formats.connectors.sinks.file_sink import (
     FILE_COMMITTABLES,
     FILE_COMPACTORS,
@@ -33,9 +35,12 @@ from pyspark_savepoint.formats.connectors.sinks.file_sink import (
 )
 from pyspark_savepoint.formats.connectors.sinks.iceberg import ICEBERG_COMMITTABLES, ICEBERG_COMMITTER, ICEBERG_JOB
 from pyspark_savepoint.formats.connectors.sinks.jdbc import JDBC_COMMITTABLES, JDBC_WRITERS, JDBC_XA
-from pyspark_savepoint.formats.connectors.sinks.kafka_producer import KAFKA_PRODUCER, KAFKA_PRODUCER_HINT
-from pyspark_savepoint.formats.connectors.sinks.kafka_sink import KAFKA_COMMITTABLES, KAFKA_WRITERS
-from pyspark_savepoint.formats.connectors.sinks.two_phase_commit import TWO_PHASE_COMMIT
+from pyspark_savepoint.formats.connectors.sinks.kafka_sinks import (
+    KAFKA_COMMITTABLES,
+    KAFKA_PRODUCER,
+    KAFKA_PRODUCER_HINT,
+    KAFKA_WRITERS,
+)
 from pyspark_savepoint.formats.connectors.sources.cdc import CDC, CDC_ENUMERATOR, MYSQL_CDC, MYSQL_CDC_ENUMERATOR
 from pyspark_savepoint.formats.connectors.sources.dynamic_kafka import DYNAMIC_KAFKA_ENUMERATOR, DYNAMIC_KAFKA_SPLITS
 from pyspark_savepoint.formats.connectors.sources.files import FILE_ENUMERATOR, FILE_SPLITS

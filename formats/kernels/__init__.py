@@ -1,1 +1,9 @@
-"""Hot loops compiled by numba: they take arrays, fill arrays, and return a failing position."""
+"""Hot loops compiled by numba: they take arrays, fill arrays, and return a failing position.
+
+::
+
+    entries of keyed state   frames, keys, walk, sort, entry_table, changelog, sst
+    values                   numbers, strings, binaryrow, kryo_collections, skip
+    of both                  load, hashing
+    how kernels run          _jit, interpretation
+"""

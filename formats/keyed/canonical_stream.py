@@ -1,7 +1,7 @@
 """Keyed state in the canonical format: canonical savepoints of all backends, and full snapshots of RocksDB up to 1.15.
 
     stream       := KeyedHeader  KeyGroup*               contiguous; offset 0 in the handle: no entries
-    KeyGroup     := u16 stateId  Entry+ ... u16 0xFFFF   framing: kernels/entries/frames.py; snappy framed if compressed
+    KeyGroup     := u16 stateId  Entry+ ... u16 0xFFFF   framing: kernels/frames.py; snappy framed if compressed
     Entry        := blob compositeKey  blob value
     compositeKey := prefix  rest                         composite_key.py; highest bit: last entry of its run
     prefix       := key group, one byte up to max parallelism 128, else two
@@ -24,20 +24,26 @@ import numpy as np
 from pyspark_savepoint.formats.columns import Bytes, DecodeOptions, Longs, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.io.byte_source import ByteSource
-from pyspark_savepoint.formats.keyed.composite_key import constant_width, is_map, split_composite_keys
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent, read_extent, whole_content
-from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, MANY_STATES, KeyedBlock, SortedRows, runs_of
+from pyspark_savepoint.formats.keyed.keyed_block import (
+    CANONICAL,
+    MANY_STATES,
+    KeyedBlock,
+    SortedRows,
+    constant_width,
+    is_map,
+    runs_of,
+    split_composite_keys,
+)
+from pyspark_savepoint.formats.keyed.large_key_groups import PartitionedStates, RowSpans, SortedStates, merge_sorted
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
-from pyspark_savepoint.formats.keyed.partitioned_rows import PartitionedStates
-from pyspark_savepoint.formats.keyed.sorted_merge import merge_sorted
-from pyspark_savepoint.formats.keyed.sorted_windows import RowSpans, SortedStates
 
 
 class FrameSpans:
     """Output arrays of the framing kernel: entries of ``states`` states, whose keys follow a prefix."""
 
     def __init__(self, capacity: int, prefix: int, states: int) -> None:
-        from pyspark_savepoint.formats.kernels.entries import frames
+        from pyspark_savepoint.formats.kernels import frames
 
         self.kernel = frames.split_frames
         self.prefix, self.states = prefix, states
@@ -60,7 +66,7 @@ class FrameSpans:
 
         Return what :func:`frames.split_key_groups` returns, and the number of entries before each key group and in all.
         """
-        from pyspark_savepoint.formats.kernels.entries import frames
+        from pyspark_savepoint.formats.kernels import frames
 
         bounds = np.zeros(len(ends) + 1, np.int64)
         key_groups = np.array([extent.key_group for extent in extents], np.int64)
@@ -169,7 +175,7 @@ class CanonicalKeyedStream:
 
         Bytes are those of keys, namespaces and values, without the prefix and lengths.
         """
-        from pyspark_savepoint.formats.kernels.entries import frames
+        from pyspark_savepoint.formats.kernels import frames
 
         limit = block_bytes // 4 if self.header.compressed else block_bytes
         states = len(self.header.states)
@@ -283,7 +289,7 @@ class CanonicalKeyedStream:
 
         Return None also if the spans of rows would take more than ``most`` bytes.
         """
-        from pyspark_savepoint.formats.kernels.entries import walk
+        from pyspark_savepoint.formats.kernels import walk
 
         tail = self._tail(set(columns))
         place = {state: i for i, state in enumerate(columns)}
@@ -329,8 +335,7 @@ class CanonicalKeyedStream:
 
         Only if ``hashed``, states that are not sorted are joined with a hash table.
         """
-        from pyspark_savepoint.formats.kernels import hashing
-        from pyspark_savepoint.formats.kernels.entries import walk
+        from pyspark_savepoint.formats.kernels import hashing, walk
 
         spans = rows.arrays
         start, stop = runs[:, walk.START].copy(), runs[:, walk.STOP].copy()
@@ -473,7 +478,7 @@ def merge_large_key_group(stream: CanonicalKeyedStream, extent: Extent, wanted: 
 def _scan(
     stream: CanonicalKeyedStream, content: KeyGroupContent, extent: Extent, wanted: Wanted
 ) -> dict[int, _Scan] | None:
-    from pyspark_savepoint.formats.kernels.entries import frames
+    from pyspark_savepoint.formats.kernels import frames
 
     runs: dict[int, _Scan] = {}
     for block, before in stream.windows(content, extent, wanted):

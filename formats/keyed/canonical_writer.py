@@ -113,7 +113,7 @@ class CanonicalKeyedStreamWriter:
 
     def _add_inner(self, key_groups: Ints, parts: Sequence[tuple[int, Entries, Longs]]) -> None:
         """Write whole key groups through one buffer."""
-        from pyspark_savepoint.formats.kernels.entries import frames
+        from pyspark_savepoint.formats.kernels import frames
 
         self._close()
         self._check(int(key_groups[0]), int(key_groups[-1]))
@@ -151,7 +151,7 @@ class CanonicalKeyedStreamWriter:
         self._key_group = int(key_groups[-1])
 
     def _sizes(self, entries: Entries, bounds: Longs) -> Longs:
-        from pyspark_savepoint.formats.kernels.entries import frames
+        from pyspark_savepoint.formats.kernels import frames
 
         sizes = np.empty(len(bounds) - 1, np.int64)
         spans = (entries.key_start, entries.key_end, entries.value_start, entries.value_end)
@@ -159,7 +159,7 @@ class CanonicalKeyedStreamWriter:
         return sizes
 
     def _frame(self, entries: Entries, bounds: Longs, key_groups: Ints) -> tuple[Bytes, Longs]:
-        from pyspark_savepoint.formats.kernels.entries import frames
+        from pyspark_savepoint.formats.kernels import frames
 
         sizes = self._sizes(entries, bounds)
         framed = np.empty(int(sizes.sum()), np.uint8)

@@ -111,7 +111,7 @@ ChangeSource = FileChanges | InlineChanges
 
 
 def _read_set(source: ByteSource, offset: int, block_bytes: int, operator: str) -> Iterator[Changes]:
-    from pyspark_savepoint.formats.kernels.entries import changelog
+    from pyspark_savepoint.formats.kernels import changelog
 
     compressed, content = _content_at(source, offset, operator)
     before = offset if compressed else 1 + offset

@@ -168,8 +168,7 @@ class KeyPartitions:
 
     def add(self, rows: KeyedRows, of: int = 0) -> None:
         """Add rows of one input."""
-        from pyspark_savepoint.formats.kernels import hashing
-        from pyspark_savepoint.formats.kernels.entries import frames
+        from pyspark_savepoint.formats.kernels import frames, hashing
 
         part = np.empty(len(rows.start), np.int64)
         secret = hashing.secret_of(1 + self.depth)

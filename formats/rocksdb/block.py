@@ -104,7 +104,7 @@ LOW32 = 0xFFFFFFFF
 
 def masked_crc32c(data: Bytes, start: Longs, end: Longs) -> Checksums:
     """Return the masked CRC-32C of every span."""
-    from pyspark_savepoint.formats.kernels.entries import sst
+    from pyspark_savepoint.formats.kernels import sst
 
     crc = np.empty(len(start), np.uint64)
     sst.crc32c(data, start, end, sst.CRC_TABLES, crc)
@@ -318,11 +318,11 @@ def _content_sizes(
     data: Bytes, start: Longs, end: Longs, kinds: Bytes, offset: Longs, path: str
 ) -> tuple[Longs, Longs]:
     """Return the sizes of the contents, and the starts of the compressed bytes."""
-    from pyspark_savepoint.formats.kernels.values import varints
+    from pyspark_savepoint.formats.kernels import numbers
 
     sizes = np.empty(len(start), np.int64)
     body = start.copy()
-    failing = varints.read_varints(data, body, end, sizes)
+    failing = numbers.read_varints(data, body, end, sizes)
     if failing < 0:
         packed = end - start
         most = np.maximum(packed * RATIOS[kinds] + 64, FREE_CONTENT * (RATIOS[kinds] == UNBOUNDED))

@@ -93,7 +93,7 @@ def decode_entries(
         entries = _decode(blocks, file, _measure(blocks, file), arena)
     if entries is None:
         raise _unreadable(file.path, "blocks of entries, as many as were counted")
-    from pyspark_savepoint.formats.kernels.entries import sst
+    from pyspark_savepoint.formats.kernels import sst
 
     number = np.empty(len(entries), np.int64)
     sst.prefix_numbers(entries.buffer, entries.key_start, entries.key_end, file.prefix, number)
@@ -110,7 +110,7 @@ def decode_entries(
 
 def _measure(blocks: Blocks, file: SstFile) -> tuple[int, int]:
     """Return the number of entries in blocks, and the bytes of their keys."""
-    from pyspark_savepoint.formats.kernels.entries import sst
+    from pyspark_savepoint.formats.kernels import sst
 
     count, size = np.empty(len(blocks.start), np.int64), np.empty(len(blocks.start), np.int64)
     failing = sst.measure_blocks(blocks.buffer, blocks.start, blocks.end, file.prefix, count, size)
@@ -122,7 +122,7 @@ def _measure(blocks: Blocks, file: SstFile) -> tuple[int, int]:
 
 def _decode(blocks: Blocks, file: SstFile, room: tuple[int, int], arena: Arena | None) -> DatabaseEntries | None:
     """Return the entries of blocks; None if they exceed ``room``."""
-    from pyspark_savepoint.formats.kernels.entries import sst
+    from pyspark_savepoint.formats.kernels import sst
 
     capacity, keys = room
     start, end = blocks.start, blocks.end
@@ -150,8 +150,7 @@ def _decode(blocks: Blocks, file: SstFile, room: tuple[int, int], arena: Arena |
 
 def within(entries: DatabaseEntries, prefixes: KeyPrefixes) -> DatabaseEntries:
     """Return a copy of the entries, which are in order, whose keys have one of some prefixes."""
-    from pyspark_savepoint.formats.kernels.entries import sst
-    from pyspark_savepoint.formats.kernels.values import fixed
+    from pyspark_savepoint.formats.kernels import numbers, sst
 
     flags = np.zeros(len(entries), np.bool_)
     spans = prefixes.buffer, prefixes.start, prefixes.end
@@ -160,7 +159,7 @@ def within(entries: DatabaseEntries, prefixes: KeyPrefixes) -> DatabaseEntries:
     start = np.concatenate([chosen.key_start, chosen.value_start])
     offsets = np.concatenate([[0], np.cumsum(np.concatenate([chosen.key_end, chosen.value_end]) - start)])
     buffer = np.empty(int(offsets[-1]) + ROOM, np.uint8)
-    fixed.copy_spans(chosen.buffer, start, offsets, buffer)
+    numbers.copy_spans(chosen.buffer, start, offsets, buffer)
     count = len(chosen)
     path = [(0, chosen.paths[0][1])] if chosen.paths else []
     return DatabaseEntries(
@@ -170,7 +169,7 @@ def within(entries: DatabaseEntries, prefixes: KeyPrefixes) -> DatabaseEntries:
 
 def newest_complete(runs: Sequence[DatabaseEntries], prefixes: KeyPrefixes) -> Longs:
     """Return for each prefix the newest sequence number of an entry that hides older ones, in sorted runs; else -1."""
-    from pyspark_savepoint.formats.kernels.entries import sst
+    from pyspark_savepoint.formats.kernels import sst
 
     found = np.full(len(prefixes), -1, np.int64)
     spans = prefixes.buffer, prefixes.start, prefixes.end
@@ -186,7 +185,7 @@ def changed_keys(
 
     Entries of their common files are in both. Values of the result have no meaning; None if there is no such key.
     """
-    from pyspark_savepoint.formats.kernels.entries import sst
+    from pyspark_savepoint.formats.kernels import sst
 
     runs = [run for run in (*gone, *added) if len(run)]
     if not runs:
@@ -266,7 +265,7 @@ def resolve(
     runs: Sequence[DatabaseEntries], deleted: DeletedRanges, path: str, arena: Arena | None = None
 ) -> DatabaseEntries:
     """Return the newest value of every key of some sorted runs; the tags of the result have no meaning."""
-    from pyspark_savepoint.formats.kernels.entries import sst
+    from pyspark_savepoint.formats.kernels import sst
 
     entries, order = _merged(runs)
     below = np.array(deleted.below, np.int64)
@@ -304,7 +303,7 @@ def _with_room(buffer: Bytes, size: int, arena: Arena | None) -> tuple[Bytes, in
 
 def _merged(runs: Sequence[DatabaseEntries]) -> tuple[DatabaseEntries, Longs]:
     """Return the entries of sorted runs, and their order by key, the newest first."""
-    from pyspark_savepoint.formats.kernels.entries import sst
+    from pyspark_savepoint.formats.kernels import sst
 
     bounds = [0, *np.cumsum([len(run) for run in runs]).tolist()]
     entries = concatenate(runs)
@@ -320,7 +319,7 @@ def _merged(runs: Sequence[DatabaseEntries]) -> tuple[DatabaseEntries, Longs]:
 
 
 def _unresolved(why: int, tag: int, path: str) -> CorruptStateError | UnsupportedStateError:
-    from pyspark_savepoint.formats.kernels.entries import sst
+    from pyspark_savepoint.formats.kernels import sst
 
     if why == sst.UNSORTED:
         return _unreadable(path, "entries in the order of their keys")

@@ -33,10 +33,16 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Ints, Longs, Origin
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.keyed.composite_key import constant_width, is_map, split_composite_keys
-from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, binary_column
+from pyspark_savepoint.formats.keyed.keyed_block import (
+    CANONICAL,
+    KeyedBlock,
+    binary_column,
+    constant_width,
+    is_map,
+    split_composite_keys,
+)
+from pyspark_savepoint.formats.keyed.large_key_groups import merge_sorted
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.keyed.sorted_merge import merge_sorted
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.rocksdb.block import Arena
@@ -123,7 +129,7 @@ class RocksDBKeyedStream:
     def _look_up(
         self, keys: Sequence[tuple[int, bytes]], selected: set[int], namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock]:
-        from pyspark_savepoint.formats.kernels.entries import sst
+        from pyspark_savepoint.formats.kernels import sst
 
         mine = [(group, key) for group, key in keys if group in self.key_groups]
         if not mine:
@@ -210,7 +216,7 @@ class RocksDBKeyedStream:
 
     def block_of(self, parts: Sequence[tuple[int, DatabaseEntries]], namespaced: bool, complete: bool) -> KeyedBlock:
         """Return the entries of some states, given by their ids, as a block."""
-        from pyspark_savepoint.formats.kernels.entries import sst
+        from pyspark_savepoint.formats.kernels import sst
 
         prefix = self.database.prefix
         all_entries = [entries for _, entries in parts]

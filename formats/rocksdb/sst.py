@@ -144,7 +144,7 @@ class Index:
 
     def blocks_of_prefixes(self, prefixes: KeyPrefixes) -> tuple[Longs, Longs]:
         """Return for each prefix the first block that may contain its keys, and the one after the last."""
-        from pyspark_savepoint.formats.kernels.entries import sst
+        from pyspark_savepoint.formats.kernels import sst
 
         first, stop = np.empty(len(prefixes), np.int64), np.empty(len(prefixes), np.int64)
         spans = prefixes.buffer, prefixes.start, prefixes.end
@@ -172,7 +172,7 @@ class KeyPrefixes:
     @classmethod
     def of(cls, texts: pa.Array) -> KeyPrefixes:
         """Return binary texts in order; one that begins with another is in its range."""
-        from pyspark_savepoint.formats.kernels.entries import sst
+        from pyspark_savepoint.formats.kernels import sst
 
         distinct = pc.unique(texts)
         offsets, data = binary_parts(distinct.take(pc.sort_indices(distinct)))
@@ -291,7 +291,7 @@ class SstFile:
     def _decode_index_block(
         self, blocks: Blocks, start: int, end: int, offset: int
     ) -> tuple[Longs, Longs, Longs, tuple[Bytes, Longs, Longs]]:
-        from pyspark_savepoint.formats.kernels.entries import sst
+        from pyspark_savepoint.formats.kernels import sst
 
         properties = self.properties
         capacity = (end - start) // 3 + 1

@@ -1,4 +1,4 @@
-"""Layouts of values as tables of nodes, which :mod:`~pyspark_savepoint.formats.kernels.values.skip` interprets.
+"""Layouts of values as tables of nodes, which :mod:`~pyspark_savepoint.formats.kernels.skip` interprets.
 
 Every serializer describes its bytes once (:meth:`TypeSerializer.layout`); one compiled loop then finds the elements of
 lists, maps and heap tables. For serializers without a layout (plug-ins, Kryo) elements are found in rounds: the first
@@ -61,7 +61,7 @@ class Layout:
         self.names = bytearray()
 
     def add(self, op: int, a: int = 0, b: int = 0, parts: Sequence[int] = ()) -> int:
-        """Add a node with an operation of ``kernels.values.skip``; return UNKNOWN where a part is UNKNOWN."""
+        """Add a node with an operation of ``kernels.skip``; return UNKNOWN where a part is UNKNOWN."""
         if UNKNOWN in parts:
             return UNKNOWN
         self.nodes.append((op, a, b, len(self.children), len(parts)))
@@ -106,7 +106,7 @@ class Program:
 
 def fixed_width(layout: Layout, node: int) -> int:
     """Return the bytes of a value where all values have the same number, else -1."""
-    from pyspark_savepoint.formats.kernels.values import skip
+    from pyspark_savepoint.formats.kernels import skip
 
     if node == UNKNOWN:
         return -1
@@ -132,7 +132,7 @@ def program(*serializers: Part) -> Program:
 
 def skip_rows(serializer: Part, at: Cursors) -> None:
     """Move every cursor past one value of the serializer."""
-    from pyspark_savepoint.formats.kernels.values import skip
+    from pyspark_savepoint.formats.kernels import skip
 
     compiled = program(serializer)
     width = compiled.widths[0]
@@ -163,7 +163,7 @@ def _explain(serializer: Part, at: Cursors, start: int, row: int) -> None:
 
 def count_until_end(serializer: Part, at: Cursors, gap: int) -> Longs:
     """Count the values between each cursor and its end, ``gap`` bytes apart. The cursors do not move."""
-    from pyspark_savepoint.formats.kernels.values import skip
+    from pyspark_savepoint.formats.kernels import skip
 
     compiled = program(serializer)
     counts = np.zeros(len(at), np.int64)
@@ -198,7 +198,7 @@ def locate(serializers: Sequence[Part], at: Cursors, counts: Longs, gap: int = 0
 
     The cursors move past the last repetition.
     """
-    from pyspark_savepoint.formats.kernels.values import skip
+    from pyspark_savepoint.formats.kernels import skip
 
     compiled = program(*serializers)
     total = int(counts.sum())
@@ -230,7 +230,7 @@ def _explain_first(serializers: Sequence[Part], at: Cursors, gap: int) -> None:
 
 def locate_some(serializers: Sequence[Part], at: Cursors, most: int) -> tuple[Any, Any]:
     """Find as :func:`locate` does, for one cursor, the repetitions that end before its end, at most ``most``."""
-    from pyspark_savepoint.formats.kernels.values import skip
+    from pyspark_savepoint.formats.kernels import skip
 
     compiled = program(*serializers)
     if min(compiled.widths) >= 0 and sum(compiled.widths) > 0:
@@ -302,7 +302,7 @@ def expect_room(parts: Sequence[Part], at: Cursors, total: int) -> None:
 
 def expect_few_empty(flink_type: str, at: Cursors, counts: Longs) -> None:
     """Raise an error for too many values without bytes in a batch: only a number in the file bounds them."""
-    from pyspark_savepoint.formats.kernels.values import skip
+    from pyspark_savepoint.formats.kernels import skip
 
     most = skip.MAX_EMPTY + len(at.buffer)
     over = np.flatnonzero(np.cumsum(counts) > most)

@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, write_element
-from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE
+from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE, CoordinatorFrame, write_element
 from pyspark_savepoint.formats.connectors.registry import recognise_elements
 from pyspark_savepoint.formats.connectors.sources.kafka import (
     COMMITTED,

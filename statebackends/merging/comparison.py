@@ -56,13 +56,13 @@ def _compared(
     sides: list[Runs], places: Longs, maps: Collection[int]
 ) -> tuple[Longs, tuple[Flags, Flags], Longs] | None:
     """Return the runs, the flags of both sides and the numbers of equal keys; None if keys are in no order."""
-    from pyspark_savepoint.formats.kernels.entries import merging
+    from pyspark_savepoint.formats.kernels import keys
 
     is_map = np.isin(places & 0xFFFFFFFF, list(maps)).astype(np.int64)
     runs = np.stack([*sides[0].bounds(places), *sides[1].bounds(places), is_map], axis=1)
     flags = np.zeros(len(sides[0].chunk), np.bool_), np.zeros(len(sides[1].chunk), np.bool_)
     matched = np.zeros((len(runs), 2), np.int64)
-    unordered = merging.compare_runs(*_spans(sides[0].chunk), *_spans(sides[1].chunk), runs, *flags, matched)
+    unordered = keys.compare_runs(*_spans(sides[0].chunk), *_spans(sides[1].chunk), runs, *flags, matched)
     return (runs, flags, matched) if unordered < 0 else None
 
 

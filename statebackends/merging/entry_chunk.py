@@ -174,23 +174,21 @@ class KeyNumbers:
     @classmethod
     def of(cls, chunk: EntryChunk) -> KeyNumbers:
         """Number the keys of some entries."""
-        from pyspark_savepoint.formats.kernels import hashing
-        from pyspark_savepoint.formats.kernels.entries import merging
+        from pyspark_savepoint.formats.kernels import hashing, keys
 
         start, end = _keys(chunk)
         first = np.empty(len(chunk), np.int64)
         table = np.empty(1 << (2 * len(chunk)).bit_length(), np.int32)
-        count = int(merging.number_keys(chunk.keys, start, end, first, table, hashing.SECRET))
+        count = int(keys.number_keys(chunk.keys, start, end, first, table, hashing.SECRET))
         return cls(chunk.keys, start, end, first, table, count)
 
     def find(self, chunk: EntryChunk) -> Ints:
         """Return the numbers of the keys of some entries, -1 for unknown keys."""
-        from pyspark_savepoint.formats.kernels import hashing
-        from pyspark_savepoint.formats.kernels.entries import merging
+        from pyspark_savepoint.formats.kernels import hashing, keys
 
         out = np.empty(len(chunk), np.int32)
         known = self.keys, self.start, self.end, self.first
-        merging.find_keys(chunk.keys, *_keys(chunk), *known, self.table, hashing.SECRET, out)
+        keys.find_keys(chunk.keys, *_keys(chunk), *known, self.table, hashing.SECRET, out)
         return out
 
 

@@ -52,12 +52,12 @@ class Runs:
 
     def first_unordered(self) -> int:
         """Return the first entry whose key is not greater than the one before it in its run, or -1."""
-        from pyspark_savepoint.formats.kernels.entries import merging
+        from pyspark_savepoint.formats.kernels import keys
 
         chunk = self.chunk
         start, end = np.ascontiguousarray(chunk.key_start), np.ascontiguousarray(chunk.key_end)
         low, high = np.ascontiguousarray(self.low), np.ascontiguousarray(self.high)
-        return int(merging.first_unordered(chunk.keys, start, end, low, high))
+        return int(keys.first_unordered(chunk.keys, start, end, low, high))
 
     def write(self, writer: CanonicalKeyedStreamWriter) -> None:
         """Write the runs, one for each key group and state."""

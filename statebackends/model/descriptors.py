@@ -16,9 +16,9 @@ from enum import StrEnum
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.basic.constants import ConstantSerializer
+from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
-from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
+from pyspark_savepoint.formats.serializers.runtime.operators import TimerSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS, service_of, timer_state_name
 

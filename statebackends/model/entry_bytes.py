@@ -36,8 +36,7 @@ from pyspark_savepoint.formats.columns import (
     list_array,
 )
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
-from pyspark_savepoint.formats.keyed.composite_key import constant_width
-from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock, binary_column
+from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock, binary_column, constant_width
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
-from pyspark_savepoint.formats.serializers.composite.row import ROW_KIND, ROW_KINDS
+from pyspark_savepoint.formats.serializers.composite.fields import ROW_KIND, ROW_KINDS
 
 
 def _refuse(value: Any, kind: pa.DataType, where: str) -> OptionError:

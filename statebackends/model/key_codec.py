@@ -28,8 +28,8 @@ from pyspark_savepoint.formats.columns import (
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.keyed.canonical_writer import read_only
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.basic.constants import ConstantSerializer
-from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
+from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
 from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, KeyedDescriptor
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
 
@@ -84,7 +84,7 @@ class KeyCodec:
 
     def key_groups(self, keys: pa.Array, rows: pa.RecordBatch | None = None) -> Ints:
         """Return key groups from the keys' Java hashes, or from the key group column if they are not computable."""
-        from pyspark_savepoint.formats.kernels.entries import keys as kernels
+        from pyspark_savepoint.formats.kernels import keys as kernels
 
         name = self.descriptor.key_group
         given = self._given(rows.column(name), name) if name is not None and rows is not None else None
@@ -129,7 +129,7 @@ class KeyCodec:
 
     def sort_keys(self, keys: pa.Array, namespaces: pa.Array | None) -> pa.BinaryArray:
         """Serialize keys and namespaces; ``namespaces`` is None for a constant namespace."""
-        from pyspark_savepoint.formats.kernels.entries import keys as kernels
+        from pyspark_savepoint.formats.kernels import keys as kernels
 
         count = len(keys)
         sizes = self.serializer.sizes(keys)
@@ -173,7 +173,7 @@ class KeyCodec:
 
 def entry_keys(state: Ints, composite: pa.BinaryArray) -> pa.BinaryArray:
     """Return sort keys of raw entries: the state number of each entry before its composite key."""
-    from pyspark_savepoint.formats.kernels.entries import frames
+    from pyspark_savepoint.formats.kernels import frames
 
     buffer, start, end = spans_of(composite)
     numbers = np.ascontiguousarray(state, ">u2").view(np.uint8)

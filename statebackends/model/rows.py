@@ -169,8 +169,7 @@ def rows_of(block: KeyedBlock | SortedRows) -> RowsOfBlock:
 
 def join(block: KeyedBlock) -> Rows:
     """Number the distinct spans of a block's selected entries, key group by key group."""
-    from pyspark_savepoint.formats.kernels import hashing
-    from pyspark_savepoint.formats.kernels.entries import frames
+    from pyspark_savepoint.formats.kernels import frames, hashing
 
     n = len(block)
     row_of = np.full(n, -1, np.int32)

@@ -8,10 +8,10 @@ from typing import Any
 
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import MapSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
-from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, NullableSerializer
-from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
+from pyspark_savepoint.formats.serializers.runtime.operators import TimerSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 
 #: Names from the outermost part to the innermost: ("lines", "element").

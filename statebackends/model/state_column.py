@@ -32,9 +32,9 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMet
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
+from pyspark_savepoint.formats.serializers.kryo.described.open_ended import open_ended
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements, locate
-from pyspark_savepoint.formats.serializers.partial.open_ended import open_ended
 from pyspark_savepoint.statebackends.model.rows import Rows, RowsOfBlock
 from pyspark_savepoint.statebackends.model.serializer_parts import by_path
 from pyspark_savepoint.statebackends.model.unify_types import conform

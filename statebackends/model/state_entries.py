@@ -114,8 +114,8 @@ def _present(column: pa.Array, there: Flags) -> pa.Array:
 
 
 def _map_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | None, keys: KeySpans) -> StateEntries:
-    from pyspark_savepoint.formats.kernels.entries import frames
-    from pyspark_savepoint.formats.kernels.entries import keys as kernels
+    from pyspark_savepoint.formats.kernels import frames
+    from pyspark_savepoint.formats.kernels import keys as kernels
 
     key_serializer, value_serializer = state.units
     there = valid_rows(column)

@@ -153,7 +153,7 @@ def names(value: str) -> tuple[str, ...]:
 
 def kryo_words(value: str) -> str:
     """Check classes given by name and fields, and return the text."""
-    from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
+    from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
 
     try:
         WordClasses.parse(value)
@@ -164,7 +164,7 @@ def kryo_words(value: str) -> str:
 
 def python_types(value: str) -> str:
     """Check types of PyFlink's states, and return the text."""
-    from pyspark_savepoint.formats.serializers.python.type_words import parse_python_types
+    from pyspark_savepoint.formats.serializers.notation.python_types import parse_python_types
 
     try:
         parse_python_types(value)

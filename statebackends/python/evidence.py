@@ -20,12 +20,13 @@ from pyspark_savepoint.formats.pickle_walker import is_pickle
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import MapSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements
-from pyspark_savepoint.formats.serializers.python.coders import PickledCoder, StringCoder
-from pyspark_savepoint.formats.serializers.python.type_words import (
+from pyspark_savepoint.formats.serializers.notation.python_types import (
     BINARY,
     PICKLED,
     STRING,
     ListCoder,
+    PickledCoder,
+    StringCoder,
     list_of,
 )
 from pyspark_savepoint.statebackends.python.python_state import cursors, lengths

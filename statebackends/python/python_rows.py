@@ -16,8 +16,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions, list_array, struct_array, valid_rows
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.python.coders import PickledCoder
-from pyspark_savepoint.formats.serializers.python.type_words import BINARY
+from pyspark_savepoint.formats.serializers.notation.python_types import BINARY, PickledCoder
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.python.pickled_keys import encode_keys

@@ -32,7 +32,7 @@ from pyspark_savepoint.formats.columns import (
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import RowSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements
 from pyspark_savepoint.statebackends.model.state_column import has_ttl
 

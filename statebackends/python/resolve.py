@@ -12,7 +12,7 @@ from pyspark_savepoint.formats.errors import StateNotFoundError, did_you_mean
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, quoted
 from pyspark_savepoint.formats.serializers.basic.blobs import BYTES
 from pyspark_savepoint.formats.serializers.composite.collections import MapSerializer
-from pyspark_savepoint.formats.serializers.python.type_words import (
+from pyspark_savepoint.formats.serializers.notation.python_types import (
     TIME_WINDOW,
     DeclaredState,
     ListCoder,

@@ -38,7 +38,7 @@ class SortedSpans:
 
     def take(self, low: int, high: int) -> pa.BinaryArray:
         """Return the spans at positions [low, high) of the order."""
-        from pyspark_savepoint.formats.kernels.entries import sort as word_kernels
+        from pyspark_savepoint.formats.kernels import sort as word_kernels
 
         words, rows = self._words[low:high], self.rows[low:high]
         offsets = np.empty(high - low + 1, np.int64)
@@ -50,7 +50,7 @@ class SortedSpans:
 
 def sort_by_key_group(key_group: Ints, data: Bytes, start: Longs, end: Longs) -> SortedSpans:
     """Sort spans by their key groups and bytes."""
-    from pyspark_savepoint.formats.kernels.entries import sort
+    from pyspark_savepoint.formats.kernels import sort
 
     most = int(key_group.max(initial=0))
     assert int(key_group.min(initial=0)) >= 0
@@ -67,8 +67,8 @@ def order_within(bounds: Longs, data: Bytes, start: Longs, end: Longs) -> Ints:
 
 
 def _sorted(group: Ints, bounds: Longs, data: Bytes, start: Longs, end: Longs) -> SortedSpans:
-    from pyspark_savepoint.formats.kernels.entries import sort
-    from pyspark_savepoint.formats.kernels.entries import sort as word_kernels
+    from pyspark_savepoint.formats.kernels import sort
+    from pyspark_savepoint.formats.kernels import sort as word_kernels
 
     data = read_only(data)
     words, rows = np.empty(len(start), np.uint64), np.empty(len(start), np.int32)

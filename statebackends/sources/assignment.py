@@ -32,7 +32,8 @@ from pyspark_savepoint.formats.metadata.key_groups import (
     operator_index_for_key_group,
     range_for_operator_index,
 )
-from pyspark_savepoint.formats.metadata.state_handles import KeyedStateHandle, Mode, OperatorStateHandle, StateMetaInfo
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
+from pyspark_savepoint.formats.metadata.operator_handles import Mode, OperatorStateHandle, StateMetaInfo
 
 DEFAULT_HASH_MAP_CAPACITY = 16
 

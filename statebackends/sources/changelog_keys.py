@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
 from pyspark_savepoint.formats.serializers.basic.strings import StringSerializer
-from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import TupleSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.statebackends.model.state_column import unit_serializers
 from pyspark_savepoint.statebackends.sources.changelog.entries import UNIT
@@ -115,7 +115,7 @@ def _tells(meta: StateMetaInfoSnapshot) -> bool:
 
 def _check_rest(batch: pa.RecordBatch, header: KeyedBackendHeader) -> None:
     """Raise an error if a namespace or a value after a key cannot be parsed."""
-    from pyspark_savepoint.formats.kernels.entries import changelog
+    from pyspark_savepoint.formats.kernels import changelog
 
     state = np.asarray(batch.column("state"))
     for i in np.unique(state).tolist():

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBac
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.partial.open_ended import cut_of
+from pyspark_savepoint.formats.serializers.kryo.described.open_ended import cut_of
 from pyspark_savepoint.statebackends.model.request import TableRequest, choose_states
 from pyspark_savepoint.statebackends.model.state_column import StateColumn
 from pyspark_savepoint.statebackends.model.unify_serializers import united_meta

@@ -115,7 +115,7 @@ class EntryChecks:
     # -- order and repetition of entries -----------------------------------------------------------------------
 
     def _order(self, block: KeyedBlock, meta: StateMetaInfoSnapshot, entries: Longs, tally: Tally) -> None:
-        from pyspark_savepoint.formats.kernels.entries import frames
+        from pyspark_savepoint.formats.kernels import frames
 
         spans = self._whole_keys(block, entries)
         if spans is None:

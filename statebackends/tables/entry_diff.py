@@ -20,8 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Flags, Ints, Longs, Origin, binary_parts, list_array
-from pyspark_savepoint.formats.keyed.composite_key import split_composite_keys
-from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, binary_column, runs_of
+from pyspark_savepoint.formats.keyed.keyed_block import (
+    CANONICAL,
+    KeyedBlock,
+    binary_column,
+    runs_of,
+    split_composite_keys,
+)
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE

@@ -31,7 +31,7 @@ def check_key_groups(
     hashes = java_hashes(at, serializer, decoded)
     if hashes is None:
         return False
-    from pyspark_savepoint.formats.kernels.entries import keys as kernels
+    from pyspark_savepoint.formats.kernels import keys as kernels
 
     found = np.empty(len(hashes), np.int32)
     kernels.key_groups(hashes, max_parallelism, found)

@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.strings import column_texts
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.formats.serializers.kryo.objects.keys import kryo_keys
+from pyspark_savepoint.formats.serializers.kryo.objects.conversion import kryo_keys
 from pyspark_savepoint.statebackends.model.json_values import from_json
 
 MAX_KEYS = 100_000

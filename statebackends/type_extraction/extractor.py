@@ -35,8 +35,7 @@ from pyspark_savepoint.formats.class_files import (
 )
 from pyspark_savepoint.formats.class_files.java_types import class_name, is_class
 from pyspark_savepoint.formats.errors import UnsupportedStateError
-from pyspark_savepoint.formats.serializers.avro.schema import SchemaError
-from pyspark_savepoint.formats.serializers.avro.serializer import AvroSerializer
+from pyspark_savepoint.formats.serializers.avro.serializer import AvroSerializer, SchemaError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import (
@@ -45,9 +44,9 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
     MapSerializer,
     SetSerializer,
 )
+from pyspark_savepoint.formats.serializers.composite.fields import TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import POJO, PojoSerializer
-from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, NullableSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.names import COMPOSITES, SIMPLE

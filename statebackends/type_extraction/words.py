@@ -23,15 +23,13 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
     MapSerializer,
     SetSerializer,
 )
+from pyspark_savepoint.formats.serializers.composite.fields import RowSerializer, TupleSerializer, tuple_class
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
-from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer, tuple_class
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, NullableSerializer
 from pyspark_savepoint.formats.serializers.java_classes import CLASSES
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.names import Flink
-from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
-from pyspark_savepoint.formats.serializers.notation.parser import JavaName
+from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, JavaName, parse_type
 from pyspark_savepoint.statebackends.type_extraction.extractor import Extracted, TypeExtractor
 from pyspark_savepoint.statebackends.type_extraction.known_classes import (
     EITHER,

@@ -90,7 +90,7 @@ def serialized_entries(descriptor: OperatorStateDescriptor, keys: pa.Array, valu
 
 def _repeated(buffer: Bytes, start: Longs, end: Longs) -> int | None:
     """Return a row whose key has the same bytes as another row's."""
-    from pyspark_savepoint.formats.kernels.entries import keys
+    from pyspark_savepoint.formats.kernels import keys
 
     order = order_within(np.array([0, len(start)], np.int64), buffer, start, end)
     found = keys.first_repeated_span(np.zeros(len(order), np.int32), read_only(buffer), start[order], end[order])

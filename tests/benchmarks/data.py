@@ -17,7 +17,8 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBac
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets, range_for_operator_index
-from pyspark_savepoint.formats.metadata.state_handles import KeyGroupsSavepointStateHandle, RelativeFileStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from tests.statebackends.keyed_models import VOID, basic
 
 UID = "bench"

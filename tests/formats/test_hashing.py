@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from pyspark_savepoint.formats.columns import Cursors
-from pyspark_savepoint.formats.kernels import hashing
-from pyspark_savepoint.formats.kernels.entries import frames
+from pyspark_savepoint.formats.kernels import frames, hashing
 
 BITS = 13
 KEYS = 1 << BITS

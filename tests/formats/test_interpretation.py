@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pyspark_savepoint.formats.kernels import interpretation
+from pyspark_savepoint.formats.kernels import interpretation, numbers
 from pyspark_savepoint.formats.kernels.interpretation import Kernel, as_compiled, counted_range, python_form
-from pyspark_savepoint.formats.kernels.values import fixed
 from tests.benchmarks import data
 
 ROOT = Path(__file__).parents[2]
@@ -34,11 +33,11 @@ print(len(list(savepoint.table("keyed_state", uid=sys.argv[2]).rows())))
 """
 COMPILE = """
 import numpy as np
-from pyspark_savepoint.formats.kernels.values import fixed
+from pyspark_savepoint.formats.kernels import numbers
 
 rows = np.zeros(1, np.int64)
-fixed.read_i16(np.zeros(8, np.uint8), rows, rows + 8, np.zeros(1, np.uint16))
-print(sum(fixed.read_i16.stats.cache_misses.values()))
+numbers.read_i16(np.zeros(8, np.uint8), rows, rows + 8, np.zeros(1, np.uint16))
+print(sum(numbers.read_i16.stats.cache_misses.values()))
 """
 COMMAND = """
 import sys
@@ -140,7 +139,7 @@ def test_a_call_with_too_many_rounds_is_repeated_compiled(monkeypatch: pytest.Mo
     """Its arrays are restored: otherwise, rows that were written twice would be further apart."""
     monkeypatch.setattr(interpretation, "MOST_ROUNDS", 20)
     monkeypatch.setattr(interpretation.spending, "form", "")
-    kernel = fixed.write_fixed._compile_for_args
+    kernel = numbers.write_fixed._compile_for_args
     compiled, calls = kernel.compiled, []
 
     def compiled_for(*given: object) -> object:
@@ -214,7 +213,7 @@ def test_interpreted_kernels_wrap_and_convert_without_warnings() -> None:
 
 def test_interpreted_kernels_call_python_functions_and_return_pythons_numbers() -> None:
     interpretation.choice.left = 100
-    form = python_form(fixed.read_i64.py_func)
+    form = python_form(numbers.read_i64.py_func)
     assert form.__globals__["range"] is counted_range
     assert type(form.__globals__["be_i64"]) is type(form)
     assert [type(part) for part in as_compiled((np.int64(1), np.uint64(2), np.bool_(True), 4))] == [int, int, bool, int]

@@ -54,8 +54,8 @@ from pyspark_savepoint.formats.metadata.key_groups import (
     key_group_for_hash,
     range_for_operator_index,
 )
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.metadata.operator_handles import ChannelStateHandle, OperatorStreamStateHandle
-from pyspark_savepoint.formats.metadata.state_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import (
     ByteStreamStateHandle,
     CheckpointedStateScope,

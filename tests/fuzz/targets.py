@@ -25,8 +25,14 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.class_files import ClassPath
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
-from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, write_element
-from pyspark_savepoint.formats.connectors.payloads.kind import BUCKET_STATE, READER_STATE, SOURCE_COORDINATOR
+from pyspark_savepoint.formats.connectors.payloads.kind import (
+    BUCKET_STATE,
+    READER_STATE,
+    SOURCE_COORDINATOR,
+    CoordinatorFrame,
+    Payload,
+    write_element,
+)
 from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements, states_of
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError
@@ -39,7 +45,6 @@ from pyspark_savepoint.formats.pickle_walker import read_pickle
 from pyspark_savepoint.formats.rocksdb.block import CHECKSUMS, Protection
 from pyspark_savepoint.formats.rocksdb.database import Database
 from pyspark_savepoint.formats.rocksdb.manifest import read_manifest, read_records
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import BASE_IDS, KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     DamagedError,
     DescribedClasses,
@@ -49,9 +54,10 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     read_object,
     write_object,
 )
+from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import BASE_IDS, KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Version
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.formats.serializers.sql.logical_streams import logical_stream
+from pyspark_savepoint.formats.serializers.sql.internal import logical_stream
 from pyspark_savepoint.formats.serializers.sql.logical_types import EmbeddedType, LogicalType
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.variant import encode_variant

@@ -10,8 +10,8 @@ import pytest
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import RowSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.jobs.compatibility import Compatibility
 from pyspark_savepoint.statebackends.jobs.compatibility_rules import resolve

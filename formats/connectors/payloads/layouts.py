@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from pyspark_savepoint.formats.connectors.payloads.frames import is_text, read_text
-from pyspark_savepoint.formats.connectors.payloads.kind import unknown_version
+from pyspark_savepoint.formats.connectors.payloads.kind import is_text, read_text, unknown_version
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.java_stream import skip_java_object
 

@@ -9,6 +9,11 @@
 
 Flink: ``CommittableCollectorSerializer``, ``SinkV1CommittableDeserializer``, ``GlobalCommittableWrapper``. Bytes of
 1/1/0 and 1/2/0 (checkpoint, subtask, request) were written by Flink 1.20 and 2.3; the others follow from source.
+
+Sinks of the job's own that derive from ``TwoPhaseCommitSinkFunction`` keep transactions instead. The serializer of the
+state, which the snapshot has, says what a transaction is; there is no layout of bytes that such sinks share. The open
+transaction is aborted on restore, the pending ones are committed. Flink:
+``TwoPhaseCommitSinkFunction.StateSerializer``, ``State``.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     COMMITTABLES,
     COMMITTER_STATE,
@@ -45,6 +51,7 @@ from pyspark_savepoint.formats.connectors.payloads.layouts import (
     writer,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.serializers.runtime.operators import TwoPhaseCommitSerializer
 
 MAGIC, GLOBAL_MAGIC = 0xB91F252C, 0xB91F252B
 RECEIVED, RETRY, FAILED, COMMITTED = "RECEIVED", "RETRY", "FAILED", "COMMITTED"
@@ -259,3 +266,47 @@ def with_changed(value: Row, positions: Collection[int], status: str | None) -> 
 
 #: Committers of any sink.
 SINK_COMMITTABLES = committer_kind("sink", None, columns(committable=pa.binary()))
+
+
+TWO_PHASE_COMMIT_STATE = "state"
+#: The connector. Its kind is made of the serializer of each state, so that no list of kinds has it.
+TWO_PHASE_COMMIT = "two_phase_commit"
+#: The bytes of an element, as they were read: nothing writes other transactions.
+_DATA = "data"
+
+
+def two_phase_commit(serializer: TwoPhaseCommitSerializer, options: DecodeOptions) -> ConnectorKind[Row]:
+    """Return the kind of the elements that a serializer reads, all of whose parts must be known."""
+
+    def decode(_: int, view: DataInputView) -> Row:
+        data = view.read(view.remaining, "the transactions of a sink")
+        at = Cursors.over([data], options=options)
+        column = serializer.decode(at)
+        at.expect_end()
+        return {_DATA: data, **column[0].as_py()}
+
+    def encode(_: int, value: Row, out: DataOutputView) -> None:
+        out.write(value[_DATA])
+
+    return ConnectorKind[Row](
+        TWO_PHASE_COMMIT,
+        COMMITTABLES,
+        columns(role=pa.string(), transaction=serializer.nested[0].arrow_type(options), started=pa.int64()),
+        decode,
+        encode,
+        _transaction_rows,
+        (TWO_PHASE_COMMIT_STATE,),
+        framed=False,
+    )
+
+
+def _transaction_rows(value: Row) -> Iterator[Row]:
+    """Yield the transactions: the open one, then those that wait for their commit."""
+    if value["pending_transaction"] is not None:
+        yield _transaction_row("OPEN", value["pending_transaction"])
+    for each in value["pending_commit_transactions"]:
+        yield _transaction_row("PENDING", each)
+
+
+def _transaction_row(role: str, transaction: Row) -> Row:
+    return {"role": role, "transaction": transaction["handle"], "started": transaction["transaction_start_time"]}

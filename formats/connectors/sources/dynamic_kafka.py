@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.payloads.frames import read_text
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     SOURCE_COORDINATOR,
     SPLITS,
@@ -25,6 +24,7 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
+    read_text,
     unknown_version,
 )
 from pyspark_savepoint.formats.connectors.sources.kafka import SPLIT_COLUMNS, KafkaEnumerator, KafkaSplit

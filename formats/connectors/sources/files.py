@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.payloads.frames import read_text, without_surrogates
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     SOURCE_COORDINATOR,
     SPLITS,
@@ -28,7 +27,9 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
+    read_text,
     unknown_version,
+    without_surrogates,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.redaction import redacted

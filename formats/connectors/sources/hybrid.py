@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.payloads.frames import read_text, read_versioned, write_versioned
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     READER_STATE,
     SOURCE_COORDINATOR,
@@ -24,7 +23,10 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
+    read_text,
+    read_versioned,
     unknown_version,
+    write_versioned,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 

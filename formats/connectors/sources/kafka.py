@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.payloads.frames import read_text
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     SOURCE_COORDINATOR,
     SPLITS,
@@ -27,6 +26,7 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
+    read_text,
     unknown_version,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView

@@ -15,13 +15,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.payloads.frames import is_text
-from pyspark_savepoint.formats.connectors.payloads.kind import SPLITS, ConnectorKind, Position, Row, columns
-from pyspark_savepoint.formats.connectors.payloads.kryo_output import write_signed, write_text, write_varint
+from pyspark_savepoint.formats.connectors.payloads.kind import SPLITS, ConnectorKind, Position, Row, columns, is_text
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.java import signed32, string_hash
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, KryoInput
+from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError, KryoInput, KryoOutput
 
 STATE = "topic-partition-offset-states"
 MAX_LONG = (1 << 63) - 1
@@ -60,12 +58,14 @@ class PartitionElement:
     def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:
         """Write the element as Kryo 2 does."""
         topic, partition = value["topic"], value["partition"]
-        write_varint(view, value["class_id"])
-        view.write_u8(1)
+        kryo = KryoOutput(2)
+        kryo.varint(value["class_id"])
+        kryo.byte(1)
         for number in (topic_partition_hash(topic, partition), partition):
-            write_signed(view, number)
-        view.write_u8(1)
-        write_text(view, topic)
+            kryo.signed(number)
+        kryo.byte(1)
+        kryo.text(topic)
+        view.write(kryo.data)
         view.write_i64(value["offset"])
 
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.payloads.frames import is_text
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     SOURCE_COORDINATOR,
     SPLITS,
@@ -27,8 +26,8 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
+    is_text,
 )
-from pyspark_savepoint.formats.connectors.payloads.kryo_output import write_signed, write_text, write_varint
 from pyspark_savepoint.formats.connectors.payloads.layouts import (
     FLAG,
     I64,
@@ -46,7 +45,7 @@ from pyspark_savepoint.formats.connectors.payloads.layouts import (
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.java import signed32, string_hash
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, KryoInput
+from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError, KryoInput, KryoOutput
 
 CONSUMER_STATE = "Kinesis-Stream-Shard-State"
 ITERATOR_TYPES = ("TRIM_HORIZON", "LATEST", "AT_TIMESTAMP", "AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER")
@@ -194,14 +193,14 @@ def with_sequence_number(value: Mapping[str, Any], number: str) -> Row:
     The sub-sequence number is -1: reading does not start within an aggregated record.
     """
     kryo = KryoInput(memoryview(value["kryo"]), 0, len(value["kryo"]), 2)
-    out = DataOutputView()
-    write_varint(out, kryo.varint())
-    out.write_u8(1)
-    write_signed(out, signed32(37 * string_hash(number)))
-    out.write_u8(1)
-    write_text(out, number)
-    write_signed(out, -1)
-    return {**value, "number": number, "kryo": out.getvalue()}
+    out = KryoOutput(2)
+    out.varint(kryo.varint())
+    out.byte(1)
+    out.signed(signed32(37 * string_hash(number)))
+    out.byte(1)
+    out.text(number)
+    out.signed_long(-1)
+    return {**value, "number": number, "kryo": bytes(out.data)}
 
 
 def _consumer_rows(value: Row) -> list[Row]:

@@ -29,7 +29,6 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Row,
     columns,
 )
-from pyspark_savepoint.formats.connectors.payloads.kryo_output import write_varint
 from pyspark_savepoint.formats.connectors.payloads.layouts import (
     BLOB,
     FLAG,
@@ -115,9 +114,16 @@ def message_id(split: Mapping[str, Any], ledger: int, entry: int, index: int | N
     for number, value in fields.items():
         if value is None or (number == PARTITION_INDEX and value < 0):
             continue
-        write_varint(out, number << 3)
-        write_varint(out, value & 0xFFFFFFFFFFFFFFFF)
+        _write_varint(out, number << 3)
+        _write_varint(out, value & 0xFFFFFFFFFFFFFFFF)
     return out.getvalue()
+
+
+def _write_varint(out: DataOutputView, value: int) -> None:
+    while value >= 0x80:
+        out.write_u8(value & 0x7F | 0x80)
+        value >>= 7
+    out.write_u8(value)
 
 
 def _varints(data: bytes) -> Iterator[int]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.payloads.frames import read_text
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     SOURCE_COORDINATOR,
     SPLITS,
@@ -21,6 +20,7 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
+    read_text,
     unknown_version,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView

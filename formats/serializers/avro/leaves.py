@@ -44,9 +44,8 @@ from pyspark_savepoint.formats.serializers.basic.elements import bounded_counts
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.strings import expect_utf8
 from pyspark_savepoint.formats.serializers.layout import Layout
-from pyspark_savepoint.formats.serializers.sql.binary_numbers import decimal_halves, wide_decimals
-from pyspark_savepoint.formats.serializers.sql.binary_texts import check_utf8, copy_spans
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
+from pyspark_savepoint.formats.serializers.sql.slots import check_utf8, copy_spans, decimal_halves, wide_decimals
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class AvroNull:
         return pa.null()
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, 0)
 
@@ -90,7 +89,7 @@ class AvroBytes:
         return pa.string() if self.text else pa.binary()
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.BLOCK, 1) if self.size is None else layout.add(skip.FIXED, self.size)
 
@@ -124,12 +123,12 @@ class AvroBytes:
         return lengths
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels.values import fixed
+        from pyspark_savepoint.formats.kernels import numbers
 
         offsets, data = binary_parts(column)
         if self.size is None:
             write_numbers(np.diff(offsets).astype(np.int32), at)
-        fixed.write_bytes(at.buffer, at.position, offsets, data)
+        numbers.write_bytes(at.buffer, at.position, offsets, data)
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,7 @@ class AvroDecimal:
 
     def _widths(self, column: pa.Array) -> Longs:
         """Return the bytes of the shortest two's complement of every number."""
-        from pyspark_savepoint.formats.kernels.values import binaryrow
+        from pyspark_savepoint.formats.kernels import binaryrow
 
         widths = np.zeros(len(column), np.int64)
         binaryrow.decimal_sizes(decimal_halves(column), widths)
@@ -180,7 +179,7 @@ class AvroDecimal:
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
         """Write one number per row; the sign fills the first bytes of a fixed size."""
-        from pyspark_savepoint.formats.kernels.values import binaryrow, fixed
+        from pyspark_savepoint.formats.kernels import binaryrow, numbers
 
         widths = self._widths(column)
         halves = decimal_halves(column)
@@ -189,7 +188,7 @@ class AvroDecimal:
         else:
             gaps = self.storage.size - widths
             signs = np.where(halves[:, 1] >> np.uint64(63), 0xFF, 0).astype(np.uint8)
-            fixed.write_bytes(at.buffer, at.position, np.concatenate(([0], np.cumsum(gaps))), np.repeat(signs, gaps))
+            numbers.write_bytes(at.buffer, at.position, np.concatenate(([0], np.cumsum(gaps))), np.repeat(signs, gaps))
         binaryrow.put_decimals(at.buffer, at.position, halves, widths, np.ones(len(column), np.bool_))
         at.position += widths
 
@@ -208,7 +207,7 @@ class AvroEnum:
         return pa.string()
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, 4)
 
@@ -266,7 +265,7 @@ class AvroTime:
         return pa.int64() if options.timestamps == "raw" else TIMES[self.logical][2]
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, self.width)
 

@@ -241,11 +241,11 @@ class AvroBlocks:
         return total, np.hstack(starts)[:, order], np.hstack(stops)[:, order]
 
     def _read_counts(self, at: Cursors) -> Longs:
-        from pyspark_savepoint.formats.kernels.values import skip, varints
+        from pyspark_savepoint.formats.kernels import numbers, skip
 
         walker = at.at(at.position.copy(), at.end)
         counts = np.zeros(len(at), np.int64)
-        at.check(varints.read_varints(at.buffer, at.position, at.end, counts), f"the items of {self.flink_type}")
+        at.check(numbers.read_varints(at.buffer, at.position, at.end, counts), f"the items of {self.flink_type}")
         width = sum(abs(width) for width in program(*self.parts).widths)
         most = (at.end - at.position) // width if width else np.full_like(counts, skip.MAX_EMPTY)
         wrong = np.flatnonzero(counts > most)
@@ -278,12 +278,12 @@ class AvroBlocks:
         return sizes + 1
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels.values import varints
+        from pyspark_savepoint.formats.kernels import numbers
 
         counts, columns = self._items(column)
         full = counts > 0
         cursors = at.select(full)
-        varints.write_varints(cursors.buffer, cursors.position, counts[full])
+        numbers.write_varints(cursors.buffer, cursors.position, counts[full])
         at.update(full, cursors)
         encode_elements(self.parts, columns, at, counts)
         write_numbers(np.zeros(len(column), np.int8), at)
@@ -291,7 +291,7 @@ class AvroBlocks:
 
 def layout_of(part: Part, layout: Layout, records: Mapping[str, int]) -> int:
     """Return the layout of a type, given the nodes of the enclosing ``records``, to which it may refer by name."""
-    from pyspark_savepoint.formats.kernels.values import skip
+    from pyspark_savepoint.formats.kernels import skip
 
     if isinstance(part, AvroRecord):
         node = layout.reserve(len(part.parts), skip.SEQUENCE)

@@ -105,14 +105,14 @@ def list_of(kind: pa.DataType) -> pa.DataType:
 
 def gather_blocks(at: Cursors, sizes: Longs) -> tuple[Longs, Bytes]:
     """Copy ``sizes`` bytes from every cursor into one buffer; return offsets and buffer."""
-    from pyspark_savepoint.formats.kernels.values import fixed
+    from pyspark_savepoint.formats.kernels import numbers
 
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     if offsets[-1] > MAX_UTF8:
         refuse_size(at, int(np.searchsorted(offsets, MAX_UTF8)) - 1)
     out = np.empty(int(offsets[-1]), np.uint8)
-    fixed.copy_spans(at.buffer, at.position, offsets, out)
+    numbers.copy_spans(at.buffer, at.position, offsets, out)
     at.position += sizes
     return offsets, out
 
@@ -140,7 +140,7 @@ class PrimitiveArraySerializer(SimpleSerializer):
         return list_of(self.kind.arrow)
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.BLOCK, self.width)
 
@@ -187,14 +187,14 @@ class PrimitiveArraySerializer(SimpleSerializer):
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
         """Write the counts, then the elements of all rows as one block."""
-        from pyspark_savepoint.formats.kernels.values import fixed
+        from pyspark_savepoint.formats.kernels import numbers
 
         counts, items = list_parts(column)
-        numbers = self._numbers(items)
-        block = numbers.astype(numbers.dtype.newbyteorder(">")).view(np.uint8)
+        flat = self._numbers(items)
+        block = flat.astype(flat.dtype.newbyteorder(">")).view(np.uint8)
         write_numbers(counts.astype(np.int32), at)
         offsets = np.concatenate(([0], np.cumsum(counts * self.width)))
-        fixed.write_bytes(at.buffer, at.position, offsets, block)
+        numbers.write_bytes(at.buffer, at.position, offsets, block)
 
     def java_hash(self, column: pa.Array) -> Ints:
         """Return ``Arrays.hashCode``, for arrays in rows; Flink refuses an array as key."""
@@ -229,7 +229,7 @@ class StringValueArraySerializer(SimpleSerializer):
         return list_of(pa.string())
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.EXTENT)
 
@@ -271,12 +271,12 @@ class NullValueArraySerializer(SimpleSerializer):
         return list_of(pa.null())
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, 4)
 
     def decode(self, at: Cursors) -> pa.Array:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         counts = bounded_counts(self, "nulls", at, lambda room: np.full_like(room, skip.MAX_EMPTY))
         expect_few_empty("NULL_VALUE", at, counts)

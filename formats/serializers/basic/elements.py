@@ -51,7 +51,7 @@ def pick(column: pa.Array, rows: Flags) -> pa.Array:
 
 def read_counts(whole: Part, parts: Sequence[Part], at: Cursors) -> Longs:
     """Read how often the parts of ``whole`` follow: at most as often as the remaining bytes can hold."""
-    from pyspark_savepoint.formats.kernels.values import skip
+    from pyspark_savepoint.formats.kernels import skip
 
     what = ", ".join(part.flink_type for part in parts)
     width = sum(map(abs, program(*parts).widths))
@@ -93,10 +93,10 @@ def encode_elements(parts: Sequence[Part], columns: Sequence[pa.Array], at: Curs
 
 def write_zeros(at: Cursors, counts: Longs) -> None:
     """Write ``counts`` zero bytes at every cursor."""
-    from pyspark_savepoint.formats.kernels.values import fixed
+    from pyspark_savepoint.formats.kernels import numbers
 
     offsets = np.concatenate(([0], np.cumsum(counts)))
-    fixed.write_bytes(at.buffer, at.position, offsets, np.zeros(int(offsets[-1]), np.uint8))
+    numbers.write_bytes(at.buffer, at.position, offsets, np.zeros(int(offsets[-1]), np.uint8))
 
 
 def list_parts(column: pa.Array) -> tuple[Longs, pa.Array]:

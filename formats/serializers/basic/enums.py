@@ -93,7 +93,7 @@ class EnumSerializer(TypeSerializer):
         return 4
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, 4)
 

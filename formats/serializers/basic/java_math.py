@@ -151,7 +151,7 @@ class Numbers:
     @classmethod
     def read(cls, at: Cursors, scaled: bool, what: str) -> Numbers:
         """Read one number per cursor."""
-        from pyspark_savepoint.formats.kernels.values import big_integers
+        from pyspark_savepoint.formats.kernels import numbers
 
         rows = len(at)
         start = at.at(at.position.copy(), at.end)
@@ -159,10 +159,10 @@ class Numbers:
         kinds = np.zeros(rows, np.uint8)
         spans = np.zeros((rows, 2), np.int64)
         scales = np.zeros(rows, np.int32)
-        at.check(big_integers.read_bigs(at.buffer, at.position, at.end, scaled, words, kinds, spans, scales), what)
+        at.check(numbers.read_bigs(at.buffer, at.position, at.end, scaled, words, kinds, spans, scales), what)
         small = np.zeros(rows, np.bool_)
-        big_integers.magnitudes(words, np.empty_like(words), small)
-        return cls(start, words, kinds, spans, scales, small & (kinds == big_integers.NARROW))
+        numbers.magnitudes(words, np.empty_like(words), small)
+        return cls(start, words, kinds, spans, scales, small & (kinds == numbers.NARROW))
 
     @property
     def valid(self) -> Flags:
@@ -268,7 +268,7 @@ class BigNumberSerializer(SimpleSerializer):
         return pa.decimal128(int(precision), int(scale))
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.BIG_INTEGER, int(self.scaled))
 
@@ -286,22 +286,22 @@ class BigNumberSerializer(SimpleSerializer):
         return np.diff(self._spell(column)[0])
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels.values import big_integers, fixed
+        from pyspark_savepoint.formats.kernels import numbers
 
         if pa.types.is_decimal(column.type):
             words, sizes = self._measure(column)
             scale = column.type.scale
-            big_integers.write_bigs(at.buffer, at.position, words, sizes, valid_rows(column), self.scaled, scale)
+            numbers.write_bigs(at.buffer, at.position, words, sizes, valid_rows(column), self.scaled, scale)
         else:
-            fixed.write_bytes(at.buffer, at.position, *self._spell(column))
+            numbers.write_bytes(at.buffer, at.position, *self._spell(column))
 
     def _measure(self, column: pa.Array) -> tuple[Words, Longs]:
         """Return words and encoded bytes of a decimal column; for integers, zeros after the point are dropped."""
-        from pyspark_savepoint.formats.kernels.values import big_integers
+        from pyspark_savepoint.formats.kernels import numbers
 
         words = np.ascontiguousarray(words_of(self._integers(column)))
         sizes = np.zeros(len(column), np.int64)
-        big_integers.big_sizes(words, sizes)
+        numbers.big_sizes(words, sizes)
         return words, sizes
 
     def _integers(self, column: pa.Array) -> pa.Array:
@@ -349,11 +349,11 @@ class BigNumberSerializer(SimpleSerializer):
 
 def hash_words(words: Words) -> Longs:
     """Return ``BigInteger.hashCode`` of 128-bit numbers; leading zero words do not change the hash."""
-    from pyspark_savepoint.formats.kernels.values import big_integers
+    from pyspark_savepoint.formats.kernels import numbers
 
     plain = np.ascontiguousarray(words)
     magnitudes = np.empty_like(plain)
-    big_integers.magnitudes(plain, magnitudes, np.empty(len(plain), np.bool_))
+    numbers.magnitudes(plain, magnitudes, np.empty(len(plain), np.bool_))
     low, high = magnitudes[:, 0], magnitudes[:, 1]
     half, mask, base = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(31)
     h = high >> half

@@ -5,10 +5,23 @@
 
 One class with a table of types. Flink: ``BooleanSerializer`` ... ``DoubleSerializer``, ``CharSerializer``,
 ``VoidSerializer`` and the same of ``org.apache.flink.types.*Value``.
+
+Types that have only one value become null: one byte 00, or no bytes.
+
+    Void, table Null, Unit             00     Len 1    no value; Scala's ()
+    Unit of flink-scala-api            -      Len 0
+    VoidNamespace                      00     Len 0    one byte, although its length is 0
+    GlobalWindow                       00     Len 1
+    NullValue                          -      Len 0
+    NullValue in a ValueSerializer     00
+
+Len is ``getLength``, which decides the form of composite keys. Flink: ``VoidSerializer``, ``NullSerializer``,
+``UnitSerializer``, ``VoidNamespaceSerializer``, ``GlobalWindow.Serializer``, ``NullValueSerializer``.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -129,24 +142,24 @@ BY_SNAPSHOT = {_snapshot(stem): (stem, kind) for stem, kind in KINDS.items()} | 
 
 
 def read_numbers(at: Cursors, kernel: str, dtype: Any, what: str) -> npt.NDArray[Any]:
-    """Read one number per cursor with a kernel of ``kernels.values.fixed``."""
-    from pyspark_savepoint.formats.kernels.values import fixed
+    """Read one number per cursor with a kernel of ``kernels.numbers``."""
+    from pyspark_savepoint.formats.kernels import numbers
 
     out = np.empty(len(at), dtype)
     # Kernels store bits; the dtype decides whether they are signed.
     bits = out if out.dtype.kind == "b" else out.view("i8" if out.itemsize == 8 else f"u{out.itemsize}")
-    row = getattr(fixed, kernel)(at.buffer, at.position, at.end, bits)
+    row = getattr(numbers, kernel)(at.buffer, at.position, at.end, bits)
     at.check(row, what)
     return out
 
 
 def write_numbers(values: npt.NDArray[Any], at: Cursors) -> None:
     """Write one number per cursor, big-endian, in the width of its dtype."""
-    from pyspark_savepoint.formats.kernels.values import fixed
+    from pyspark_savepoint.formats.kernels import numbers
 
     width = values.itemsize
     bits = values.view(f"i{width}") if values.dtype.kind == "f" else values
-    fixed.write_fixed(at.buffer, at.position, bits.astype(np.int64), width)
+    numbers.write_fixed(at.buffer, at.position, bits.astype(np.int64), width)
 
 
 @register(*BY_SNAPSHOT)
@@ -173,7 +186,7 @@ class NumberSerializer(SimpleSerializer):
         return int(np.dtype(self.kind.dtype).itemsize)
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, self.length)
 
@@ -205,3 +218,109 @@ class NumberSerializer(SimpleSerializer):
         law = VALUE_HASHES.get(stem.removesuffix("Value")) if stem.endswith("Value") else None
         hashes = (law or self.kind.java_hash)(self._values(column))
         return np.where(valid_rows(column), hashes, 0).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class FixedWidthSerializer(SimpleSerializer):
+    """Serializer of values of ``width`` bytes, which is also ``getLength`` unless a subclass overrides ``length``."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Bytes of every value."""
+
+    @property
+    def length(self) -> int:
+        return self.width
+
+    def layout(self, layout: Layout) -> int:
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.FIXED, self.width)
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """Return the width for all rows, null ones included."""
+        return np.full(len(column), self.width, np.int64)
+
+
+NULL_VALUE = "org.apache.flink.types.NullValue"
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Row of the table above; ``java_hash`` is the hashCode of the only object, 0 where there is no object."""
+
+    flink_type: str
+    width: int
+    length: int
+    java_hash: int = 0
+
+
+VOID = Constant("VOID", 1, 1)
+GLOBAL_WINDOW = Constant("GLOBAL_WINDOW", 1, 1)
+VOID_NAMESPACE = Constant("VOID_NAMESPACE", 1, 0, 99)
+UNIT = Constant("UNIT", 1, 1)
+
+CONSTANTS = {
+    f"{BASE}VoidSerializer$VoidSerializerSnapshot": VOID,
+    "org.apache.flink.table.dataview.NullSerializer$NullSerializerSnapshot": Constant("NULL", 1, 1),
+    "org.apache.flink.api.scala.typeutils.UnitSerializer$UnitSerializerSnapshot": UNIT,
+    "org.apache.flink.table.api.typeutils.UnitSerializer$UnitSerializerSnapshot": UNIT,
+    "org.apache.flinkx.api.serializer.UnitSerializer$UnitSerializerSnapshot": Constant("FLINKX_UNIT", 0, 0),
+    "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot": VOID_NAMESPACE,
+    "org.apache.flink.queryablestate.client.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot": VOID_NAMESPACE,
+    "org.apache.flink.streaming.api.windowing.windows.GlobalWindow$Serializer$GlobalWindowSerializerSnapshot": (
+        GLOBAL_WINDOW
+    ),
+    "org.apache.flink.table.runtime.operators.window.GlobalWindow$Serializer$GlobalWindowSerializerSnapshot": (
+        Constant("TABLE_GLOBAL_WINDOW", 1, 1)
+    ),
+    f"{BASE}NullValueSerializer$NullValueSerializerSnapshot": Constant("NULL_VALUE", 0, 0, 53),
+    # Not a snapshot class: the bytes of NullValue.write, for serializers that call it.
+    NULL_VALUE: Constant("NULL_VALUE", 1, 1, 53),
+}
+
+
+@register(*(name for name in CONSTANTS if name != NULL_VALUE))
+@dataclass(frozen=True)
+class ConstantSerializer(FixedWidthSerializer):
+    """Serializer of a type of the table above."""
+
+    @property
+    def constant(self) -> Constant:
+        """The row of the snapshot class."""
+        return CONSTANTS[self.snapshot_class]
+
+    @property
+    def flink_type(self) -> str:
+        return self.constant.flink_type
+
+    @property
+    def width(self) -> int:
+        return self.constant.width
+
+    @property
+    def length(self) -> int:
+        """``getLength``: 0 or 1, which is not always the width."""
+        return self.constant.length
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.null()
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """Check the byte 00 of every row, if the type has a byte, and return nulls."""
+        if self.width:
+            start = at.at(at.position.copy(), at.end)
+            found = read_numbers(at, "read_i8", np.int8, f"a value of {self.flink_type}")
+            if found.any():
+                row = int((found != 0).argmax())
+                start.fail(row, f"a zero for {self.flink_type}", int(found[row]))
+        return pa.nulls(len(at))
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """Write a byte 00 per row, or nothing."""
+        if self.width:
+            write_numbers(np.zeros(len(column), np.int8), at)
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        return np.full(len(column), self.constant.java_hash, np.int32)

@@ -123,7 +123,7 @@ class Fields:
         return struct_type(self.names, self.parts, options)
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.SEQUENCE, parts=[part.layout(layout) for part in self.parts])
 
@@ -164,7 +164,7 @@ class Repeated:
         return pa.list_(pa.field("element", self.part.arrow_type(options)))
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.REPEAT, parts=[self.part.layout(layout)])
 
@@ -203,7 +203,7 @@ class MapEntries:
         return map_type(self.key.arrow_type(options), self.value.arrow_type(options))
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.REPEAT, parts=[self.key.layout(layout), self.value.layout(layout)])
 
@@ -266,7 +266,7 @@ class Flagged:
         return self.part.arrow_type(options)
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FLAGGED, self.null_flag, self.padding, [self.part.layout(layout)])
 
@@ -323,7 +323,7 @@ class Choice:
 
     def layout(self, layout: Layout) -> int:
         """Add a CHOICE node; the tags must be consecutive."""
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         by_tag = [part for _, part in sorted(zip(self.tags, self.parts, strict=True), key=lambda pair: pair[0])]
         return layout.add(skip.CHOICE, min(self.tags), 1, [part.layout(layout) for part in by_tag])

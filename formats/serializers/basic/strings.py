@@ -142,7 +142,7 @@ class _TextSerializer(SimpleSerializer):
 
     def java_hash(self, column: pa.Array) -> Ints:
         """Return ``String.hashCode``, which for one character is the character."""
-        from pyspark_savepoint.formats.kernels.values import strings
+        from pyspark_savepoint.formats.kernels import strings
 
         hashes = np.zeros(len(column), np.int32)
         strings.java_string_hash(*binary_parts(column), hashes)
@@ -165,12 +165,12 @@ class StringSerializer(_TextSerializer):
         return 0 if self.snapshot_class == STRING_VALUE else 1
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.STRING, self._extra)
 
     def decode(self, at: Cursors) -> pa.Array:
-        from pyspark_savepoint.formats.kernels.values import strings
+        from pyspark_savepoint.formats.kernels import strings
 
         offsets = np.zeros(len(at) + 1, np.int32)
         valid = np.zeros(len(at), np.bool_)
@@ -208,7 +208,7 @@ class StringSerializer(_TextSerializer):
 
     def _measure(self, column: pa.Array) -> tuple[Longs, Longs, Flags]:
         """Return UTF-16 units, encoded bytes and validity of every row."""
-        from pyspark_savepoint.formats.kernels.values import strings
+        from pyspark_savepoint.formats.kernels import strings
 
         units = np.zeros(len(column), np.int64)
         sizes = np.zeros(len(column), np.int64)
@@ -225,7 +225,7 @@ class StringSerializer(_TextSerializer):
         return self._measure(column)[1]
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels.values import strings
+        from pyspark_savepoint.formats.kernels import strings
 
         units, _, valid = self._measure(column)
         strings.write_strings(at.buffer, at.position, *binary_parts(column), self._extra, units, valid)
@@ -236,7 +236,7 @@ def characters(units: npt.NDArray[np.uint16], form: str) -> tuple[pa.Array, int]
 
     ``form``: option ``text``; surrogates have a position only if it is ``error``.
     """
-    from pyspark_savepoint.formats.kernels.values import strings as kernels
+    from pyspark_savepoint.formats.kernels import strings as kernels
 
     offsets = np.zeros(len(units) + 1, np.int32)
     out = np.empty(3 * len(units), np.uint8)
@@ -249,7 +249,7 @@ def characters(units: npt.NDArray[np.uint16], form: str) -> tuple[pa.Array, int]
 
 def code_units(column: pa.Array) -> npt.NDArray[Any]:
     """Return the code unit of every string of one character."""
-    from pyspark_savepoint.formats.kernels.values import strings as kernels
+    from pyspark_savepoint.formats.kernels import strings as kernels
 
     expect_utf8(column)
     units = np.zeros(len(column), np.uint16)
@@ -278,7 +278,7 @@ class CharSerializer(_TextSerializer):
         return 2
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, 2)
 

@@ -284,7 +284,7 @@ class MaskedElements:
         return Repeated(self.part).arrow_type(options)
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.MASKED_REPEAT, parts=[self.part.layout(layout)])
 
@@ -311,7 +311,7 @@ class MaskedElements:
         return total
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels.values import fixed
+        from pyspark_savepoint.formats.kernels import numbers
 
         counts, items = list_parts(column)
         valid = valid_rows(items)
@@ -322,7 +322,7 @@ class MaskedElements:
         masks = np.zeros(int(offsets[-1]), np.uint8)
         bits = np.where(valid, 0, 0x80 >> (number & 7)).astype(np.uint8)
         np.bitwise_or.at(masks, np.repeat(offsets[:-1], counts) + (number >> 3), bits)
-        fixed.write_bytes(at.buffer, at.position, offsets, masks)
+        numbers.write_bytes(at.buffer, at.position, offsets, masks)
         there = sum_per_row(valid.astype(np.int64), counts)
         encode_elements([self.part], [pick(items, valid)], at, there)
 

@@ -54,7 +54,7 @@ from pyspark_savepoint.formats.serializers.base import (
 from pyspark_savepoint.formats.serializers.basic.elements import pick
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Choice, Fields, MapEntries, Repeated, Shaped
-from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, ScalaOptionSerializer
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer, register
@@ -98,7 +98,7 @@ class CountedFields:
         return self.fields.arrow_type(options)
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         if not self.fields.parts:
             return self.fields.layout(layout)
@@ -393,7 +393,7 @@ class FlinkxCaseObjectSerializer(TypeSerializer):
         return pa.bool_()
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, 0)
 

@@ -32,9 +32,9 @@ from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.java import decode_modified_utf8, encode_modified_utf8
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, flink_fields
+from pyspark_savepoint.formats.serializers.basic.blobs import AfterRest, PartSerializer
 from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
-from pyspark_savepoint.formats.serializers.basic.rest import AfterRest, PartSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member, read_members, write_members
 from pyspark_savepoint.formats.serializers.layout import Layout
@@ -142,7 +142,7 @@ class PojoSerializer(TypeSerializer):
         return pa.struct([pa.field(column.name, types.get(i, pa.string())) for i, column in enumerate(columns)])
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         parts = [member.serializer.layout(layout) for member in self.fields + self.registered]
         for member in self.named:
@@ -190,7 +190,7 @@ class PojoSerializer(TypeSerializer):
         return tags
 
     def _read_names(self, at: Cursors) -> Longs:
-        from pyspark_savepoint.formats.kernels.values import strings
+        from pyspark_savepoint.formats.kernels import strings
 
         known = [encode_modified_utf8(member.name) for member in self.named]
         offsets = np.concatenate(([0], np.cumsum([len(name) for name in known]))).astype(np.int64)
@@ -379,11 +379,11 @@ def _read_field(field: Member, at: Cursors) -> pa.Array:
 
 
 def _write_constant(data: bytes, at: Cursors, rows: Longs) -> None:
-    from pyspark_savepoint.formats.kernels.values import fixed
+    from pyspark_savepoint.formats.kernels import numbers
 
     sub = at.select(rows)
     offsets = np.arange(len(rows) + 1, dtype=np.int64) * len(data)
-    fixed.write_bytes(sub.buffer, sub.position, offsets, np.tile(np.frombuffer(data, np.uint8), len(rows)))
+    numbers.write_bytes(sub.buffer, sub.position, offsets, np.tile(np.frombuffer(data, np.uint8), len(rows)))
     at.update(rows, sub)
 
 

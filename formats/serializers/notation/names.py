@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pyspark_savepoint.formats.flink_releases import Flink as Flink
 from pyspark_savepoint.formats.flink_releases import lifetime
 from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
-from pyspark_savepoint.formats.serializers.basic import arrays, blobs, constants, java_math, strings, temporal
-from pyspark_savepoint.formats.serializers.basic.local_time import (
+from pyspark_savepoint.formats.serializers.basic import arrays, blobs, java_math, primitives, strings, temporal
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, BY_SNAPSHOT, NumberSerializer
+from pyspark_savepoint.formats.serializers.basic.temporal import (
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
 )
-from pyspark_savepoint.formats.serializers.basic.primitives import BASE, BY_SNAPSHOT, NumberSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import (
     DATA_VIEW,
     TABLE,
@@ -24,8 +24,8 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
     NullAwareMapSerializer,
     SetSerializer,
 )
+from pyspark_savepoint.formats.serializers.composite.fields import TUPLE0, Tuple0Serializer
 from pyspark_savepoint.formats.serializers.composite.flinkx import COLLECTIONS
-from pyspark_savepoint.formats.serializers.composite.tuples import TUPLE0, Tuple0Serializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import (
     RUNTIME,
     SCALA,
@@ -33,13 +33,9 @@ from pyspark_savepoint.formats.serializers.composite.wrappers import (
     ScalaOptionSerializer,
     UnionSerializer,
 )
-from pyspark_savepoint.formats.serializers.runtime import windows
+from pyspark_savepoint.formats.serializers.runtime import operators
+from pyspark_savepoint.formats.serializers.runtime.operators import STREAMING, BufferEntrySerializer, TimerSerializer
 from pyspark_savepoint.formats.serializers.runtime.stream_element import StreamElementSerializer
-from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import (
-    STREAMING,
-    BufferEntrySerializer,
-    TimerSerializer,
-)
 from pyspark_savepoint.formats.serializers.runtime.ttl import TTL, TtlSerializer
 from pyspark_savepoint.formats.serializers.sql import table_data
 
@@ -67,9 +63,9 @@ def _all() -> list[TypeSerializer]:
     made += [blobs.BytesSerializer.of(name) for name in blobs.BLOCKS]
     made += [blobs.VariantSerializer.of(f"{BASE}VariantSerializer$VariantSerializerSnapshot")]
     # Reversed, so that the entries of queryable state and of the Scala API of 2.0 come first and are overwritten.
-    made += [constants.ConstantSerializer.of(name) for name in reversed(constants.CONSTANTS) if "Snapshot" in name]
-    made += [windows.TimeWindowSerializer.of(name) for name in (windows.STREAM_WINDOW, windows.TABLE_WINDOW)]
-    made += [windows.WindowLongSerializer.of(name) for name in (windows.COUNT_WINDOW, windows.SORTED_LONG)]
+    made += [primitives.ConstantSerializer.of(name) for name in reversed(primitives.CONSTANTS) if "Snapshot" in name]
+    made += [operators.TimeWindowSerializer.of(name) for name in (operators.STREAM_WINDOW, operators.TABLE_WINDOW)]
+    made += [operators.WindowLongSerializer.of(name) for name in (operators.COUNT_WINDOW, operators.SORTED_LONG)]
     made += [table_data.StringDataSerializer.of(table_data.STRING_DATA), Tuple0Serializer.of(TUPLE0)]
     return made
 

@@ -31,8 +31,13 @@ from pyspark_savepoint.formats.serializers.basic.blobs import (
     read_blocks,
     write_blocks,
 )
-from pyspark_savepoint.formats.serializers.basic.constants import NULL_VALUE, ConstantSerializer
-from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer, SimpleSerializer
+from pyspark_savepoint.formats.serializers.basic.primitives import (
+    BASE,
+    NULL_VALUE,
+    ConstantSerializer,
+    NumberSerializer,
+    SimpleSerializer,
+)
 from pyspark_savepoint.formats.serializers.basic.shapes import Shaped
 from pyspark_savepoint.formats.serializers.basic.strings import (
     CHAR_VALUE,
@@ -57,11 +62,11 @@ class TextSerializer(SimpleSerializer):
         return pa.string()
 
     def decode(self, at: Cursors) -> pa.Array:
-        from pyspark_savepoint.formats.kernels.values import varints
+        from pyspark_savepoint.formats.kernels import numbers
 
         start = at.at(at.position.copy(), at.end)
         sizes = np.zeros(len(at), np.int64)
-        at.check(varints.read_vints(at.buffer, at.position, at.end, sizes), "the length of a text")
+        at.check(numbers.read_vints(at.buffer, at.position, at.end, sizes), "the length of a text")
         wrong = np.flatnonzero((sizes < 0) | (sizes > at.end - at.position))
         at.check(int(wrong[0]) if len(wrong) else -1, "as many bytes as its length")
         column = read_blocks(at, sizes).view(pa.string())
@@ -78,18 +83,18 @@ class TextSerializer(SimpleSerializer):
         return lengths + _length_sizes(lengths)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels.values import varints
+        from pyspark_savepoint.formats.kernels import numbers
 
         lengths = block_sizes(column)
-        varints.write_lengths(at.buffer, at.position, lengths, _length_sizes(lengths))
+        numbers.write_lengths(at.buffer, at.position, lengths, _length_sizes(lengths))
         write_blocks(column, at)
 
 
 def _length_sizes(lengths: Longs) -> Longs:
-    from pyspark_savepoint.formats.kernels.values import varints
+    from pyspark_savepoint.formats.kernels import numbers
 
     sizes = np.zeros(len(lengths), np.int64)
-    varints.length_sizes(lengths, sizes)
+    numbers.length_sizes(lengths, sizes)
     return sizes
 
 

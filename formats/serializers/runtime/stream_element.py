@@ -61,7 +61,7 @@ class OperatorIdBytes:
         return pa.binary()
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, OPERATOR_ID_BYTES)
 
@@ -80,9 +80,9 @@ class OperatorIdBytes:
         return sizes
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels.values import fixed
+        from pyspark_savepoint.formats.kernels import numbers
 
-        fixed.write_bytes(at.buffer, at.position, *binary_parts(column))
+        numbers.write_bytes(at.buffer, at.position, *binary_parts(column))
 
 
 #: Kind and fields by tag, in the order of the bytes. The two tags of records differ in the timestamp.
@@ -135,7 +135,7 @@ class StreamElementSerializer(CompositeSerializer):
         return pa.struct([pa.field("kind", pa.string()), *struct_type(tuple(parts), tuple(parts.values()), options)])
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         parts = {name: part.layout(layout) for name, part in self.parts.items()}
         variants = [layout.add(skip.SEQUENCE, parts=[parts[name] for name in names]) for _, names in ELEMENTS]

@@ -84,7 +84,7 @@ class TtlSerializer(CompositeSerializer):
         return pa.struct([pa.field(name, kind) for name, kind in zip(TTL_FIELDS, (value, access), strict=True)])
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.SEQUENCE, parts=[layout.add(skip.FIXED, 8), self.value.layout(layout)])
 

@@ -30,11 +30,23 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.elements import naming
-from pyspark_savepoint.formats.serializers.sql.binary_numbers import BooleanCodec, DecimalCodec, NullCodec, NumberCodec
-from pyspark_savepoint.formats.serializers.sql.binary_texts import BytesCodec, VariantCodec
-from pyspark_savepoint.formats.serializers.sql.binary_times import DayTimeIntervalCodec, TimestampCodec
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType, arrow_type
-from pyspark_savepoint.formats.serializers.sql.slots import RowWriter, SlotCodec, SlotOutput, Slots, Wide, first_row
+from pyspark_savepoint.formats.serializers.sql.slots import (
+    BooleanCodec,
+    BytesCodec,
+    DayTimeIntervalCodec,
+    DecimalCodec,
+    NullCodec,
+    NumberCodec,
+    RowWriter,
+    SlotCodec,
+    SlotOutput,
+    Slots,
+    TimestampCodec,
+    VariantCodec,
+    Wide,
+    first_row,
+)
 
 RAW_STATE = 'read the state as bytes: option("raw", "<state>")'
 COUNT = LogicalType("INTEGER", nullable=False)
@@ -52,7 +64,7 @@ def padded(sizes: Longs) -> Longs:
 
 def read_fields(kinds: Sequence[LogicalType], names: Sequence[str], at: Cursors, valid: Flags) -> list[pa.Array]:
     """Return the fields of the rows that the cursors span, as columns; the cursors do not move."""
-    from pyspark_savepoint.formats.kernels.values import binaryrow
+    from pyspark_savepoint.formats.kernels import binaryrow
 
     header = row_header(len(kinds))
     _check(at, valid & (at.end - at.position < header + 8 * len(kinds)), f"a binary row of {len(kinds)} fields")
@@ -70,7 +82,7 @@ def read_fields(kinds: Sequence[LogicalType], names: Sequence[str], at: Cursors,
 
 def row_kinds(at: Cursors, valid: Flags) -> Longs:
     """Return the kind of every row, 0 where not valid."""
-    from pyspark_savepoint.formats.kernels.values import binaryrow
+    from pyspark_savepoint.formats.kernels import binaryrow
 
     kinds = np.empty(len(at), np.int64)
     binaryrow.read_le(at.buffer, at.position, valid, 1, kinds)
@@ -118,7 +130,7 @@ def write_fields(
 
     ``generated``: write as Flink's generated code does. Nested containers are written by serializers in both cases.
     """
-    from pyspark_savepoint.formats.kernels.values import binaryrow
+    from pyspark_savepoint.formats.kernels import binaryrow
 
     header = row_header(len(kinds))
     free = base + header + 8 * len(kinds)
@@ -132,7 +144,7 @@ def write_fields(
 
 def read_elements(kind: LogicalType, at: Cursors, valid: Flags) -> tuple[Longs, pa.Array]:
     """Return lengths and flat elements of the arrays that the cursors span."""
-    from pyspark_savepoint.formats.kernels.values import binaryrow
+    from pyspark_savepoint.formats.kernels import binaryrow
 
     room = at.end - at.position
     _check(at, valid & (room < 4), "a binary array")
@@ -173,7 +185,7 @@ def write_elements(
     present: Flags,
 ) -> None:
     """Write arrays, as :func:`read_elements` reads them, into zeroed bytes."""
-    from pyspark_savepoint.formats.kernels.values import binaryrow
+    from pyspark_savepoint.formats.kernels import binaryrow
 
     width = CODECS[kind.root].width(kind)
     binaryrow.put_le(buffer, base, counts, 4, present)
@@ -266,7 +278,7 @@ class MapCodec(Container):
 
     def read_column(self, kind: LogicalType, at: Cursors, valid: Flags) -> pa.Array:
         """Read maps; a null key is an error, because Spark's maps cannot have one."""
-        from pyspark_savepoint.formats.kernels.values import binaryrow
+        from pyspark_savepoint.formats.kernels import binaryrow
 
         room = at.end - at.position
         _check(at, valid & (room < 4), "a binary map")
@@ -293,7 +305,7 @@ class MapCodec(Container):
         return np.where(valid, sizes, 0)
 
     def write_column(self, kind: LogicalType, column: pa.Array, buffer: Bytes, base: Longs, valid: Flags) -> None:
-        from pyspark_savepoint.formats.kernels.values import binaryrow
+        from pyspark_savepoint.formats.kernels import binaryrow
 
         key, value = self._parts(kind)
         counts, keys, values = map_parts(column)

@@ -4,28 +4,45 @@ Snapshots of arrays, maps and multisets hold the serializers of their elements a
 parts are a class and a few numbers, the same in all releases of Flink, and can be created. Not supported are rows,
 arrays and maps inside arrays and maps, whose objects hold compiled lambdas, and RAW and structured types, whose
 snapshots hold user classes. Flink: ``InternalSerializers.create``.
+
+Java object streams of logical types are written as Flink itself would write them. They are for new SQL state; a
+snapshot that was read keeps its own streams. Classes and serialVersionUIDs are those of Flink and the JDK. An object
+that occurs twice is written twice, which Java reads as equal values. Types that contain user classes (RAW, STRUCTURED,
+DISTINCT) are not supported. Java: ``java.io.ObjectOutputStream``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.java_stream import (
+    BASE_HANDLE,
+    BLOCKDATA,
     CLASSDESC,
     END_BLOCKDATA,
+    ENUM,
+    ENUM_CLASS,
     NULL,
     OBJECT,
+    REFERENCE,
     SERIALIZABLE,
     STREAM_HEADER,
+    STRING,
+    WRITE_METHOD,
+    ObjectStreamField,
 )
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, SimpleSerializer
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
-from pyspark_savepoint.formats.serializers.sql.logical_streams import logical_stream
 from pyspark_savepoint.formats.serializers.sql.logical_types import (
     BINARIES,
+    KINDS,
+    PACKAGE,
+    ROWS,
     STRINGS,
     TIMESTAMPS,
     EmbeddedType,
@@ -45,6 +62,239 @@ from pyspark_savepoint.formats.serializers.sql.table_data import (
     DecimalDataSerializer,
     TimestampDataSerializer,
 )
+
+LOGICAL_TYPE = PACKAGE + "LogicalType"
+TEXT = "Ljava/lang/String;"
+LIST = "Ljava/util/List;"
+JAVA_ENUM = "java.lang.Enum"
+
+
+@dataclass(frozen=True)
+class Described:
+    """Class description of a stream."""
+
+    uid: int
+    flags: int
+    fields: tuple[ObjectStreamField, ...] = ()
+    superclass: str | None = LOGICAL_TYPE
+
+
+def _reference(name: str, class_name: str) -> ObjectStreamField:
+    return ObjectStreamField("L", name, f"L{class_name.replace('.', '/')};")
+
+
+def _type_class(simple_name: str) -> Described:
+    """Describe a logical type whose fields are numbers and one enum, in Java's order: numbers first, sorted by name."""
+    root, attributes = KINDS[simple_name]
+    numbers = [ObjectStreamField("I", name) for name, ours in sorted(attributes.items()) if ours != "kind"]
+    enums = [_reference(name, ENUMS[root]) for name, ours in attributes.items() if ours == "kind"]
+    return Described(1, SERIALIZABLE, (*numbers, *enums))
+
+
+#: The enum class of a type's ``kind``.
+ENUMS: Mapping[str, str] = {
+    "TIMESTAMP_WITHOUT_TIME_ZONE": PACKAGE + "TimestampKind",
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": PACKAGE + "TimestampKind",
+    "TIMESTAMP_WITH_TIME_ZONE": PACKAGE + "TimestampKind",
+    "INTERVAL_YEAR_MONTH": PACKAGE + "YearMonthIntervalType$YearMonthResolution",
+    "INTERVAL_DAY_TIME": PACKAGE + "DayTimeIntervalType$DayTimeResolution",
+}
+ROOT = PACKAGE + "LogicalTypeRoot"
+ENUM_CONSTANTS = Described(0, SERIALIZABLE | ENUM_CLASS, superclass=JAVA_ENUM)
+SIMPLE_TYPES = [name for name, (root, _) in KINDS.items() if root not in (*ROWS, "DISTINCT_TYPE", "RAW", "VARIANT")]
+ROW_FIELD = PACKAGE + "RowType$RowField"
+UNMODIFIABLE_LIST = "java.util.Collections$UnmodifiableList"
+UNMODIFIABLE_COLLECTION = "java.util.Collections$UnmodifiableCollection"
+ARRAY_LIST = "java.util.ArrayList"
+
+CLASSES: Mapping[str, Described] = {
+    LOGICAL_TYPE: Described(
+        1, SERIALIZABLE, (ObjectStreamField("Z", "isNullable"), _reference("typeRoot", ROOT)), None
+    ),
+    JAVA_ENUM: Described(0, SERIALIZABLE | ENUM_CLASS, superclass=None),
+    ROOT: ENUM_CONSTANTS,
+    **dict.fromkeys(ENUMS.values(), ENUM_CONSTANTS),
+    **{PACKAGE + name: _type_class(name) for name in SIMPLE_TYPES},
+    PACKAGE + "ArrayType": Described(1, SERIALIZABLE, (_reference("elementType", LOGICAL_TYPE),)),
+    PACKAGE + "MultisetType": Described(1, SERIALIZABLE, (_reference("elementType", LOGICAL_TYPE),)),
+    PACKAGE + "MapType": Described(
+        1, SERIALIZABLE, (_reference("keyType", LOGICAL_TYPE), _reference("valueType", LOGICAL_TYPE))
+    ),
+    PACKAGE + "RowType": Described(1, SERIALIZABLE, (ObjectStreamField("L", "fields", LIST),)),
+    ROW_FIELD: Described(
+        1,
+        SERIALIZABLE,
+        (
+            ObjectStreamField("L", "description", TEXT),
+            ObjectStreamField("L", "name", TEXT),
+            _reference("type", LOGICAL_TYPE),
+        ),
+        None,
+    ),
+    UNMODIFIABLE_LIST: Described(
+        -283967356065247728, SERIALIZABLE, (ObjectStreamField("L", "list", LIST),), UNMODIFIABLE_COLLECTION
+    ),
+    UNMODIFIABLE_COLLECTION: Described(
+        1820017752578914078, SERIALIZABLE, (ObjectStreamField("L", "c", "Ljava/util/Collection;"),), None
+    ),
+    ARRAY_LIST: Described(8683452581122892189, SERIALIZABLE | WRITE_METHOD, (ObjectStreamField("I", "size"),), None),
+}
+BY_ROOT: Mapping[str, str] = {root: PACKAGE + name for name, (root, _) in KINDS.items()}
+
+
+@dataclass(frozen=True)
+class EnumConstant:
+    """Constant of an enum class."""
+
+    class_name: str
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenObject:
+    """Object to write: the fields of its class and superclasses, and the elements of a list."""
+
+    class_name: str
+    fields: dict[str, Any]
+    elements: list[WrittenObject] | None = None
+
+
+def logical_stream(kind: LogicalType) -> bytes:
+    """Return the stream of a logical type."""
+    stream = _Stream()
+    stream.value(_instance(kind))
+    return stream.view.getvalue()
+
+
+def _instance(kind: LogicalType) -> WrittenObject:
+    class_name = BY_ROOT.get(kind.root, "")
+    if class_name not in CLASSES:
+        raise UnsupportedStateError(
+            f"a serializer snapshot of {kind} cannot be created from its name alone",
+            remedy="write into a savepoint that has this state: its serializer snapshot is kept",
+        )
+    fields: dict[str, Any] = {"isNullable": kind.nullable, "typeRoot": EnumConstant(ROOT, kind.root)}
+    for theirs, ours in KINDS[class_name.removeprefix(PACKAGE)][1].items():
+        value = getattr(kind, ours)
+        fields[theirs] = EnumConstant(ENUMS[kind.root], value) if ours == "kind" else value
+    children = [_instance(child) for child in kind.children]
+    if kind.root == "MAP":
+        fields |= {"keyType": children[0], "valueType": children[1]}
+    elif kind.root == "ROW":
+        members = [
+            WrittenObject(ROW_FIELD, {"description": None, "name": name, "type": child})
+            for name, child in zip(kind.names, children, strict=True)
+        ]
+        elements = WrittenObject(ARRAY_LIST, {"size": len(members)}, members)
+        fields["fields"] = WrittenObject(UNMODIFIABLE_LIST, {"c": elements, "list": elements})
+    elif children:
+        fields["elementType"] = children[0]
+    return WrittenObject(class_name, fields)
+
+
+class _Stream:
+    """Stream under construction, with handles of classes and signatures by name and of objects by identity."""
+
+    def __init__(self) -> None:
+        self.view = DataOutputView()
+        self.view.write(STREAM_HEADER.to_bytes(4, "big"))
+        self.handles: dict[Any, int] = {}
+        self.count = 0
+
+    def seen(self, key: Any) -> bool:
+        """Write a reference and return True if ``key`` has a handle; :meth:`reserve` assigns the next one."""
+        if key not in self.handles:
+            return False
+        self.view.write_u8(REFERENCE)
+        self.view.write_i32(BASE_HANDLE + self.handles[key])
+        return True
+
+    def reserve(self, key: Any) -> None:
+        self.handles[key] = self.count
+        self.count += 1
+
+    def value(self, value: Any) -> None:
+        """Write null, a string, a constant or an object."""
+        if value is None:
+            self.view.write_u8(NULL)
+        elif isinstance(value, str):
+            self.text(value, key=None)
+        elif isinstance(value, EnumConstant):
+            self.constant(value)
+        else:
+            self.instance(value)
+
+    def text(self, text: str, key: Any) -> None:
+        if key is not None and self.seen(key):
+            return
+        self.view.write_u8(STRING)
+        self.view.write_utf(text)
+        self.reserve(key if key is not None else object())
+
+    def description(self, class_name: str | None) -> None:
+        if class_name is None:
+            self.view.write_u8(NULL)
+            return
+        if self.seen(class_name):
+            return
+        described = CLASSES[class_name]
+        self.view.write_u8(CLASSDESC)
+        self.view.write_utf(class_name)
+        self.view.write_i64(described.uid)
+        self.reserve(class_name)
+        self.view.write_u8(described.flags)
+        self.view.write_u16(len(described.fields))
+        for member in described.fields:
+            self.view.write_u8(ord(member.code))
+            self.view.write_utf(member.name)
+            if member.signature:
+                self.text(member.signature, key=("signature", member.signature))
+        self.view.write_u8(END_BLOCKDATA)
+        self.description(described.superclass)
+
+    def constant(self, constant: EnumConstant) -> None:
+        if self.seen(constant):
+            return
+        self.view.write_u8(ENUM)
+        self.description(constant.class_name)
+        self.reserve(constant)
+        self.text(constant.name, key=None)
+
+    def instance(self, instance: WrittenObject) -> None:
+        if self.seen(instance):
+            return
+        self.view.write_u8(OBJECT)
+        self.description(instance.class_name)
+        self.reserve(instance)
+        for described in _lineage(instance.class_name):
+            for member in described.fields:
+                self.member(member, instance.fields[member.name])
+        if instance.elements is not None:
+            self.view.write_u8(BLOCKDATA)
+            self.view.write_u8(4)
+            self.view.write_i32(len(instance.elements))
+            for element in instance.elements:
+                self.value(element)
+            self.view.write_u8(END_BLOCKDATA)
+
+    def member(self, member: ObjectStreamField, value: Any) -> None:
+        if member.code == "Z":
+            self.view.write_bool(value)
+        elif member.code == "I":
+            self.view.write_i32(value)
+        else:
+            self.value(value)
+
+
+def _lineage(class_name: str) -> list[Described]:
+    """Return the superclasses, topmost first, then the class."""
+    found: list[Described] = []
+    name: str | None = class_name
+    while name is not None:
+        found.insert(0, CLASSES[name])
+        name = CLASSES[name].superclass
+    return found
+
 
 BYTES = f"{BASE}array.BytePrimitiveArraySerializer$BytePrimitiveArraySerializerSnapshot"
 

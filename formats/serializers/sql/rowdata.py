@@ -9,6 +9,10 @@
 Sizes are big-endian; ``binary_data`` has the layout of rows, arrays and maps. Types come from the logical types; the
 nested serializers and the Java objects repeat them and are kept unchanged. Top-level fields have no names: f0, f1, ...
 Flink: the classes of these names in ``org.apache.flink.table.runtime.typeutils``.
+
+A row has the bytes of a RAW field as BINARY; its nested serializer, whose snapshot is stored with the type, decodes
+them. A RAW<NULL> is the placeholder for a view (DISTINCT, MapView, ListView) whose entries are in a separate state: it
+is NULL, and is written as Flink does.
 """
 
 from __future__ import annotations
@@ -26,22 +30,25 @@ from pyspark_savepoint.formats.columns import (
     Flags,
     Ints,
     Longs,
+    binary_array,
     binary_parts,
     refuse_nulls,
     refuse_where,
+    scatter,
     struct_array,
     valid_rows,
 )
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.serializers.base import (
+    CompositeSerializer,
     SnapshotReader,
     TypeSerializer,
     expect_version,
     quoted,
     write_nested,
 )
-from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
+from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer, read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.serializers.sql.binary_data import (
@@ -51,14 +58,105 @@ from pyspark_savepoint.formats.serializers.sql.binary_data import (
     row_sizes,
     write_fields,
 )
-from pyspark_savepoint.formats.serializers.sql.binary_texts import copy_spans
 from pyspark_savepoint.formats.serializers.sql.logical_types import EmbeddedType, LogicalType, arrow_type
-from pyspark_savepoint.formats.serializers.sql.raw_values import (
-    field_bytes,
-    field_type,
-    has_content,
-    read_field,
-)
+from pyspark_savepoint.formats.serializers.sql.slots import copy_spans
+
+RAW_VALUE = "org.apache.flink.table.runtime.typeutils.RawValueDataSerializer$RawValueDataSerializerSnapshot"
+
+
+def content_of(serializer: TypeSerializer) -> TypeSerializer | None:
+    """Return the serializer of the values of a RAW type; None if it is another type, or if they stay bytes."""
+    if serializer.snapshot_class != RAW_VALUE or not isinstance(serializer, CompositeSerializer):
+        return None
+    (content,) = serializer.nested
+    return None if content.opaque_parts() else content
+
+
+def content_type(content: TypeSerializer, options: DecodeOptions) -> pa.DataType:
+    """Return the column type of the values; BINARY for those that are always null."""
+    kind = content.arrow_type(options)
+    return pa.binary() if pa.types.is_null(kind) else kind
+
+
+def read_content(content: TypeSerializer, column: pa.Array, at: Cursors) -> pa.Array:
+    """Decode the values of a column of bytes."""
+    valid = valid_rows(column)
+    offsets, data = binary_parts(column.filter(pa.array(valid)) if column.null_count else column)
+    inner = Cursors(np.array(data), offsets[:-1].copy(), offsets[1:].copy(), at.origin, at.options, at.path)
+    values = content.decode(inner)
+    inner.expect_end()
+    if pa.types.is_null(values.type):
+        return pa.nulls(len(column), pa.binary())
+    return scatter(values, valid)
+
+
+def content_bytes(content: TypeSerializer, column: pa.Array) -> pa.Array:
+    """Return the bytes of a column of values; a column that already has the bytes is returned unchanged."""
+    always_null = isinstance(content, ConstantSerializer)
+    is_blob = pa.types.is_binary(column.type) and not pa.types.is_binary(content.arrow_type(DecodeOptions()))
+    if is_blob and not (always_null and column.null_count):
+        return column
+    if always_null:
+        column = pa.nulls(len(column), content.arrow_type(DecodeOptions()))
+    valid: Flags = np.ones(len(column), np.bool_) if always_null else valid_rows(column)
+    values = column.filter(pa.array(valid))
+    sizes = content.sizes(values)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    at = Cursors(np.zeros(int(offsets[-1]), np.uint8), offsets[:-1].copy(), offsets[1:])
+    content.encode(values, at)
+    at.expect_end()
+    return scatter(binary_array(pa.binary(), offsets.astype(np.int32), at.buffer), valid)
+
+
+def field_type(serializer: TypeSerializer, kind: pa.DataType, options: DecodeOptions) -> pa.DataType:
+    """Return the column type of a field with the values of RAW types."""
+    content = content_of(serializer)
+    if content is not None:
+        return content_type(content, options)
+    if not has_content(serializer) or not pa.types.is_struct(kind):
+        return kind
+    return pa.struct(
+        [
+            field.with_type(field_type(child, field.type, options))
+            for field, child in zip(kind, serializer.children, strict=True)
+        ]
+    )
+
+
+def read_field(serializer: TypeSerializer, column: pa.Array, at: Cursors) -> pa.Array:
+    """Return a field with the values of RAW types."""
+    content = content_of(serializer)
+    if content is not None:
+        return read_content(content, column, at)
+    if not has_content(serializer) or not pa.types.is_struct(column.type):
+        return column
+    parts = [read_field(child, column.field(index), at) for index, child in enumerate(serializer.children)]
+    return _struct(column, parts)
+
+
+def field_bytes(serializer: TypeSerializer, column: pa.Array) -> pa.Array:
+    """Return a field with the bytes of RAW types."""
+    content = content_of(serializer)
+    if content is not None:
+        return content_bytes(content, column)
+    if not has_content(serializer) or not pa.types.is_struct(column.type):
+        return column
+    parts = [field_bytes(child, part) for child, part in zip(serializer.children, column.flatten(), strict=True)]
+    return _struct(column, parts)
+
+
+def _struct(column: pa.Array, parts: list[pa.Array]) -> pa.Array:
+    """Return a struct column with other fields."""
+    kind = pa.struct([field.with_type(part.type) for field, part in zip(column.type, parts, strict=True)])
+    return struct_array(kind, parts, len(column), valid_rows(column) if column.null_count else None)
+
+
+def has_content(serializer: TypeSerializer) -> bool:
+    """Return whether a field of a row is of a RAW type whose values are known, or a row with such a field."""
+    if serializer.snapshot_class.endswith("RowDataSerializer$RowDataSerializerSnapshot"):
+        return any(map(has_content, serializer.children))
+    return content_of(serializer) is not None
+
 
 TYPEUTILS = "org.apache.flink.table.runtime.typeutils."
 ROW_DATA = TYPEUTILS + "RowDataSerializer$RowDataSerializerSnapshot"
@@ -73,7 +171,7 @@ class SizedSerializer(TypeSerializer):
     """Serializer of values with their size before them, a big-endian int."""
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.BLOCK, 1)
 
@@ -90,7 +188,7 @@ class SizedSerializer(TypeSerializer):
 
 def start_values(sizes: Longs, at: Cursors) -> Longs:
     """Write the sizes, and zeros for the values; return the starts of the values. The cursors move past them."""
-    from pyspark_savepoint.formats.kernels.values import binaryrow
+    from pyspark_savepoint.formats.kernels import binaryrow
 
     write_numbers(sizes.astype(np.int32), at)
     start = at.position.copy()
@@ -101,7 +199,7 @@ def start_values(sizes: Longs, at: Cursors) -> Longs:
 
 def murmur_hash(spans: Cursors) -> Ints:
     """Return Flink's Murmur hash of the bytes that the cursors span."""
-    from pyspark_savepoint.formats.kernels.values import binaryrow
+    from pyspark_savepoint.formats.kernels import binaryrow
 
     hashes = np.empty(len(spans), np.int32)
     binaryrow.murmur(spans.buffer, spans.position, spans.end, hashes)
@@ -274,11 +372,11 @@ class BinaryRowDataSerializer(SizedSerializer):
 
 def write_blobs(column: pa.Array, at: Cursors) -> None:
     """Write size and bytes of every row of a utf8 or binary column."""
-    from pyspark_savepoint.formats.kernels.values import fixed
+    from pyspark_savepoint.formats.kernels import numbers
 
     offsets, data = binary_parts(column)
     write_numbers(np.diff(offsets).astype(np.int32), at)
-    fixed.write_bytes(at.buffer, at.position, offsets, data)
+    numbers.write_bytes(at.buffer, at.position, offsets, data)
 
 
 def hash_blobs(column: pa.Array) -> Ints:

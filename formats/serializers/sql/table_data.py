@@ -1,18 +1,23 @@
-"""Serializers of SQL values outside rows: strings, decimals, timestamps, raw values.
+"""Serializers of SQL values outside rows: strings, decimals, timestamps, raw values; and those that wrap rows.
 
     serializer and version    snapshot                  value
     StringDataSerializer      -                         i32 n, UTF-8
     DecimalDataSerializer 3   i32 precision, i32 scale  precision <= 18: i64 unscaled; else i32 n, big-endian number
     TimestampDataSerializer 1 i32 precision             precision <= 3: i64 millis; else also i32 nanos of the milli
     RawValueDataSerializer    composite 0, one nested   i32 n, bytes of the nested serializer
+    WindowKeySerializer       composite 1, key          i64 window, key
+    ExternalSerializer        composite 1, data type stream, bool; nested internal serializer    as that serializer
+    NodeSerializer ..         composite 0, parts        the parts in order
+    RowDataKeySerializer 0    twice i32 n, stream (equaliser, hash function); serializer         as that serializer
 
 Flink: the classes of these names in ``org.apache.flink.table.runtime``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,38 +33,47 @@ from pyspark_savepoint.formats.columns import (
     valid_rows,
 )
 from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.serializers.base import (
     CompositeSerializer,
     SnapshotReader,
     TypeSerializer,
     expect_version,
+    write_versioned,
 )
 from pyspark_savepoint.formats.serializers.basic.primitives import (
+    BASE,
+    NumberSerializer,
     SimpleSerializer,
     fold_long,
     read_numbers,
     write_numbers,
 )
+from pyspark_savepoint.formats.serializers.basic.shapes import Fields, ShapedSerializer, WrappingSerializer
 from pyspark_savepoint.formats.serializers.basic.strings import expect_utf8
-from pyspark_savepoint.formats.serializers.layout import Layout
+from pyspark_savepoint.formats.serializers.layout import Layout, Part
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.serializers.sql.binary_numbers import compact_decimals, decimal_halves, wide_decimals
-from pyspark_savepoint.formats.serializers.sql.binary_texts import check_utf8, copy_spans
-from pyspark_savepoint.formats.serializers.sql.binary_times import timestamp_parts, timestamps
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType, arrow_type
-from pyspark_savepoint.formats.serializers.sql.raw_values import (
+from pyspark_savepoint.formats.serializers.sql.rowdata import (
     RAW_VALUE,
+    TYPEUTILS,
+    SizedSerializer,
     content_bytes,
     content_of,
     content_type,
-    read_content,
-)
-from pyspark_savepoint.formats.serializers.sql.rowdata import (
-    TYPEUTILS,
-    SizedSerializer,
     everything,
     hash_blobs,
+    read_content,
     write_blobs,
+)
+from pyspark_savepoint.formats.serializers.sql.slots import (
+    check_utf8,
+    compact_decimals,
+    copy_spans,
+    decimal_halves,
+    timestamp_parts,
+    timestamps,
+    wide_decimals,
 )
 
 STRING_DATA = TYPEUTILS + "StringDataSerializer$StringDataSerializerSnapshot"
@@ -135,7 +149,7 @@ class DecimalDataSerializer(SizedSerializer):
         return arrow_type(self.kind, options)
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, 8) if self.kind.compact else super().layout(layout)
 
@@ -149,7 +163,7 @@ class DecimalDataSerializer(SizedSerializer):
 
     def sizes(self, column: pa.Array) -> Longs:
         """Return eight, or the bytes of the size and of the shortest two's complement."""
-        from pyspark_savepoint.formats.kernels.values import binaryrow
+        from pyspark_savepoint.formats.kernels import binaryrow
 
         refuse_nulls(column, self.flink_type)
         sizes = np.full(len(column), 4, np.int64)
@@ -158,7 +172,7 @@ class DecimalDataSerializer(SizedSerializer):
         return sizes + 4
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        from pyspark_savepoint.formats.kernels.values import binaryrow
+        from pyspark_savepoint.formats.kernels import binaryrow
 
         halves = decimal_halves(column)
         if self.kind.compact:
@@ -205,7 +219,7 @@ class TimestampDataSerializer(TypeSerializer):
         return 8 if self.kind.compact else 12
 
     def layout(self, layout: Layout) -> int:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, self.length)
 
@@ -271,3 +285,112 @@ class RawValueDataSerializer(SizedSerializer, CompositeSerializer):
     def _bytes(self, column: pa.Array) -> pa.Array:
         content = content_of(self)
         return column if content is None else content_bytes(content, column)
+
+
+LINKED = "org.apache.flink.table.runtime.sequencedmultisetstate.linked."
+LONG: TypeSerializer = NumberSerializer(f"{BASE}LongSerializer$LongSerializerSnapshot", 3)
+
+
+@register(TYPEUTILS + "WindowKeySerializer$WindowKeySerializerSnapshot")
+@dataclass(frozen=True)
+class WindowKeySerializer(ShapedSerializer):
+    """Serializer of WINDOW_KEY: a window (its start or end, in milliseconds) and the key of a row."""
+
+    @property
+    def flink_type(self) -> str:
+        return f"WINDOW_KEY<{self.nested[0].flink_type}>"
+
+    @property
+    def shape(self) -> Part:
+        return Fields(("window", "key"), (LONG, self.nested[0]))
+
+
+#: Type and fields of the composite serializers of a sequenced multiset, by snapshot class.
+LINKED_PARTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    f"{LINKED}NodeSerializer$NodeSerializerSnapshot": (
+        "NODE",
+        ("row", "sqn", "prev_sqn", "next_sqn", "next_sqn_for_record", "timestamp"),
+    ),
+    f"{LINKED}RowSqnInfoSerializer$RowSqnInfoSerializerSnapshot": ("ROW_SQN_INFO", ("first_sqn", "last_sqn")),
+    f"{LINKED}MetaSqnInfoSerializer$MetaSqnInfoSerializerSnapshot": ("META_SQN_INFO", ("high_sqn", "size")),
+}
+
+
+@register(*LINKED_PARTS)
+@dataclass(frozen=True)
+class LinkedPartSerializer(ShapedSerializer):
+    """Serializer of NODE, ROW_SQN_INFO, META_SQN_INFO: the ordered rows of upserts, since Flink 2.2."""
+
+    outer_versions: ClassVar[tuple[int, ...]] = (0,)
+    arity: ClassVar[int | None] = None
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """Read the snapshot and check its number of parts."""
+        serializer = super().read_snapshot(name, version, reader)
+        count = len(LINKED_PARTS[name][1])
+        if len(serializer.children) != count:
+            reader.view.fail(f"{count} nested serializers", len(serializer.children))
+        return serializer
+
+    @property
+    def flink_type(self) -> str:
+        """NODE<row ..., sqn LONG, ...>: the class and its parts."""
+        title, names = LINKED_PARTS[self.snapshot_class]
+        fields = (f"{name} {part.flink_type}" for name, part in zip(names, self.nested, strict=True))
+        return f"{title}<{', '.join(fields)}>"
+
+    @property
+    def length(self) -> int:
+        """The sum of the lengths of the parts; -1 if one of them is variable."""
+        lengths = [part.length for part in self.nested]
+        return -1 if min(lengths) < 0 else sum(lengths)
+
+    @property
+    def shape(self) -> Part:
+        return Fields(LINKED_PARTS[self.snapshot_class][1], self.nested)
+
+
+@register(TYPEUTILS + "ExternalSerializer$ExternalSerializerSnapshot")
+@dataclass(frozen=True)
+class ExternalSerializer(WrappingSerializer, CompositeSerializer):
+    """Serializer of objects of a user's class that are stored as SQL's internal data, by the nested serializer."""
+
+    data_type: bytes = b""
+    internal_input: bool = False
+
+    @classmethod
+    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
+        """Read the data type, kept as a stream, and whether the input is internal data already."""
+        stream = reader.once(skip_java_object)
+        return {"data_type": stream, "internal_input": reader.view.read_bool("isInternalInput")}
+
+    def write_outer(self, view: DataOutputView) -> None:
+        view.write(self.data_type)
+        view.write_bool(self.internal_input)
+
+
+@register(LINKED + "RowDataKeySerializerSnapshot")
+@dataclass(frozen=True)
+class RowDataKeySerializer(WrappingSerializer):
+    """Serializer of a row as map key; the generated code for equality and hash is kept as bytes and never run."""
+
+    equaliser: bytes
+    hash_function: bytes
+    row: TypeSerializer
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """Read two objects with their lengths, and the serializer of the row."""
+        expect_version(name, version, (0,), reader)
+        view = reader.view
+        return cls(name, version, view.read_blob("an equaliser"), view.read_blob("a hash"), reader.versioned())
+
+    def write_payload(self, view: DataOutputView) -> None:
+        view.write_blob(self.equaliser)
+        view.write_blob(self.hash_function)
+        write_versioned(self.row, view)
+
+    @property
+    def children(self) -> tuple[TypeSerializer, ...]:
+        return (self.row,)

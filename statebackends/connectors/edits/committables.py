@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyspark_savepoint.formats.connectors.payloads.frames import write_element
-from pyspark_savepoint.formats.connectors.payloads.kind import ASYNC_STATE, COMMITTABLES, COMMITTER_STATE
+from pyspark_savepoint.formats.connectors.payloads.kind import ASYNC_STATE, COMMITTABLES, COMMITTER_STATE, write_element
 from pyspark_savepoint.formats.connectors.sinks.committer import (
     COMMITTED,
     RECEIVED,

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark_savepoint.formats.connectors.payloads.frames import Payload
-from pyspark_savepoint.formats.connectors.payloads.kind import SPLIT_ID, ConnectorKind
+from pyspark_savepoint.formats.connectors.payloads.kind import SPLIT_ID, ConnectorKind, Payload
 from pyspark_savepoint.formats.connectors.sources.hybrid import VERSION, Wrapped
 from pyspark_savepoint.statebackends.connectors.connector_states import ReaderSplit, SourceState
 from pyspark_savepoint.statebackends.connectors.edits.splits import Edited, Key, Row, SplitEdits, Target

@@ -11,8 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame
-from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE, SOURCE_COORDINATOR, SPLIT_ID, SPLITS
+from pyspark_savepoint.formats.connectors.payloads.kind import (
+    READER_STATE,
+    SOURCE_COORDINATOR,
+    SPLIT_ID,
+    SPLITS,
+    CoordinatorFrame,
+)
 from pyspark_savepoint.formats.connectors.registry import kinds_of
 from pyspark_savepoint.formats.connectors.sources.kafka import KAFKA_SPLITS, KafkaEnumerator
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError, did_you_mean

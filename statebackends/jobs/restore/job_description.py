@@ -44,8 +44,8 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import GenericArraySerializer
+from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.runtime.generic import GenericSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot

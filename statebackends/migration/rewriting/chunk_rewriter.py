@@ -61,7 +61,7 @@ class ChunkRewriter:
 
 def subclass_flags(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     """Return where the flag of a POJO's unlisted subclass may be: the flag, a length that is not 0, a first letter."""
-    from pyspark_savepoint.formats.kernels.values import skip
+    from pyspark_savepoint.formats.kernels import skip
 
     at = np.flatnonzero(data[:-3] == skip.SUBCLASS)
     first, length = data[at + 3], data[at + 1].astype(np.int64) << 8 | data[at + 2]

@@ -51,7 +51,7 @@ class CompiledProgram:
     @classmethod
     def of(cls, program: ValueProgram, parts: Mapping[Path, KryoStatePart]) -> CompiledProgram | None:
         """Return the compiled program of a program; None if a part is not of the simple forms."""
-        from pyspark_savepoint.formats.kernels.values import kryo_collections
+        from pyspark_savepoint.formats.kernels import kryo_collections
 
         if not program.rewrites or not all(path in parts for path in program.rewrites):
             return None
@@ -69,7 +69,7 @@ class CompiledProgram:
 
     def run(self, values: Bytes, start: Longs, end: Longs) -> tuple[Bytes, Longs, Longs]:
         """Return the new bytes of some values, and their spans."""
-        from pyspark_savepoint.formats.kernels.values import kryo_collections
+        from pyspark_savepoint.formats.kernels import kryo_collections
 
         total = int((end - start).sum())
         out = np.empty(total * kryo_collections.GROWTH + 64 * len(start), np.uint8)
@@ -121,7 +121,7 @@ def _nullable(serializer: TypeSerializer) -> int | None:
 
 
 def _kind(serializer: TypeSerializer) -> int | None:
-    from pyspark_savepoint.formats.kernels.values import kryo_collections as kernel
+    from pyspark_savepoint.formats.kernels import kryo_collections as kernel
 
     codes = (
         kernel.INT, kernel.STRING, kernel.FLOAT, kernel.BOOLEAN, kernel.BYTE, kernel.SHORT, kernel.LONG, kernel.DOUBLE,

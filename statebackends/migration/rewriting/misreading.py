@@ -13,18 +13,19 @@ import codecs
 import re
 from collections.abc import Callable
 
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
+from pyspark_savepoint.formats.serializers.kryo.objects import ObjectFormat
+from pyspark_savepoint.formats.serializers.kryo.objects.bodies import CHARSETS
+from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
     ENUM,
     ENUMS,
     PRIMITIVES,
+    STRING,
+    KryoObject,
     component,
     is_final_class,
 )
-from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import STRING, KryoObject
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError
-from pyspark_savepoint.formats.serializers.kryo.objects import ObjectFormat
-from pyspark_savepoint.formats.serializers.kryo.objects.bodies import CHARSETS
-from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import Arguments, Budget, ObjectReader
+from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError
+from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import Arguments, Budget, ObjectReader
 
 UTIL = "java.util."
 #: Collections and maps that refuse null as an element or key, and as a value.

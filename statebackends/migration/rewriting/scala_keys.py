@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.columns import Cursors, Ints, valid_rows
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.composite.tuples import CaseClassSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import CaseClassSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, ScalaOptionSerializer
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
 from pyspark_savepoint.statebackends.migration.rewriting.scala_types import of_scala_api

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.enums import ScalaEnumSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import GenericArraySerializer
+from pyspark_savepoint.formats.serializers.composite.fields import CaseClassSerializer
 from pyspark_savepoint.formats.serializers.composite.flinkx import (
     FlinkxCaseClassSerializer,
     FlinkxCollectionSerializer,
@@ -19,7 +20,6 @@ from pyspark_savepoint.formats.serializers.composite.flinkx import (
     FlinkxMapSerializer,
     FlinkxOptionSerializer,
 )
-from pyspark_savepoint.formats.serializers.composite.tuples import CaseClassSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import (
     SCALA,
     EitherSerializer,

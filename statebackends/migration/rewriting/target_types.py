@@ -15,12 +15,11 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.flink_releases import why_unknown
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer, SetSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, NullableSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import Frame, KryoSerializer
-from pyspark_savepoint.formats.serializers.sql.raw_values import RAW_VALUE
-from pyspark_savepoint.formats.serializers.sql.rowdata import ROW_DATA
+from pyspark_savepoint.formats.serializers.sql.rowdata import RAW_VALUE, ROW_DATA
 from pyspark_savepoint.statebackends.migration.rewriting.scala_types import (
     is_rewritten,
     of_scala_api,

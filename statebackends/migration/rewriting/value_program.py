@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout
 from pyspark_savepoint.statebackends.model.serializer_parts import Path, by_path, with_parts
 
-#: Operation of a node whose value is rewritten by function ``a``; ``kernels.values.skip`` has smaller numbers.
+#: Operation of a node whose value is rewritten by function ``a``; ``kernels.skip`` has smaller numbers.
 REWRITTEN = 1000
 #: Operation of a node whose value Java cannot hold as null (``a`` is 1), or perhaps not (0): a field of a POJO.
 PRIMITIVE = 1001
@@ -258,7 +258,7 @@ class _Compiler:
         return self.compiled[node]
 
     def _compile(self, node: int) -> SkipNode:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         op, a, b, first, count = self.layout.nodes[node]
         if op == skip.POJO:
@@ -291,7 +291,7 @@ class _Compiler:
         return _null_in_primitive if known else _null_in_box
 
     def _pojo(self, fields: int, tagged: int, children: list[int]) -> SkipNode:
-        from pyspark_savepoint.formats.kernels.values import skip
+        from pyspark_savepoint.formats.kernels import skip
 
         own = [self.compile(part) for part in children[:fields]]
         nulls = [self._null(part) for part in children[:fields]]
@@ -365,7 +365,7 @@ def _count(data: bytes, p: int) -> int:
 
 def bounded_count(data: bytes, p: int) -> int:
     """Return a number of values, which is at most that of the bytes, or of empty values in real lists."""
-    from pyspark_savepoint.formats.kernels.values import skip
+    from pyspark_savepoint.formats.kernels import skip
 
     count = _count(data, p)
     if count > len(data) - p + skip.MAX_EMPTY:

@@ -183,8 +183,7 @@ class EntryMemory:
 
     def read(self, key: bytes) -> bytes | None:
         """Return the value of a key."""
-        from pyspark_savepoint.formats.kernels import hashing
-        from pyspark_savepoint.formats.kernels.entries import entry_table
+        from pyspark_savepoint.formats.kernels import entry_table, hashing
 
         start, end = entry_table.find_entry(self._entries, self._table, np.frombuffer(key, np.uint8), hashing.SECRET)
         if start < 0:
@@ -193,8 +192,7 @@ class EntryMemory:
 
     def read_all(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of keys."""
-        from pyspark_savepoint.formats.kernels import hashing
-        from pyspark_savepoint.formats.kernels.entries import entry_table
+        from pyspark_savepoint.formats.kernels import entry_table, hashing
 
         start, end = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
         entry_table.find_entries(self._entries, self._table, *_spans(keys), hashing.SECRET, start, end)
@@ -215,8 +213,7 @@ class EntryMemory:
 
     def write_all(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Set the values of keys; None deletes."""
-        from pyspark_savepoint.formats.kernels import hashing
-        from pyspark_savepoint.formats.kernels.entries import entry_table
+        from pyspark_savepoint.formats.kernels import entry_table, hashing
 
         data, start, end = _spans([value or b"" for value in values])
         end = np.where([value is None for value in values], start - 1, end)
@@ -254,7 +251,7 @@ class EntryMemory:
 
     def _sorted(self, table: Ints, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes | None]]:
         """Yield the entries of a part of the table, whose keys begin with some bytes, in order; None is deleted."""
-        from pyspark_savepoint.formats.kernels.entries import entry_table
+        from pyspark_savepoint.formats.kernels import entry_table
 
         count = np.count_nonzero(table)
         key_start, key_end, value_end = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)

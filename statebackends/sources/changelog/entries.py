@@ -118,7 +118,7 @@ def assemble(buffer: Bytes, groups: list[tuple[int, Units]], key_group: Ints) ->
 
 def entry_units(block: KeyedBlock, ids: dict[int, int], states: tuple[StateMetaInfoSnapshot, ...]) -> pa.RecordBatch:
     """Convert the entries of a materialized block to units; ``ids`` maps its state ids to those of the table."""
-    from pyspark_savepoint.formats.kernels.entries import changelog as kernels
+    from pyspark_savepoint.formats.kernels import changelog as kernels
 
     groups: list[tuple[int, Units]] = []
     plain: list[Longs] = []
@@ -145,7 +145,7 @@ def entry_units(block: KeyedBlock, ids: dict[int, int], states: tuple[StateMetaI
 
 def _whole(block: KeyedBlock, entries: Longs, meta: StateMetaInfoSnapshot) -> Units:
     """Split lists and maps of the heap format into units."""
-    from pyspark_savepoint.formats.kernels.entries import changelog as kernels
+    from pyspark_savepoint.formats.kernels import changelog as kernels
 
     spans = {
         "key": (block.key_start[entries], block.key_end[entries]),

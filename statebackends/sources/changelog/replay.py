@@ -94,8 +94,7 @@ class _Cells:
 
     def _number(self, buffer: Bytes, start: Longs, end: Longs) -> tuple[Any, Longs]:
         """Number the spans so that equal ones share a number; return the numbers and the first unit of each."""
-        from pyspark_savepoint.formats.kernels import hashing
-        from pyspark_savepoint.formats.kernels.entries import frames
+        from pyspark_savepoint.formats.kernels import frames, hashing
 
         n = len(start)
         number, first = np.empty(n, np.int32), np.empty(n, np.int64)
@@ -106,7 +105,7 @@ class _Cells:
 
     def left(self) -> pa.RecordBatch:
         """Return the entries that remain, without their units."""
-        from pyspark_savepoint.formats.kernels.entries import changelog
+        from pyspark_savepoint.formats.kernels import changelog
 
         n = len(self.unit)
         sizes = np.full(n, changelog.HEAD, np.int64)
@@ -135,7 +134,7 @@ class _Cells:
             raise _torn(meta, self.template.origin)
 
     def _entries(self, first: Longs, head: Longs, following: Longs) -> pa.RecordBatch:
-        from pyspark_savepoint.formats.kernels.entries import changelog
+        from pyspark_savepoint.formats.kernels import changelog
 
         sizes = np.empty(len(head), np.int64)
         changelog.chain_sizes(head, following, self.offsets["value"], sizes)

@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.keyed import changelog
 from pyspark_savepoint.formats.keyed.changelog import Changes
-from pyspark_savepoint.formats.keyed.composite_key import constant_width
+from pyspark_savepoint.formats.keyed.keyed_block import constant_width
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import locate, skip_rows
@@ -170,7 +170,7 @@ def _refuse(at: Cursors, meta: StateMetaInfoSnapshot, operation: int) -> Corrupt
 
 
 def _single(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
-    from pyspark_savepoint.formats.kernels.entries import changelog as kernels
+    from pyspark_savepoint.formats.kernels import changelog as kernels
 
     if operation in (changelog.SET, changelog.SET_INTERNAL):
         yield scope.units(kernels.PUT, value=(at.position, at.end))
@@ -179,7 +179,7 @@ def _single(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Sco
 
 
 def _list(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
-    from pyspark_savepoint.formats.kernels.entries import changelog as kernels
+    from pyspark_savepoint.formats.kernels import changelog as kernels
 
     if operation in (changelog.SET, changelog.SET_INTERNAL, changelog.ADD):
         if operation != changelog.ADD:
@@ -193,7 +193,7 @@ def _list(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope
 
 
 def _map(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
-    from pyspark_savepoint.formats.kernels.entries import changelog as kernels
+    from pyspark_savepoint.formats.kernels import changelog as kernels
 
     if operation == changelog.ADD:
         counts, user, value = map_entries(at, meta)
@@ -215,7 +215,7 @@ def _map(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope)
 
 
 def _timers(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, rows: Longs) -> Units:
-    from pyspark_savepoint.formats.kernels.entries import changelog as kernels
+    from pyspark_savepoint.formats.kernels import changelog as kernels
 
     if operation not in (changelog.ADD_ELEMENT, changelog.REMOVE_ELEMENT):
         raise _refuse(at, meta, operation)
@@ -233,7 +233,7 @@ def _timers(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, rows: Long
 
 def _cleared_or_merged(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
     """Yield the units of the operations that values and lists share: clear and merge."""
-    from pyspark_savepoint.formats.kernels.entries import changelog as kernels
+    from pyspark_savepoint.formats.kernels import changelog as kernels
 
     if operation == changelog.CLEAR:
         at.expect_end()
@@ -246,7 +246,7 @@ def _cleared_or_merged(at: Cursors, meta: StateMetaInfoSnapshot, operation: int,
 
 def _merges(at: Cursors, meta: StateMetaInfoSnapshot, scope: Scope) -> Iterator[Units]:
     """Yield the units of a merge: a target namespace and its sources, all of the same key."""
-    from pyspark_savepoint.formats.kernels.entries import changelog as kernels
+    from pyspark_savepoint.formats.kernels import changelog as kernels
 
     namespace = meta.namespace_serializer
     start = at.position.copy()

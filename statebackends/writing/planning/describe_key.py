@@ -21,9 +21,8 @@ from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import NumberSerializer
 from pyspark_savepoint.formats.serializers.basic.strings import StringSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import GenericArraySerializer
-from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
-from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer, TupleSerializer
-from pyspark_savepoint.formats.serializers.notation.parser import MAX_TUPLE
+from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer, RowSerializer, TupleSerializer
+from pyspark_savepoint.formats.serializers.notation.notation import MAX_TUPLE
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import (
     check_writable,

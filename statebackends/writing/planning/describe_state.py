@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_yo
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.basic.constants import ConstantSerializer
+from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.model.descriptors import (

@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
+from pyspark_savepoint.formats.serializers.runtime.operators import TimerSerializer
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.model.unify_serializers import united, united_meta

@@ -17,12 +17,10 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import OptionError, TypeNotationError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
-from pyspark_savepoint.formats.serializers.composite.row import ROW_KIND, RowSerializer
-from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
-from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
+from pyspark_savepoint.formats.serializers.composite.fields import ROW_KIND, RowSerializer, TupleSerializer
 from pyspark_savepoint.formats.serializers.notation.names import NEEDS
-from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
-from pyspark_savepoint.formats.serializers.notation.parser import MAX_TUPLE
+from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, MAX_TUPLE, parse_type
+from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 from pyspark_savepoint.statebackends.model.type_names import is_variant, spark_type
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column as conform_column

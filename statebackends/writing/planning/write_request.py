@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
+from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 from pyspark_savepoint.statebackends.model.request import TableRequest
 
 if TYPE_CHECKING:

@@ -267,16 +267,15 @@ WARM = """
 import json, tempfile, warnings
 from pathlib import Path
 from pyspark_savepoint.command_line.warming import use_samples
-from pyspark_savepoint.formats.kernels.entries import entry_table, frames, merging, sst, walk
-from pyspark_savepoint.formats.kernels.values import binaryrow, fixed, skip
+from pyspark_savepoint.formats.kernels import binaryrow, entry_table, frames, keys, numbers, skip, sst, walk
 
 warnings.simplefilter("ignore")
 with tempfile.TemporaryDirectory() as folder:
     use_samples(Path(folder))
 kernels = [
     sst.decode_blocks, sst.decode_index, sst.join_values, sst.prefix_numbers, sst.resolve,
-    frames.hash_rows, frames.merge_rows, walk.hash_runs, skip.locate_rows, fixed.copy_spans,
-    merging.compare_runs, merging.find_keys, merging.first_unordered, merging.number_keys,
+    frames.hash_rows, frames.merge_rows, walk.hash_runs, skip.locate_rows, numbers.copy_spans,
+    keys.compare_runs, keys.find_keys, keys.first_unordered, keys.number_keys,
     binaryrow.read_bits, binaryrow.read_le,
     entry_table.find_entries, entry_table.find_entry, entry_table.list_entries, entry_table.put_entries,
 ]

@@ -8,8 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, write_element
-from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES, READER_STATE, SPLITS
+from pyspark_savepoint.formats.connectors.payloads.kind import (
+    COMMITTABLES,
+    READER_STATE,
+    SPLITS,
+    CoordinatorFrame,
+    Payload,
+    write_element,
+)
 from pyspark_savepoint.formats.connectors.registry import (
     KINDS,
     Recognition,

@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, write_element
-from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE, SPLITS, ConnectorKind, Position, Row
+from pyspark_savepoint.formats.connectors.payloads.kind import (
+    READER_STATE,
+    SPLITS,
+    ConnectorKind,
+    CoordinatorFrame,
+    Payload,
+    Position,
+    Row,
+    write_element,
+)
 from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.connectors.sources.cdc import CDC, MYSQL_CDC
 from pyspark_savepoint.formats.connectors.sources.kafka_consumer import KAFKA_CONSUMER, STATE, last_offset

@@ -12,8 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.formats.connectors.payloads.frames import Payload
-from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES, ConnectorKind, columns
+from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES, ConnectorKind, Payload, columns
 from pyspark_savepoint.formats.connectors.registry import guarded
 from pyspark_savepoint.formats.errors import UserFunctionError
 

@@ -8,21 +8,26 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.payloads.frames import Payload, write_element
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     COMMITTABLES,
     COMMITTER_STATE,
     WRITER_STATE,
     ConnectorKind,
+    Payload,
     Row,
+    write_element,
 )
 from pyspark_savepoint.formats.connectors.registry import recognise_elements
 from pyspark_savepoint.formats.connectors.sinks.committer import SINK_COMMITTABLES
 from pyspark_savepoint.formats.connectors.sinks.file_sink import FILE_COMMITTABLES, FILE_WRITERS
 from pyspark_savepoint.formats.connectors.sinks.iceberg import ICEBERG_COMMITTABLES, ICEBERG_COMMITTER, ICEBERG_JOB
 from pyspark_savepoint.formats.connectors.sinks.jdbc import JDBC_COMMITTABLES, JDBC_WRITERS, JDBC_XA
-from pyspark_savepoint.formats.connectors.sinks.kafka_producer import KAFKA_PRODUCER, KAFKA_PRODUCER_HINT
-from pyspark_savepoint.formats.connectors.sinks.kafka_sink import KAFKA_COMMITTABLES, KAFKA_WRITERS
+from pyspark_savepoint.formats.connectors.sinks.kafka_sinks import (
+    KAFKA_COMMITTABLES,
+    KAFKA_PRODUCER,
+    KAFKA_PRODUCER_HINT,
+    KAFKA_WRITERS,
+)
 from pyspark_savepoint.formats.connectors.sources.pulsar import PULSAR_COMMITTABLES
 from pyspark_savepoint.formats.errors import SavepointError
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, write_element
+from pyspark_savepoint.formats.connectors.payloads.kind import CoordinatorFrame, Payload, write_element
 from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.connectors.sources.dynamic_kafka import (
     DYNAMIC_KAFKA_ENUMERATOR,

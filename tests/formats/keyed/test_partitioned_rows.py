@@ -10,9 +10,9 @@ import pytest
 from pyspark_savepoint.formats.columns import Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, SpillError
 from pyspark_savepoint.formats.io.byte_source import InlineByteSource
-from pyspark_savepoint.formats.keyed import partitioned_rows
+from pyspark_savepoint.formats.keyed import large_key_groups
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent
-from pyspark_savepoint.formats.keyed.partitioned_rows import PartitionedStates
+from pyspark_savepoint.formats.keyed.large_key_groups import PartitionedStates
 from tests.formats.keyed.test_sorted_windows import GROUP, some_keys, written
 
 Entries = list[tuple[bytes, bytes]]
@@ -39,7 +39,7 @@ def read(data: bytes, parted: PartitionedStates) -> dict[bytes, tuple[Any, ...]]
 @pytest.mark.parametrize("piece", [1, 500, 1 << 20])
 @pytest.mark.parametrize("prefix", [1, 2])
 def test_rows_are_those_of_a_dict(held: int, piece: int, prefix: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitioned_rows, "PART_BYTES", 256)
+    monkeypatch.setattr(large_key_groups, "PART_BYTES", 256)
     random = np.random.default_rng(piece + prefix)
     keys = some_keys(random, fixed=False)
     states: dict[int, Entries] = {}
@@ -73,6 +73,6 @@ def test_damaged_bytes_and_repeated_keys_are_found() -> None:
 def test_a_full_disk_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [(key, b"value") for key in some_keys(np.random.default_rng(3), fixed=True)]
     with open("/dev/full", "r+b", buffering=0) as full:
-        monkeypatch.setattr(partitioned_rows, "temporary_file", lambda _: full)
+        monkeypatch.setattr(large_key_groups, "temporary_file", lambda _: full)
         with pytest.raises(SpillError, match="No space left"):
             read(written({0: entries}, 1), PartitionedStates([0], 1, 1, 1, 100, NONE))

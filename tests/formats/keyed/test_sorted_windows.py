@@ -9,7 +9,7 @@ import pytest
 
 from pyspark_savepoint.formats.io.byte_source import InlineByteSource
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent
-from pyspark_savepoint.formats.keyed.sorted_windows import SortedStates
+from pyspark_savepoint.formats.keyed.large_key_groups import SortedStates
 
 GROUP = 5
 Values = dict[bytes, bytes]

@@ -15,29 +15,33 @@ from pyspark_savepoint.formats.metadata import (
 )
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
-from pyspark_savepoint.formats.metadata.state_handles import (
-    ByteStreamStateHandle,
+from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
     ChangelogStateHandleStreamImpl,
-    ChannelStateHandle,
-    CheckpointedStateScope,
-    EmptySegmentFileStateHandle,
-    FileMergingOperatorStreamStateHandle,
-    FileStateHandle,
     HandleAndLocalPath,
     IncrementalRemoteKeyedStateHandle,
     InMemoryChangelogStateHandle,
     KeyGroupsSavepointStateHandle,
     KeyGroupsStateHandle,
-    KeyGroupsStreamStateHandle,
+    StateChange,
+    StreamAndOffset,
+)
+from pyspark_savepoint.formats.metadata.operator_handles import (
+    ChannelStateHandle,
+    FileMergingOperatorStreamStateHandle,
     MergedChannelStateHandle,
     Mode,
     OperatorStreamStateHandle,
+    StateMetaInfo,
+)
+from pyspark_savepoint.formats.metadata.stream_handles import (
+    ByteStreamStateHandle,
+    CheckpointedStateScope,
+    EmptySegmentFileStateHandle,
+    FileStateHandle,
+    KeyGroupsStreamStateHandle,
     RelativeFileStateHandle,
     SegmentFileStateHandle,
-    StateChange,
-    StateMetaInfo,
-    StreamAndOffset,
 )
 
 MAX_PARALLELISM = 16

@@ -11,26 +11,28 @@ from hypothesis import given
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
-from pyspark_savepoint.formats.metadata.operator_handles import (
-    INPUT,
-    OUTPUT,
-    read_channel_handles,
-    write_channel_handles,
-)
-from pyspark_savepoint.formats.metadata.state_handles import (
+from pyspark_savepoint.formats.metadata.keyed_handles import (
     KEYED_HANDLES,
-    OPERATOR_HANDLES,
-    STREAM_HANDLES,
-    ByteStreamStateHandle,
     ChangelogStateBackendHandle,
     KeyedStateHandle,
     KeyGroupsSavepointStateHandle,
     KeyGroupsStateHandle,
     read_keyed_handle,
-    read_operator_handle,
-    read_stream_handle,
     write_keyed_handle,
+)
+from pyspark_savepoint.formats.metadata.operator_handles import (
+    INPUT,
+    OPERATOR_HANDLES,
+    OUTPUT,
+    read_channel_handles,
+    read_operator_handle,
+    write_channel_handles,
     write_operator_handle,
+)
+from pyspark_savepoint.formats.metadata.stream_handles import (
+    STREAM_HANDLES,
+    ByteStreamStateHandle,
+    read_stream_handle,
     write_stream_handle,
 )
 from tests.formats.metadata.metadata_strategies import (

@@ -13,8 +13,8 @@ import pytest
 from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError, ValueRangeError
-from pyspark_savepoint.formats.kernels.values.skip import MAX_EMPTY
-from pyspark_savepoint.formats.serializers.avro.schema import SchemaError, read_schema
+from pyspark_savepoint.formats.kernels.skip import MAX_EMPTY
+from pyspark_savepoint.formats.serializers.avro.serializer import SchemaError, read_schema
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type

@@ -23,7 +23,8 @@ from pyspark_savepoint.formats.io.snapshot_files import Published, SnapshotFileS
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
-from pyspark_savepoint.formats.metadata.state_handles import KeyGroupsSavepointStateHandle, RelativeFileStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.snapshot.publication import (
     Staging,
     fingerprint,

@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.metadata import (
     write_metadata,
 )
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
+from pyspark_savepoint.formats.metadata.keyed_handles import IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.metadata.operator_handles import (
     FileMergingOperatorStreamStateHandle,
     MergedChannelStateHandle,
@@ -29,11 +30,10 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
     OperatorStreamStateHandle,
     StateMetaInfo,
 )
-from pyspark_savepoint.formats.metadata.state_handles import (
+from pyspark_savepoint.formats.metadata.stream_handles import (
     ByteStreamStateHandle,
     CheckpointedStateScope,
     FileStateHandle,
-    IncrementalRemoteKeyedStateHandle,
     RelativeFileStateHandle,
     SegmentFileStateHandle,
     StreamStateHandle,

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,18 +23,19 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, SnapshotKind, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.formats.metadata.state_handles import (
-    ByteStreamStateHandle,
+from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
+    IncrementalRemoteKeyedStateHandle,
+    InMemoryChangelogStateHandle,
+)
+from pyspark_savepoint.formats.metadata.stream_handles import (
+    ByteStreamStateHandle,
     CheckpointedStateScope,
     EmptySegmentFileStateHandle,
     FileStateHandle,
-    IncrementalRemoteKeyedStateHandle,
-    InMemoryChangelogStateHandle,
     KeyGroupsStreamStateHandle,
     RelativeFileStateHandle,
     SegmentFileStateHandle,
-    StateHandle,
     StreamStateHandle,
 )
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
@@ -44,7 +46,7 @@ CANONICAL = "lab/2.2.1-hashmap-canonical/savepoint"
 INCREMENTAL = "lab/2.2.1-rocksdb-incr-checkpoint"
 
 
-def streams(handle: StateHandle) -> Iterator[StreamStateHandle]:
+def streams(handle: Any) -> Iterator[StreamStateHandle]:
     """All stream handles that a state handle leads to."""
     match handle:
         case ChangelogStateBackendHandle():
@@ -56,7 +58,7 @@ def streams(handle: StateHandle) -> Iterator[StreamStateHandle]:
         case InMemoryChangelogStateHandle():
             return
         case _:
-            yield handle.delegate  # type: ignore[union-attr]
+            yield handle.delegate
 
 
 def check_all_state(savepoint: Snapshot) -> int:

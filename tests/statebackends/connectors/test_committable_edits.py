@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.payloads.frames import read_element
-from pyspark_savepoint.formats.connectors.payloads.kind import ASYNC_STATE, COMMITTER_STATE
+from pyspark_savepoint.formats.connectors.payloads.kind import ASYNC_STATE, COMMITTER_STATE, read_element
 from pyspark_savepoint.formats.connectors.sinks.committer import SINK_COMMITTABLES, requests
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.formats.metadata import OperatorState

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, write_element
+from pyspark_savepoint.formats.connectors.payloads.kind import CoordinatorFrame, Payload, write_element
 from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.payloads.frames import Payload, write_element
-from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE, SPLITS, Position
+from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE, SPLITS, Payload, Position, write_element
 from pyspark_savepoint.formats.connectors.registry import recognise_elements
 from pyspark_savepoint.formats.connectors.sources.hybrid import Wrapped
 from tests.statebackends.connectors.test_connector_tables import case, rows

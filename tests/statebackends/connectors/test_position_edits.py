@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, write_element
-from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE
+from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE, CoordinatorFrame, Payload, write_element
 from pyspark_savepoint.formats.connectors.sources.cdc import CDC, MYSQL_CDC
 from pyspark_savepoint.formats.connectors.sources.dynamic_kafka import (
     DYNAMIC_KAFKA_ENUMERATOR,

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.payloads.frames import Payload, write_element
-from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES
+from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES, Payload, write_element
 from pyspark_savepoint.formats.connectors.registry import KINDS, recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
-from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TwoPhaseCommitSerializer
+from pyspark_savepoint.formats.serializers.runtime.operators import TwoPhaseCommitSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.connectors.connector_states import (
     connector_states,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload
+from pyspark_savepoint.formats.connectors.payloads.kind import CoordinatorFrame, Payload
 from pyspark_savepoint.formats.connectors.sources.kafka import (
     KAFKA_ENUMERATOR,
     NONE,

@@ -13,7 +13,7 @@ import pytest
 from pyspark_savepoint.execution.migrating import migration_of
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.formats.serializers.sql.raw_values import RAW_VALUE
+from pyspark_savepoint.formats.serializers.sql.rowdata import RAW_VALUE
 from pyspark_savepoint.formats.serializers.sql.table_data import RawValueDataSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge

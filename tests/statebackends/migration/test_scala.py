@@ -15,12 +15,12 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import CaseClassSerializer, TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.flinkx import (
     FLINKX,
     FlinkxCaseClassSerializer,
     FlinkxCollectionSerializer,
 )
-from pyspark_savepoint.formats.serializers.composite.tuples import CaseClassSerializer, TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import SCALA, TraversableSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot

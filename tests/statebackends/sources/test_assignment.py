@@ -14,13 +14,9 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState, read_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRangeOffsets, range_for_operator_index
-from pyspark_savepoint.formats.metadata.state_handles import (
-    ByteStreamStateHandle,
-    KeyGroupsSavepointStateHandle,
-    Mode,
-    OperatorStreamStateHandle,
-    StateMetaInfo,
-)
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.metadata.operator_handles import Mode, OperatorStreamStateHandle, StateMetaInfo
+from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.statebackends.sources.assignment import StateAssignment, assign_state
 
 ID = OperatorID(bytes(16))

@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
-from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import TupleSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.model.descriptors import (
     NO_NAMESPACE,

@@ -24,14 +24,11 @@ from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
-from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import ClassSource
-from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import erased
-from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.kryo.described.object_columns import (
     ObjectColumn,
     ObjectColumns,
     ObjectMaking,
+    ObjectValues,
     refusal,
 )
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
@@ -41,13 +38,15 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
     OpaqueKryoSerializer,
     text_column,
 )
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, KryoObject, ObjectFormat, object_format
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_object, write_object
+from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import ClassSource, erased
+from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import BeyondError, DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import Budget
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import RAW
-from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import Budget
-from pyspark_savepoint.formats.serializers.kryo.objects.object_values import ObjectValues
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import plugged_classes
+from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
+from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 from pyspark_savepoint.formats.variant import VARIANT
 
 
@@ -214,11 +213,11 @@ class DescribedKryoSerializer(KryoSerializer):
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
         """Write object by object."""
-        from pyspark_savepoint.formats.kernels.values import fixed
+        from pyspark_savepoint.formats.kernels import numbers
 
         values = self._encoded(column)
         offsets = np.concatenate([[0], np.cumsum([len(each) for each in values])]).astype(np.int64)
-        fixed.write_bytes(at.buffer, at.position, offsets, np.frombuffer(bytearray(b"".join(values)), np.uint8))
+        numbers.write_bytes(at.buffer, at.position, offsets, np.frombuffer(bytearray(b"".join(values)), np.uint8))
 
     def _encoded(self, column: pa.Array) -> list[bytes]:
         if self.job.kryo is None:

@@ -30,11 +30,10 @@ from pyspark_savepoint.formats.java_stream import JavaObject, parse_java_object
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
 from pyspark_savepoint.formats.serializers.basic.calendar import TIMESTAMP, TIMESTAMP_NTZ
 from pyspark_savepoint.formats.serializers.basic.java_math import AS_TEXT, rescaled, to_text
-from pyspark_savepoint.formats.serializers.basic.local_time import DATE_PARTS, DATE_TIME_PARTS
 from pyspark_savepoint.formats.serializers.basic.strings import NOTED, column_texts, refuse_surrogate
-from pyspark_savepoint.formats.serializers.basic.temporal import MOMENT
+from pyspark_savepoint.formats.serializers.basic.temporal import DATE_PARTS, DATE_TIME_PARTS, MOMENT
 from pyspark_savepoint.formats.serializers.composite.optional_map import read_optional_map, write_optional_map
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
+from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
     BASE_IDS,
     ENUMS,
     FINAL_CLASSES,
@@ -45,7 +44,7 @@ from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     KryoClasses,
     is_thrown,
 )
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.variant import (
     MAX_DIGITS,
@@ -58,7 +57,7 @@ from pyspark_savepoint.formats.variant import (
 )
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import ValueReader
+    from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import ValueReader
 
 RUNTIME_KRYO = "org.apache.flink.api.java.typeutils.runtime.kryo."
 KRYO = RUNTIME_KRYO + "KryoSerializerSnapshot"
@@ -321,8 +320,8 @@ class ThrowableSerializer(KryoSerializer):
 def _reader(serializer: KryoSerializer, at: Cursors, typed: bool) -> ValueReader:
     """Return the reader of the values of a column; listings of states do not import it."""
     from pyspark_savepoint.formats.serializers.kryo.objects.conversion import object_format
+    from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import Budget, ValueReader
     from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Rendering
-    from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import Budget, ValueReader
 
     form = object_format(2 if at.options.kryo == 2 else 5, serializer.classes)
     return ValueReader(at.buffer.data.cast("B"), Rendering(form, at.options, typed), Budget())

@@ -29,8 +29,8 @@ from pyspark_savepoint.formats.data_view import MAX_UTF_BYTES, DataInputView
 from pyspark_savepoint.formats.java import encode_modified_utf8
 from pyspark_savepoint.formats.java_stream import JavaObject, JavaValue, parse_java_object, skip_java_object
 from pyspark_savepoint.formats.serializers.basic.java_math import to_text
-from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import erased
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
+from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import erased
+from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
     ARRAY,
     BUILDER,
     CALENDAR,
@@ -43,6 +43,7 @@ from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     ENUM_SET,
     FIELDS,
     JAVA_STREAM,
+    LANG,
     MAP,
     MILLIS,
     NO_NULLS,
@@ -51,14 +52,21 @@ from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     SKIP_LIST_MAP,
     SORTED_COLLECTION,
     SORTED_MAP,
+    STRING,
     TEXT,
+    UTIL,
+    FieldKey,
+    KryoObject,
     component,
 )
-from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import LANG, STRING, UTIL, FieldKey, KryoObject
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import (
+    PRIMITIVE_READERS,
+    PRIMITIVE_WRITERS,
+    ObjectReader,
+    ObjectWriter,
+)
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Body, Rendering
-from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import PRIMITIVE_READERS, ObjectReader
-from pyspark_savepoint.formats.serializers.kryo.objects.object_writer import PRIMITIVE_WRITERS, ObjectWriter
 from pyspark_savepoint.formats.serializers.kryo.objects.times import TIMES_5, date_value, part, plain_body, times_2
 from pyspark_savepoint.formats.variant import MAX_DIGITS
 

@@ -1,23 +1,30 @@
-"""Conversion of Kryo's values: bytes to objects, objects to bytes, and bytes of one version to those of the other."""
+"""Conversion of Kryo's values: bytes to objects, objects to bytes, and bytes of one version to those of the other.
+
+Keys of look-ups become bytes, too: those of classes with only one representation and a hash that follows from the data.
+Flink: ``KryoSerializer#serialize``, ``UUID.hashCode``.
+"""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from typing import cast
 
-from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import DescribedClasses
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import KryoClasses
-from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import KryoObject
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import BODIES_2, BODIES_5
+from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import KryoClasses, KryoObject
+from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import Budget, ObjectReader, ObjectWriter
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import (
     NO_REGISTRATIONS,
     Body,
     ObjectFormat,
     Version,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import Budget, ObjectReader
-from pyspark_savepoint.formats.serializers.kryo.objects.object_writer import ObjectWriter
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import plugged_bodies
 
 BODIES: Mapping[Version, Mapping[str, Body]] = {2: BODIES_2, 5: BODIES_5}
@@ -114,3 +121,28 @@ __all__ = [
     "read_whole",
     "write_object",
 ]
+
+
+UUID = "java.util.UUID"
+
+
+def kryo_keys(type_class: str, classes: KryoClasses, column: pa.Array, kryo: int) -> pa.Array | None:
+    """Return the bytes of keys as a version of Kryo writes them; None for classes that cannot be looked up."""
+    if type_class != UUID:
+        return None
+    for key in column.to_pylist():
+        try:
+            uuid.UUID(key)
+        except (ValueError, AttributeError, TypeError):
+            raise OptionError("option 'keys' contains a key that is not a UUID", found=str(key)[:200]) from None
+    form = object_format(cast(Version, kryo), classes)
+    return pa.array([write_object(KryoObject(UUID, _halves(key)), form) for key in column.to_pylist()], pa.binary())
+
+
+def _halves(key: str) -> tuple[int, int]:
+    number = uuid.UUID(key).int
+    return _signed(number >> 64), _signed(number & (1 << 64) - 1)
+
+
+def _signed(half: int) -> int:
+    return half - (1 << 64) if half >> 63 else half

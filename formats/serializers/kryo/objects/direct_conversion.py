@@ -11,14 +11,19 @@ import re
 from collections.abc import Callable
 
 from pyspark_savepoint.formats.class_files.java_types import JavaType, TypeVariable
-from pyspark_savepoint.formats.serializers.kryo.classes.generic_types import arguments_of, erased
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM, LAYOUTS, PRIMITIVES, WRAPPERS
-from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import STRING, UTIL
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import BODIES_2, BODIES_5
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_output import KryoOutput
+from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import arguments_of, erased
+from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
+    ENUM,
+    LAYOUTS,
+    PRIMITIVES,
+    STRING,
+    UTIL,
+    WRAPPERS,
+)
+from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import ForeignError, KryoOutput
+from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import BOXES
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import ObjectFormat
-from pyspark_savepoint.formats.serializers.kryo.objects.object_writer import BOXES
 
 COLLECTIONS = {UTIL + name for name in ("ArrayList", "LinkedList", "HashSet", "LinkedHashSet", "Vector")}
 MAPS = {UTIL + name for name in ("HashMap", "LinkedHashMap", "concurrent.ConcurrentHashMap")}

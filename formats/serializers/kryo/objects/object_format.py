@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import RECORD, DescribedClasses
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
+from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import RECORD, DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
     ARRAY,
     BASE_IDS,
     ENUMS,
@@ -21,10 +21,11 @@ from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     LAYOUTS,
     PRIMITIVES,
     WRAPPERS,
+    FieldKey,
     KryoClasses,
+    KryoObject,
 )
-from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import FieldKey, KryoObject
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError, ForeignError
 
 Version: TypeAlias = Literal[2, 5]
 #: Flink 1 has a serializer for this class alone: its subclasses are written as other collections are.

@@ -36,16 +36,15 @@ from pyspark_savepoint.formats.serializers.basic.calendar import (
     TRUNCATE,
 )
 from pyspark_savepoint.formats.serializers.basic.calendar import RAW as RAW_TIMES
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import FIELDS_OF
-from pyspark_savepoint.formats.serializers.kryo.classes.kryo_objects import STRING, TIME, KryoObject
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
-from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Body, Rendering
-from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import (
+from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import FIELDS_OF, STRING, TIME, KryoObject
+from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import BeyondError, DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import (
     PRIMITIVE_READERS,
     ObjectReader,
+    ObjectWriter,
     ValueReader,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.object_writer import ObjectWriter
+from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Body, Rendering
 from pyspark_savepoint.formats.variant import Date, Timestamp
 
 EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()

@@ -23,8 +23,8 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
     SetSerializer,
     SortedMapSerializer,
 )
+from pyspark_savepoint.formats.serializers.composite.fields import TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import Member, PojoSerializer
-from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from tests.formats.serializers.codec_checks import (
     base,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedVersionError, ValueRangeError
-from pyspark_savepoint.formats.serializers.composite.row import ROW, RowSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import ROW, RowSerializer
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from tests.formats.serializers.codec_checks import base, check_column, decode, encode
 from tests.formats.serializers.composite_zoo import check_zoo, values_of

@@ -9,7 +9,7 @@ import pytest
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError, ValueRangeError
-from pyspark_savepoint.formats.serializers.composite.tuples import CaseClassSerializer, TupleSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import CaseClassSerializer, TupleSerializer
 from tests.formats.serializers.codec_checks import base, check_column, check_resources, decode, encode
 from tests.formats.serializers.composite_zoo import check_zoo
 

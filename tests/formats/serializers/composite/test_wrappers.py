@@ -11,7 +11,7 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
-from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import (
     EitherSerializer,
     NullableSerializer,

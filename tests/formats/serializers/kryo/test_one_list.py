@@ -13,16 +13,9 @@ from pyspark.sql.variant_utils import VariantUtils
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import UndecodableStateError
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
-    ARRAY,
-    ENUMS,
-    FIELDS_OF,
-    LAYOUTS,
-    is_final_class,
-)
 from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+from pyspark_savepoint.formats.serializers.kryo.described.object_columns import ObjectValues
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KINDS, KryoSerializer
-from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     STRING,
     KryoObject,
@@ -32,9 +25,16 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     write_object,
 )
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import BODIES_2, BODIES_5
+from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
+    ARRAY,
+    ENUMS,
+    FIELDS_OF,
+    LAYOUTS,
+    is_final_class,
+)
+from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import BeyondError, DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import Budget, ValueReader
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Rendering, Version
-from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import Budget, ValueReader
-from pyspark_savepoint.formats.serializers.kryo.objects.object_values import ObjectValues
 from pyspark_savepoint.formats.variant import VARIANT
 from tests.formats.serializers.kryo.test_kryo import ROWS
 

@@ -15,11 +15,10 @@ from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import TypeNotationError
 from pyspark_savepoint.formats.serializers.avro.serializer import AvroSerializer, OpaqueAvroSerializer
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
+from pyspark_savepoint.formats.serializers.composite.fields import RowSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
 from pyspark_savepoint.formats.serializers.notation.names import COMPOSITES, NEEDS, NOT_FROM_TEXT, SIMPLE
-from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.formats.serializers.notation.parser import SPECIAL
+from pyspark_savepoint.formats.serializers.notation.notation import SPECIAL, parse_type
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 from pyspark_savepoint.formats.serializers.sql.rowdata import CollectionDataSerializer, RowDataSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot

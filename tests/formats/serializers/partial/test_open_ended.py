@@ -15,12 +15,11 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
 from pyspark_savepoint.formats.serializers.basic.strings import STRING, StringSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import RowSerializer, TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
-from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.open_ended import cut_of, open_ended
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.formats.serializers.partial.open_ended import cut_of, open_ended
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 
 KRYO, SCALA = "b52fea6fabe942eb147928a6c03aa0f9", "74465f2ac40367e2bd0fa8fbbc306682"

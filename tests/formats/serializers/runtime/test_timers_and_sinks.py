@@ -13,9 +13,9 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.base import write_nested
-from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
+from pyspark_savepoint.formats.serializers.composite.fields import TupleSerializer
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
-from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import (
+from pyspark_savepoint.formats.serializers.runtime.operators import (
     BufferEntrySerializer,
     TimerSerializer,
     TwoPhaseCommitSerializer,

@@ -11,7 +11,7 @@ import pytest
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.formats.serializers.runtime.windows import (
+from pyspark_savepoint.formats.serializers.runtime.operators import (
     COUNT_WINDOW,
     SORTED_LONG,
     STREAM_WINDOW,

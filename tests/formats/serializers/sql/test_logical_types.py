@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError
 from pyspark_savepoint.formats.java_stream import JavaEnum, JavaObject, parse_java_object
-from pyspark_savepoint.formats.serializers.sql.logical_streams import logical_stream
+from pyspark_savepoint.formats.serializers.sql.internal import logical_stream
 from pyspark_savepoint.formats.serializers.sql.logical_types import (
     PACKAGE,
     EmbeddedType,

@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
-from pyspark_savepoint.formats.metadata.state_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer

@@ -1,1 +1,0 @@
-"""Kernels over the entries of keyed state: frames, blocks, keys, sorting, merging."""

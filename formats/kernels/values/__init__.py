@@ -1,1 +1,0 @@
-"""Kernels over values: numbers, strings, collections, and the ends of values."""

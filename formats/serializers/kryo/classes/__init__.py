@@ -1,1 +1,0 @@
-"""Objects and classes as Kryo writes them, without their bytes."""

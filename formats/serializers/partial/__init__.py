@@ -1,1 +1,0 @@
-"""Values that are decoded except for one part."""

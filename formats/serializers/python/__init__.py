@@ -1,1 +1,0 @@
-"""Serializers of PyFlink: its coders, and the notation of their types."""
