@@ -14,11 +14,11 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, Undeco
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import is_read
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import DescribedClasses
-from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.registry import undescribed
 from pyspark_savepoint.formats.serializers.runtime.operators import TimerSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state

@@ -16,7 +16,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, UnsupportedStateError
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import ForeignError
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import ForeignError
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
 from pyspark_savepoint.statebackends.merging.paired_chunks import together

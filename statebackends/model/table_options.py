@@ -153,7 +153,7 @@ def names(value: str) -> tuple[str, ...]:
 
 def kryo_words(value: str) -> str:
     """Check classes given by name and fields, and return the text."""
-    from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
+    from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
 
     try:
         WordClasses.parse(value)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     STRING,
@@ -28,7 +29,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     object_format,
     write_object,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.migration.rewriting.state_programs import RoleProgram
 from tests.processor_time import processor_seconds

@@ -45,6 +45,7 @@ from pyspark_savepoint.formats.pickle_walker import read_pickle
 from pyspark_savepoint.formats.rocksdb.block import CHECKSUMS, Protection
 from pyspark_savepoint.formats.rocksdb.database import Database
 from pyspark_savepoint.formats.rocksdb.manifest import read_manifest, read_records
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import BASE_IDS, KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     DamagedError,
     DescribedClasses,
@@ -54,7 +55,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     read_object,
     write_object,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import BASE_IDS, KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Version
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.sql.internal import logical_stream

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.connectors.payloads.kind import SPLITS, Connector
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.java import signed32, string_hash
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError, KryoInput, KryoOutput
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError, KryoInput, KryoOutput
 
 STATE = "topic-partition-offset-states"
 MAX_LONG = (1 << 63) - 1

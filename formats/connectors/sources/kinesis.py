@@ -45,7 +45,7 @@ from pyspark_savepoint.formats.connectors.payloads.layouts import (
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.java import signed32, string_hash
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError, KryoInput, KryoOutput
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError, KryoInput, KryoOutput
 
 CONSUMER_STATE = "Kinesis-Stream-Shard-State"
 ITERATOR_TYPES = ("TRIM_HORIZON", "LATEST", "AT_TIMESTAMP", "AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER")

@@ -21,6 +21,8 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import UNFILLED, UNFILLED_MAPS
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     DescribedClasses,
@@ -33,8 +35,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     write_object,
 )
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import objects_in
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import UNFILLED, UNFILLED_MAPS
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.statebackends.migration.rewriting.java_times import expect_plausible, loses_offset
 from pyspark_savepoint.statebackends.migration.rewriting.misreading import CALLS, misread_object
 from pyspark_savepoint.statebackends.migration.rewriting.object_reader import FlinkReader, ReadObject

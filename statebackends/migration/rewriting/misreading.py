@@ -13,9 +13,7 @@ import codecs
 import re
 from collections.abc import Callable
 
-from pyspark_savepoint.formats.serializers.kryo.objects import ObjectFormat
-from pyspark_savepoint.formats.serializers.kryo.objects.bodies import CHARSETS
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     ENUM,
     ENUMS,
     PRIMITIVES,
@@ -24,7 +22,9 @@ from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
     component,
     is_final_class,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError
+from pyspark_savepoint.formats.serializers.kryo.objects import ObjectFormat
+from pyspark_savepoint.formats.serializers.kryo.objects.bodies import CHARSETS
 from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import Arguments, Budget, ObjectReader
 
 UTIL = "java.util."

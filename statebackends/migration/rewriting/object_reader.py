@@ -16,6 +16,7 @@ from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer, SetSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import NO_SUBCLASS, NULL, SUBCLASS, PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import FieldKey
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     STRING,
@@ -26,7 +27,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     map_of,
     set_of,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import FieldKey
 from pyspark_savepoint.statebackends.migration.rewriting.value_program import varint
 
 #: Returns the object at a position, and the position after it.

@@ -25,8 +25,8 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
 from pyspark_savepoint.formats.serializers.composite.fields import TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import NO_SUBCLASS, NULL, SUBCLASS, PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import KryoObject
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import KryoObject
 
 #: Appends an object, or null, to the output.
 WriteObject = Callable[[Any, bytearray], None]

@@ -21,7 +21,7 @@ import sys
 from pyspark_savepoint.command_line.main import main
 code = main(sys.argv[1:])
 heavy = {"numba", "pyspark", "pandas", "py4j", "pyarrow.compute"} & set(sys.modules)
-needless = ("class_files", "kryo.objects", "notation", "sql", "avro", "python", "runtime.cep")
+needless = ("class_files", "kryo.objects", "notation", "sql", "avro", "runtime.cep")
 needless += ("kryo.described.job_classes", "kryo.described.object_columns", "kryo.described.jdk_objects")
 names = tuple(f"pyspark_savepoint.formats.{part}" for part in needless)
 names += tuple(f"pyspark_savepoint.formats.serializers.{part}" for part in needless)

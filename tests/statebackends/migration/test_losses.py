@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.class_files.java_types import (
     JavaType,
     MethodSignature,
 )
+from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     STRING,
     DescribedClasses,
@@ -24,7 +25,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     object_format,
     write_object,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import KryoChange
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import Loss, MigrationVerdict, Outcome, PartVerdict

@@ -24,6 +24,9 @@ from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import ClassSource, erased
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import BeyondError, DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.kryo.described.object_columns import (
     ObjectColumn,
     ObjectColumns,
@@ -40,12 +43,9 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
 )
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, KryoObject, ObjectFormat, object_format
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_object, write_object
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import ClassSource, erased
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import Budget
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import RAW
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import plugged_classes
-from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 from pyspark_savepoint.formats.variant import VARIANT
 

@@ -33,6 +33,15 @@ from pyspark_savepoint.formats.class_files.java_types import ArrayType, ClassTyp
 from pyspark_savepoint.formats.columns import DecodeOptions, map_type, valid_rows
 from pyspark_savepoint.formats.errors import UnsupportedStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.elements import list_parts, map_parts, naming
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import (
+    COLLECTIONS,
+    MAPS,
+    RECORD,
+    erased,
+    substituted,
+)
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM, FIELDS, UTIL, FieldKey, KryoObject
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import BeyondError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.described.jdk_objects import (
     Constants,
     constant,
@@ -49,15 +58,6 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
 )
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import column_name
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import (
-    COLLECTIONS,
-    MAPS,
-    RECORD,
-    erased,
-    substituted,
-)
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import ENUM, FIELDS, UTIL, FieldKey, KryoObject
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import BeyondError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import RAW, ObjectFormat, Rendering
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import KryoClass, plugged_classes
 from pyspark_savepoint.formats.variant import VARIANT, VariantError

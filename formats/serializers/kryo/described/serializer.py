@@ -33,7 +33,7 @@ from pyspark_savepoint.formats.serializers.basic.java_math import AS_TEXT, resca
 from pyspark_savepoint.formats.serializers.basic.strings import NOTED, column_texts, refuse_surrogate
 from pyspark_savepoint.formats.serializers.basic.temporal import DATE_PARTS, DATE_TIME_PARTS, MOMENT
 from pyspark_savepoint.formats.serializers.composite.optional_map import read_optional_map, write_optional_map
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     BASE_IDS,
     ENUMS,
     FINAL_CLASSES,
@@ -44,7 +44,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
     KryoClasses,
     is_thrown,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import BeyondError, DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.variant import (
     MAX_DIGITS,

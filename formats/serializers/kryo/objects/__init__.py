@@ -13,21 +13,21 @@ convert_kryo(data, old, new)                                        # all of it;
 
 from __future__ import annotations
 
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import DescribedClasses as DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import STRING as STRING
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import KryoObject as KryoObject
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import elements_of as elements_of
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import entries_of as entries_of
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import list_of as list_of
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import map_of as map_of
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import set_of as set_of
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError as DamagedError
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import ForeignError as ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import class_names as class_names
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import convert_kryo as convert_kryo
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import object_format as object_format
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_object as read_object
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_whole as read_whole
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import write_object as write_object
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import DescribedClasses as DescribedClasses
 from pyspark_savepoint.formats.serializers.kryo.objects.direct_conversion import DirectConversion as DirectConversion
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import STRING as STRING
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import KryoObject as KryoObject
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import elements_of as elements_of
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import entries_of as entries_of
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import list_of as list_of
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import map_of as map_of
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import set_of as set_of
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError as DamagedError
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import ForeignError as ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import ObjectFormat as ObjectFormat

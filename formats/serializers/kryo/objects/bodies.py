@@ -29,8 +29,8 @@ from pyspark_savepoint.formats.data_view import MAX_UTF_BYTES, DataInputView
 from pyspark_savepoint.formats.java import encode_modified_utf8
 from pyspark_savepoint.formats.java_stream import JavaObject, JavaValue, parse_java_object, skip_java_object
 from pyspark_savepoint.formats.serializers.basic.java_math import to_text
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import erased
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import erased
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     ARRAY,
     BUILDER,
     CALENDAR,
@@ -59,7 +59,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
     KryoObject,
     component,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import (
     PRIMITIVE_READERS,
     PRIMITIVE_WRITERS,

@@ -14,10 +14,10 @@ from typing import cast
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import KryoClasses, KryoObject
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import BODIES_2, BODIES_5
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import DescribedClasses
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import KryoClasses, KryoObject
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import Budget, ObjectReader, ObjectWriter
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import (
     NO_REGISTRATIONS,

@@ -11,9 +11,8 @@ import re
 from collections.abc import Callable
 
 from pyspark_savepoint.formats.class_files.java_types import JavaType, TypeVariable
-from pyspark_savepoint.formats.serializers.kryo.objects.bodies import BODIES_2, BODIES_5
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import arguments_of, erased
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import arguments_of, erased
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     ENUM,
     LAYOUTS,
     PRIMITIVES,
@@ -21,7 +20,8 @@ from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
     UTIL,
     WRAPPERS,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import ForeignError, KryoOutput
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import ForeignError, KryoOutput
+from pyspark_savepoint.formats.serializers.kryo.objects.bodies import BODIES_2, BODIES_5
 from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import BOXES
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import ObjectFormat
 

@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 from pyspark_savepoint.formats.class_files.java_types import JavaType
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import Generics2, Generics5
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import PRIMITIVES, WRAPPERS, KryoObject
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import (
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import Generics2, Generics5
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import PRIMITIVES, WRAPPERS, KryoObject
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import (
     BeyondError,
     DamagedError,
     ForeignError,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import RECORD, DescribedClasses
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import RECORD, DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     ARRAY,
     BASE_IDS,
     ENUMS,
@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
     KryoClasses,
     KryoObject,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError, ForeignError
 
 Version: TypeAlias = Literal[2, 5]
 #: Flink 1 has a serializer for this class alone: its subclasses are written as other collections are.

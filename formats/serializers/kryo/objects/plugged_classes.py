@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from pyspark_savepoint.formats.plug_ins import KRYO_CLASSES, PlugIn, plugged_in
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import KryoObject
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import KryoObject
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import ObjectReader, ObjectWriter
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Body
 

@@ -36,8 +36,8 @@ from pyspark_savepoint.formats.serializers.basic.calendar import (
     TRUNCATE,
 )
 from pyspark_savepoint.formats.serializers.basic.calendar import RAW as RAW_TIMES
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import FIELDS_OF, STRING, TIME, KryoObject
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import BeyondError, DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import FIELDS_OF, STRING, TIME, KryoObject
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import (
     PRIMITIVE_READERS,
     ObjectReader,

@@ -25,10 +25,10 @@ from pyspark_savepoint.formats.errors import (
     ValueRangeError,
 )
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, UnknownPayloads
+from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.kryo.described.job_classes import DescribedKryoSerializer, JobClasses, load
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects import KryoObject, object_format, write_object
-from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.formats.variant import VARIANT
 from pyspark_savepoint.statebackends.model.state_column import decode_whole

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.class_files import ClassPath
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import BeyondError, DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     STRING,
@@ -24,8 +26,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     object_format,
     write_object,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import BeyondError, DamagedError, ForeignError
-from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
 from tests.formats.serializers.kryo.test_described import serializer_of
 
 #: A float that is no number and signals it: Python's floats, and so objects, make it a quiet one.

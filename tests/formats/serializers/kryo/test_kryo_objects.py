@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.class_files import ClassPath
 from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import BASE_IDS, UTIL, KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     STRING,
@@ -34,7 +35,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     set_of,
     write_object,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import BASE_IDS, UTIL, KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Version
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 

@@ -13,6 +13,14 @@ from pyspark.sql.variant_utils import VariantUtils
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import UndecodableStateError
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
+    ARRAY,
+    ENUMS,
+    FIELDS_OF,
+    LAYOUTS,
+    is_final_class,
+)
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 from pyspark_savepoint.formats.serializers.kryo.described.object_columns import ObjectValues
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KINDS, KryoSerializer
@@ -25,14 +33,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     write_object,
 )
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import BODIES_2, BODIES_5
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
-    ARRAY,
-    ENUMS,
-    FIELDS_OF,
-    LAYOUTS,
-    is_final_class,
-)
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import Budget, ValueReader
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Rendering, Version
 from pyspark_savepoint.formats.variant import VARIANT

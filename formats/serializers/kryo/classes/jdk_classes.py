@@ -30,7 +30,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import DamagedError
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError
 
 STRING = "java.lang.String"
 UTIL, LANG, TIME = "java.util.", "java.lang.", "java.time."

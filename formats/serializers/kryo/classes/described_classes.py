@@ -35,7 +35,7 @@ from pyspark_savepoint.formats.class_files.java_types import (
     class_name,
     parse_field_type,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     ENUM,
     ENUMS,
     FIELDS,
@@ -48,7 +48,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import (
     is_final_class,
     is_thrown,
 )
-from pyspark_savepoint.formats.serializers.kryo.objects.kryo_streams import ForeignError
+from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import ForeignError
 
 
 def erased(kind: JavaType) -> str:
