@@ -9,8 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark_savepoint.formats.connectors.payloads.frames import CoordinatorFrame, Payload, write_element
-from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE, SOURCE_COORDINATOR, SPLITS, ConnectorKind
+from pyspark_savepoint.formats.connectors.payloads.kind import (
+    READER_STATE,
+    SOURCE_COORDINATOR,
+    SPLITS,
+    ConnectorKind,
+    CoordinatorFrame,
+    Payload,
+    write_element,
+)
 from pyspark_savepoint.formats.connectors.registry import (
     MAX_REASON,
     Recognition,
@@ -19,8 +26,8 @@ from pyspark_savepoint.formats.connectors.registry import (
     recognise_elements,
     states_of,
 )
-from pyspark_savepoint.formats.connectors.sinks.kafka_producer import STATE as KAFKA_PRODUCER_STATE
-from pyspark_savepoint.formats.connectors.sinks.two_phase_commit import two_phase_commit
+from pyspark_savepoint.formats.connectors.sinks.committer import two_phase_commit
+from pyspark_savepoint.formats.connectors.sinks.kafka_sinks import STATE as KAFKA_PRODUCER_STATE
 from pyspark_savepoint.formats.connectors.sources import kafka_consumer, kinesis
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -28,7 +35,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.redaction import elide
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TwoPhaseCommitSerializer
+from pyspark_savepoint.formats.serializers.runtime.operators import TwoPhaseCommitSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.model.request import TableRequest

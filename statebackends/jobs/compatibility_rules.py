@@ -30,22 +30,24 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
     LinkedListSerializer,
     SortedMapSerializer,
 )
+from pyspark_savepoint.formats.serializers.composite.fields import CaseClassSerializer, RowSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member, OpaqueFrame
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
-from pyspark_savepoint.formats.serializers.composite.tuples import CaseClassSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer, TraversableSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.runtime.cep import NfaStateSerializer
 from pyspark_savepoint.formats.serializers.runtime.generic import GenericSerializer
-from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TwoPhaseCommitSerializer
+from pyspark_savepoint.formats.serializers.runtime.operators import TwoPhaseCommitSerializer
 from pyspark_savepoint.formats.serializers.sql.rowdata import (
     BinaryRowDataSerializer,
     CollectionDataSerializer,
     RowDataSerializer,
 )
-from pyspark_savepoint.formats.serializers.sql.table_data import DecimalDataSerializer, TimestampDataSerializer
-from pyspark_savepoint.formats.serializers.sql.table_wrappers import ExternalSerializer
+from pyspark_savepoint.formats.serializers.sql.table_data import (
+    DecimalDataSerializer,
+    ExternalSerializer,
+    TimestampDataSerializer,
+)
 from pyspark_savepoint.statebackends.jobs.compatibility import (
     AS_IS,
     NEWEST_FLINK,

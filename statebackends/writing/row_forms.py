@@ -72,7 +72,7 @@ class _UniqueKeys:
 
     def repeated(self, batch: SortedBatch) -> int:
         """Return the first row whose key equals that of the row before it, or -1."""
-        from pyspark_savepoint.formats.kernels.entries import keys
+        from pyspark_savepoint.formats.kernels import keys
 
         before, self._last = self._last, batch.place(len(batch) - 1)
         if before is not None and before == batch.place(0):

@@ -189,7 +189,7 @@ def expect_written(
 
 def _entries_of(stream: CanonicalKeyedStream, extent: Extent) -> int:
     """Return the number of entries of a key group; a damaged one is read again with full checks, which raise errors."""
-    from pyspark_savepoint.formats.kernels.entries import walk
+    from pyspark_savepoint.formats.kernels import walk
 
     if extent.size <= READ_BACK_WINDOW:
         buffer = whole_content(stream.source, extent.start, extent.end, stream.header.compressed)
