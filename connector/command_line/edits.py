@@ -19,7 +19,7 @@ from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import key_of_text
-from pyspark_savepoint.command_line.row_files import RowsOfFile, expect_columns, file_form, rows_of_file
+from pyspark_savepoint.command_line.row_files import RowsOfFile, expect_columns, file_form, rows_of_file, text_of_file
 from pyspark_savepoint.execution.conditions import Condition, parse_condition
 from pyspark_savepoint.execution.copying import to_free_path
 from pyspark_savepoint.execution.savepoint_writer import SavepointWriter
@@ -393,7 +393,7 @@ def _given_keys(arguments: Namespace, base: LocalSavepoint, operator: OperatorPl
             if "key" not in rows.schema.names and len(rows.schema.names) == 1:
                 rows = rows_of_file(path, form, {rows.schema.names[0]: kind})
             return rows, rows.count
-        texts = [line for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+        texts = [line for line in text_of_file(path).splitlines() if line.strip()]
         if not texts:
             raise OptionError("the file has no keys", path=str(path))
     texts = list(dict.fromkeys(texts))

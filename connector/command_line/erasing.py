@@ -12,7 +12,7 @@ from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.edits import opened
 from pyspark_savepoint.command_line.files import free_target, written
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.command_line.row_files import file_form, rows_of_file
+from pyspark_savepoint.command_line.row_files import file_form, rows_of_file, text_of_file
 from pyspark_savepoint.erasure.erasing import is_self_contained, new_salt
 from pyspark_savepoint.erasure.report import ERROR, ErasureReport
 from pyspark_savepoint.erasure.tables import place_of
@@ -101,10 +101,7 @@ def _others(arguments: Namespace, base: LocalSavepoint) -> Iterator[tuple[LocalS
 
 def verify_erasure(arguments: Namespace, output: Output) -> int:
     """Prove an erasure."""
-    try:
-        report = Path(arguments.report).expanduser().read_text("utf-8")
-    except FileNotFoundError:
-        raise SnapshotNotFoundError("there is no such file", path=arguments.report) from None
+    report = text_of_file(Path(arguments.report).expanduser())
     options = _options(arguments)
     if arguments.salt_file is not None and options["salt"] is None:
         raise SnapshotNotFoundError("there is no such file", path=arguments.salt_file)
@@ -130,7 +127,7 @@ def _keys(arguments: Namespace) -> Any:
         form = file_form(path, arguments.format)
         if form != "text":
             return rows_of_file(path, form, {})
-        words = [line for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+        words = [line for line in text_of_file(path).splitlines() if line.strip()]
         if not words:
             raise OptionError("the file has no keys", path=str(path))
     if words is None:
@@ -179,7 +176,7 @@ def _beside(report: str) -> Path:
 
 
 def _read_salt(path: Path) -> str:
-    salt = path.read_text("utf-8").strip()
+    salt = text_of_file(path).strip()
     if not salt:
         raise OptionError("the file has no salt", path=str(path))
     return salt

@@ -57,10 +57,7 @@ class RowsOfFile(LocalTable):
 
 def file_form(path: Path, form: str | None) -> str:
     """Return the format of a file, by its suffix unless it is given; raise OptionError for one that has none."""
-    if not path.is_file():
-        raise SnapshotNotFoundError(
-            "there is no such file", path=str(path), found="a folder" if path.is_dir() else "nothing"
-        )
+    _expect_file(path)
     found = form or FORMATS.get(path.suffix.lower())
     if found is None:
         raise OptionError(
@@ -70,6 +67,22 @@ def file_form(path: Path, form: str | None) -> str:
             remedy="--format parquet, arrow, json or csv",
         )
     return found
+
+
+def text_of_file(path: Path) -> str:
+    """Return the text of a file that a command is given; raise an error of this package if it is none."""
+    _expect_file(path)
+    try:
+        return path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError("the file cannot be read as text", path=str(path), found=str(error)) from None
+
+
+def _expect_file(path: Path) -> None:
+    """Raise the error for a path that is no file: a pipe would never end, nor would some devices."""
+    if not path.is_file():
+        found = "a folder" if path.is_dir() else "a pipe, socket or device" if path.exists() else "nothing"
+        raise SnapshotNotFoundError("there is no such file", path=str(path), found=found)
 
 
 def rows_of_file(path: Path, form: str | None, types: Mapping[str, pa.DataType]) -> RowsOfFile:

@@ -26,7 +26,7 @@ INK, DIM, LINE = "var(--ink)", "var(--dim)", "var(--line)"
 FONT = "system-ui, sans-serif"
 #: Charts are drawn for a page of 400 pixels and grow with it.
 WIDTH, HEIGHT = 440, 180
-MAX_SAID = 160
+MAX_SAID, MAX_ON_TILE = 160, 60
 CONFIG = {
     "background": None,
     "font": FONT,
@@ -54,6 +54,11 @@ def drawn(text: str) -> str:
     'a\\U0001f4a5'
     """
     return "".join(each if ord(each) < 1 << 16 else ascii(each)[1:-1] for each in text)
+
+
+def on_tile(text: str) -> str:
+    """Return a text for a tile, which is cut to its width: to measure a long text takes Vega's library milliseconds."""
+    return said(text, MAX_ON_TILE)
 
 
 def needed() -> Any:

@@ -413,12 +413,14 @@ def _tiles(sizes: Sequence[StateSize]) -> list[Row]:
     for place, (operator, states) in enumerate(sorted(operators.items(), key=lambda one: -sum(one[1].values()))):
         colour, name = charts.COLOURS[place % len(charts.COLOURS)], charts.said(operator)
         said = f"{name}: {readable_size(sum(states.values()))}"
-        tiles.append({"id": f"o{place}", "parent": "all", "name": name, "said": said, "colour": colour})
+        tiles.append(
+            {"id": f"o{place}", "parent": "all", "name": charts.on_tile(operator), "said": said, "colour": colour}
+        )
         for number, (state, size) in enumerate(states.items()):
             own = charts.said(state)
             tiles.append({
-                "id": f"o{place}s{number}", "parent": f"o{place}", "name": own, "size": size, "colour": colour,
-                "said": f"{name}, {own}: {readable_size(size)}",
+                "id": f"o{place}s{number}", "parent": f"o{place}", "name": charts.on_tile(state), "size": size,
+                "colour": colour, "said": f"{name}, {own}: {readable_size(size)}",
             })  # fmt: skip
     return tiles
 

@@ -106,6 +106,15 @@ def with_hashed_key_groups(
     return df.mapInArrow(hashed, StructType([*df.schema, StructField(name, IntegerType())]))
 
 
+def quoted(name: str) -> str:
+    """Return the name of a column as Spark's expressions take it: else a dot in it would stand before a field.
+
+    >>> quoted("order.id")
+    '`order.id`'
+    """
+    return f"`{name.replace('`', '``')}`"
+
+
 def by_key(df: DataFrame, spec: KeySpec, max_parallelism: int, parallelism: int | None) -> DataFrame:
     """Distribute rows by a key as :func:`key_by` does."""
     keys = spec.key
@@ -117,7 +126,7 @@ def by_key(df: DataFrame, spec: KeySpec, max_parallelism: int, parallelism: int 
     if not keys:
         raise OptionError("key_by needs the columns of the key", remedy="key_by(df, 'id', max_parallelism=128)")
     if spec.key_group is not None:
-        grouped = df.withColumn(KEY_GROUP, F.col(spec.key_group).cast("int"))
+        grouped = df.withColumn(KEY_GROUP, F.col(quoted(spec.key_group)).cast("int"))
     else:
         grouped = _hashed(df, _hashing(df, spec, max_parallelism))
     return by_key_group(grouped, KEY_GROUP, keys[0], max_parallelism, wanted).drop(KEY_GROUP)
@@ -137,16 +146,19 @@ def with_key_groups(df: DataFrame, descriptor: KeyedDescriptor, max_parallelism:
     from pyspark_savepoint.plan.key_hashes import KeyHashing
 
     if descriptor.key_group is not None:
-        return df.withColumn(KEY_GROUP, F.col(descriptor.key_group).cast("int"))
+        return df.withColumn(KEY_GROUP, F.col(quoted(descriptor.key_group)).cast("int"))
     return _hashed(df, KeyHashing.described(descriptor, max_parallelism))
 
 
 def by_key_group(df: DataFrame, key_group: str, key: str, max_parallelism: int, parallelism: int) -> DataFrame:
     """Distribute rows by a column of key groups, and record that in the metadata of column ``key`` for the writer."""
-    subtask = F.floor(F.col(key_group).cast("long") * parallelism / F.lit(max_parallelism)).cast("int")
+    subtask = F.floor(F.col(quoted(key_group)).cast("long") * parallelism / F.lit(max_parallelism)).cast("int")
     laid_out = _partitioned(df.withColumn(SUBTASK, subtask), parallelism).drop(SUBTASK)
     layout = _recorded(Distribution(max_parallelism, parallelism))
-    return laid_out.withMetadata(key, {**df.schema[key].metadata, **layout})
+    metadata = {**df.schema[key].metadata, **layout}
+    columns = {name: F.col(quoted(name)) for name in laid_out.columns}
+    # ``withMetadata`` takes a dot in the name for a field.
+    return laid_out.select(*(columns | {key: columns[key].alias(key, metadata=metadata)}).values())
 
 
 def with_layout(schema: StructType, layout: Distribution) -> StructType:
@@ -204,7 +216,7 @@ def _hashed(df: DataFrame, hashing: KeyHashing) -> DataFrame:
     """Add a column of key groups, computed by Spark's expressions if these can, else in Python over Arrow."""
     keys = hashing.descriptor.key_columns
     if len(keys) == 1 and hashing.flink_type in NATIVE:
-        return _native(df, F.col(keys[0]), hashing.flink_type, hashing.max_parallelism)
+        return _native(df, F.col(quoted(keys[0])), hashing.flink_type, hashing.max_parallelism)
     return _by_arrow(df, keys, hashing)
 
 
@@ -254,7 +266,7 @@ def _by_arrow(df: DataFrame, keys: Sequence[str], hashing: KeyHashing) -> DataFr
         def key_groups(key: pa.Array) -> pa.Array:
             return hashing.key_groups(key.flatten())
 
-        return df.withColumn(KEY_GROUP, F.arrow_udf(key_groups, IntegerType())(F.struct(*keys)))
+        return df.withColumn(KEY_GROUP, F.arrow_udf(key_groups, IntegerType())(F.struct(*map(quoted, keys))))
 
     def with_key_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

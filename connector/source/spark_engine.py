@@ -52,6 +52,7 @@ from pyspark_savepoint.source.distribution import (
     by_key_group,
     cores,
     layout_of,
+    quoted,
     with_hashed_key_groups,
     with_key_groups,
     with_layout,
@@ -95,7 +96,7 @@ class SparkRows:
 
     def select(self, *names: str) -> SparkRows:
         """Return some columns."""
-        return SparkRows(self.frame.select(*(f"`{name.replace('`', '``')}`" for name in names)))
+        return SparkRows(self.frame.select(*map(quoted, names)))
 
     def renamed(self, names: Mapping[str, str]) -> SparkRows:
         """Return the rows with new names of columns."""
@@ -155,7 +156,7 @@ class NumberedPart:
 
 def _packed(names: Sequence[str], is_struct: bool) -> Column:
     """Return a column, or several as a struct."""
-    columns = [F.col("`" + name.replace("`", "``") + "`") for name in names]
+    columns = [F.col(quoted(name)) for name in names]
     return F.struct(*columns) if is_struct else columns[0]
 
 

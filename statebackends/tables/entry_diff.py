@@ -12,8 +12,9 @@ that writes more fields) counts as changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -57,9 +58,10 @@ class DiffSide:
         pairs = zip(table.headers.sources, table.headers.headers, strict=True)
         return cls(partition, tuple((source.key_group_range, header) for source, header in pairs), operator.label)
 
-    def column(self, state: str) -> str:
-        """Return the column name of a state."""
-        return column_names(self.partition.spec.states, self.partition.spec.namespaced)[state]
+    @cached_property
+    def columns(self) -> Mapping[str, str]:
+        """The column name of every state."""
+        return column_names(self.partition.spec.states, self.partition.spec.namespaced)
 
 
 @dataclass(frozen=True)
@@ -147,9 +149,10 @@ class EntryDiff:
     def _state(self, at: int, halves: tuple[Half, Half], places: Sequence[Longs], kind: pa.DataType) -> pa.Array:
         number, side = divmod(at - self.schema.get_field_index(CHANGED_STATES) - 1, 2)
         about, state = self.sides[side], self.states[number]
-        if about is None or state not in about.partition.spec.states:
+        column = about.columns.get(state) if about is not None else None
+        if column is None:
             return pa.nulls(len(places[side]), kind)
-        return halves[side].take(about.column(state), places[side], kind)
+        return halves[side].take(column, places[side], kind)
 
 
 @dataclass(frozen=True)
