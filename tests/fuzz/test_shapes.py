@@ -22,6 +22,7 @@ PAIRS = (
     ("case", "show"),
     ("case", "statements"),
     ("case", "add a state"),
+    ("case", "verify-erasure"),
     ("states", "heaviest"),
     ("states", "verify"),
     ("states and key groups", "sizes"),
