@@ -150,9 +150,6 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, LocalTable]):
     def _at(self, path: str, options: Mapping[str, str]) -> LocalSavepoint:
         return LocalSavepoint(path, options)
 
-    def _in_process(self) -> LocalSavepoint:
-        return self
-
     if not TYPE_CHECKING:  # type checkers report a name that does not exist
 
         def __getattr__(self, name: str) -> NoReturn:

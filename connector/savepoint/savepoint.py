@@ -24,7 +24,6 @@ from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.options import opened_at
@@ -209,9 +208,6 @@ class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
 
         """
         return drop_tables_of_snapshot(self.spark, self._read_path())
-
-    def _in_process(self) -> LocalSavepoint:
-        return LocalSavepoint(self._read_path(), self.options)
 
     def _named(self, uid: OperatorRef | None) -> dict[str, str]:
         return {} if uid is None else {"uidHash": self.plan.operator(uid).identifier.operator_id.hex}

@@ -8,7 +8,7 @@ from functools import wraps
 from inspect import CO_VARKEYWORDS
 from os import PathLike
 from types import FunctionType
-from typing import TYPE_CHECKING, Generic, ParamSpec, Self, TypeVar
+from typing import Generic, ParamSpec, Self, TypeVar
 
 import pyarrow as pa
 
@@ -19,9 +19,6 @@ from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-
-if TYPE_CHECKING:
-    from pyspark_savepoint.doctor.surveys import Examined
 
 #: Rows that users give, and tables that they get.
 R = TypeVar("R")
@@ -83,10 +80,6 @@ class Face(Generic[R, T]):
     @abstractmethod
     def _at(self, path: str, options: Mapping[str, str]) -> Self:
         """Return the savepoint at an absolute path."""
-
-    @abstractmethod
-    def _in_process(self) -> Examined:
-        """Return the same savepoint as this process reads it."""
 
     def _read_path(self) -> str:
         """Return the path to read from; raise OptionError if the savepoint is not written yet."""

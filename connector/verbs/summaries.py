@@ -186,7 +186,7 @@ class Summaries(Tables[R, T]):
     ) -> T:
         """Return what may go wrong with the snapshot, the worst finding first, as ``pyspark-savepoint doctor`` does.
 
-        This process reads the state, with Spark too.
+        Tasks of Spark read the state, or this process without Spark; the driver gets what they count.
 
         Args:
             budgets: Limits, such as ``size=20GB,skew=4,key=8MB,ttl-age=30d``.
@@ -207,9 +207,9 @@ class Summaries(Tables[R, T]):
         """
         from pyspark_savepoint.doctor.doctor import Budgets, examine, findings_table
 
-        older = None if since is None else self._other(since)._in_process()
+        older = None if since is None else self._other(since)
         with self._engine.showing("examining"):
-            findings = examine(self._in_process(), Budgets.parse(budgets), older, job)
+            findings = examine(self, Budgets.parse(budgets), older, job)
         return self._shown(findings_table(findings))
 
     def report(
@@ -226,8 +226,8 @@ class Summaries(Tables[R, T]):
     ) -> str:
         """Write a report about the snapshot: one HTML file, which a browser opens offline.
 
-        It needs the packages of the extra ``report``. This process reads the state, with Spark too: of a large one
-        that takes as long as :meth:`sizes` and :meth:`verify` take without Spark.
+        It needs the packages of the extra ``report``. Tasks of Spark read the state, or this process without Spark; the
+        driver gets what they count: a row per state and key group, five keys of each state.
 
         Args:
             path: The local file to write; one that exists is replaced.
@@ -263,7 +263,7 @@ class Summaries(Tables[R, T]):
         snapshot = self._snapshot()
         if flink is not None:
             migration_of(snapshot, flink)  # refuses a release that is not known
-        older = None if since is None else self._other(since)._in_process()
+        older = None if since is None else self._other(since)
         history: Sequence[SnapshotInfo] = ()
         if folder is not None:
             newest = MOST_SNAPSHOTS if last is None else last
@@ -272,7 +272,7 @@ class Summaries(Tables[R, T]):
         asked = Asked(history, older, described, flink, Budgets.parse(budgets), show_keys)
         target = Path(path_text(path)).expanduser()
         with self._engine.showing("reporting"):
-            page = page_of(self._in_process(), asked)
+            page = page_of(self, asked)
         with replacing(target) as pending:
             pending.write_text(page, encoding="utf-8")
         return str(target)
@@ -281,7 +281,7 @@ class Summaries(Tables[R, T]):
     def plot(self) -> Plots:
         """Figures of Matplotlib: ``sizes()``, ``skew(uid)``, ``growth(folder)``, ``timers(uid)`` and ``ttl()``.
 
-        They need the packages of the extra ``plot``. This process reads the state, with Spark too.
+        They need the packages of the extra ``plot``. Tasks of Spark read the state, or this process without Spark.
 
         Example::
 
@@ -292,7 +292,7 @@ class Summaries(Tables[R, T]):
         """
         from pyspark_savepoint.report.plots import Plots
 
-        return Plots(self._in_process(), self._engine.located)
+        return Plots(self, self._engine.located)
 
     def check_hash_code(self, uid: OperatorRef, hash_code: Callable[[Any], int]) -> None:
         """Test a function that computes the Java hash of keys on the keyed state of an operator.

@@ -5,21 +5,26 @@ from __future__ import annotations
 import html
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint import Savepoint
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
 from pyspark_savepoint.report.page import MOST_COMPARED
 from tests.connector.command_line.test_texts_that_leave import acting
 from tests.connector.report.browser import BROWSER, Page, opened
 from tests.fuzz.shapes import keyed_subtask, made, operator, snapshot, state
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 ALWAYS = ["what", "findings", "sizes", "skew", "heaviest", "ttl", "timers", "sources", "types"]
@@ -279,3 +284,37 @@ def test_arguments_without_effect_are_refused(tmp_path: Path, given: dict[str, A
     with pytest.raises(OptionError, match=problem):
         pyspark_savepoint.open(SHOP).report(tmp_path / "report.html", **given)
     assert not list(tmp_path.iterdir())
+
+
+# -- with Spark -------------------------------------------------------------------------------------------------------
+
+
+def test_tasks_of_spark_count_the_same(spark: SparkSession, room: Path, of_shop: Path, of_history: Path) -> None:
+    shop = Savepoint.load(spark, SHOP)
+    pages = [(shop.report(room / "spark.html", since=SHOP, job=shop, flink="1.20"), of_shop)]
+    folder = re.search(r"<dt>path</dt><dd>(.*)/chk-13</dd>", of_history.read_text("utf-8"))
+    assert folder is not None
+    newest = Savepoint.load(spark, f"{folder[1]}/chk-13", allow_outside=True)
+    tracker = spark.sparkContext.statusTracker()
+    with_jobs = len(tracker.getJobIdsForGroup())
+    pages.append((newest.report(room / "spark-history.html", folder=folder[1], last=5), of_history))
+    # Of each snapshot the sizes, of each but the first the changes, and tables of the newest.
+    assert len(tracker.getJobIdsForGroup()) - with_jobs >= 5 + 4 + 3
+    for mine, of_process in pages:
+        for one, other in zip(Read(Path(mine)).rows.items(), Read(of_process).rows.items(), strict=True):
+            assert one == other
+    assert shop.plot.timers("accounts").axes[0].get_title() == "Timers by time"
+    assert shop.doctor().count() == pyspark_savepoint.open(SHOP).doctor().to_arrow().num_rows
+
+
+def test_a_task_that_fails_is_a_note(spark: SparkSession, tmp_path: Path) -> None:
+    copy = tmp_path / "damaged"
+    shutil.copytree(SHOP, copy)
+    largest = max((path for path in copy.iterdir() if path.name != "_metadata"), key=lambda path: path.stat().st_size)
+    largest.write_bytes(largest.read_bytes()[:-40])
+    text = Path(Savepoint.load(spark, copy).report(tmp_path / "a.html")).read_text("utf-8")
+    plain = Path(pyspark_savepoint.open(copy).report(tmp_path / "b.html")).read_text("utf-8")
+    for page in (text, plain):
+        assert "cannot be read:" in page
+        assert "Traceback" not in page
+        assert "JVM" not in page
