@@ -233,7 +233,7 @@ def run(seed: int, spark: SparkSession, folder: Path) -> tuple[str, list[str]]:
         differs.append(f"write: without Spark {refused}, with {other_refused}")
     if refused is None and other_refused is None:
         written, other = pyspark_savepoint.open(here), pyspark_savepoint.open(there)
-        differs += different(content(written), content(other))
+        differs += different(readable(written), readable(other))
         if sorted(map(repr, written.states().rows())) != sorted(map(repr, other.states().rows())):
             differs.append("table 'states' differs")
         wrong = [row for row in written.verify().rows() if row["status"] == "error"]
@@ -243,6 +243,12 @@ def run(seed: int, spark: SparkSession, folder: Path) -> tuple[str, list[str]]:
     else:
         program.text.append(f"refused: {refused}")
     return f"{seed} {name}: " + "; ".join(program.text), differs
+
+
+def readable(savepoint: LocalSavepoint) -> Any:
+    """The rows of all tables, or the error of one whose values only the job's classes delimit."""
+    rows, refused = tried(lambda given, _: content(given), savepoint, None)
+    return {"refused": {("", None): [refused]}} if rows is None else rows
 
 
 def different(one: Any, other: Any) -> list[str]:
