@@ -21,13 +21,19 @@ FORBIDDEN_MODULES = {
     "multiprocessing", "pickle", "pickletools", "pkgutil", "pty", "runpy", "shelve", "socket", "subprocess", "urllib",
     "yaml", "zipimport",
 }  # fmt: skip
-#: The user's own functions and serializers are pickled for Spark's tasks: never anything of a snapshot.
+#: The user's own functions and serializers are pickled for Spark's tasks, and the work of a migration and its results
+#: for processes that this one starts: never anything of a snapshot.
 PICKLES_FUNCTIONS = {
+    "connector/execution/migrating.py": {"cloudpickle"},
     "connector/execution/function_pickles.py": {"cloudpickle"},
     "connector/options/pickled_serializers.py": {"cloudpickle", "pickle"},
 }
-#: Where another Python of this package is started, to compile kernels: its script is a constant but for a folder.
-STARTS_PYTHON = {"connector/command_line/warming.py": {"subprocess"}}
+#: Where another Python of this package is started, to compile kernels or to migrate: its script is a constant but for
+#: folders, the kernels' and those of ``sys.path``.
+STARTS_PYTHON = {
+    "connector/command_line/warming.py": {"subprocess"},
+    "connector/execution/migrating.py": {"subprocess"},
+}
 #: A stream that failed is kept from being destroyed, which would tell a secret: a count of references, and no more.
 COUNTS_REFERENCES = "formats/filesystems/remote_files.py"
 FORBIDDEN_CALLS = {"__import__", "breakpoint", "compile", "eval", "exec", "globals", "input", "locals", "vars"}
@@ -72,8 +78,13 @@ PLUG_INS = {
 #: Where it is only asked for whether there are any.
 ASKED_FOR = {"connector/options/options.py"}
 ENTRY_POINTS = "formats/plug_ins.py"
-#: Where all errors are caught: to print them and end with an exit code, and to raise a plainer one, or the same, on.
-EVERY_ERROR = {"connector/command_line/main.py", "connector/options/worker_python.py"}
+#: Where all errors are caught: to print them and end with an exit code, to raise a plainer one, or the same, on, and to
+#: send them to the process that raises them.
+EVERY_ERROR = {
+    "connector/command_line/main.py",
+    "connector/execution/migrating.py",
+    "connector/options/worker_python.py",
+}
 
 
 def modules() -> list[str]:
@@ -126,7 +137,7 @@ def test_nothing_is_run_or_unpickled(module: str) -> None:
     if module == COUNTS_REFERENCES:
         assert ctypes_of(module) == {"ctypes.pythonapi", "ctypes.py_object", "ctypes.pythonapi.Py_IncRef"}
         roots.remove("ctypes")
-    assert roots & FORBIDDEN_MODULES == (PICKLES_FUNCTIONS | STARTS_PYTHON).get(module, set())
+    assert roots & FORBIDDEN_MODULES == PICKLES_FUNCTIONS.get(module, set()) | STARTS_PYTHON.get(module, set())
     for node in walk(module):
         if isinstance(node, ast.Name):
             # Also where it is only handed on: eval = a name for it.

@@ -436,10 +436,11 @@ class Erasing:
         for table in self._tables(plan):
             assert keys is not None  # of all operators that have tables of keys
             place = {**base, "table": table, "state": None}
+            look, given = partial(self._look_keyed, plan, keys, table), bool(self.elements.get(own))
             failed = [
                 states
                 for states in self._readable_together(rows, table)
-                if not reading(self.looked, place, partial(self._look_keyed, plan, keys, table, states, place, leaves))
+                if not reading(self.looked, place, partial(look, states, place, leaves), given=given)
             ]
             if failed:
                 reading(self.looked, place, partial(self._count_keys, keys, own, table))
@@ -564,7 +565,7 @@ class Erasing:
             mask = removed[0].mask(schema) if removed else None
             look_at_rows(self.looked, place, schema, batches, leaves, mask)
 
-        reading(self.looked, place, read)
+        reading(self.looked, place, read, given=bool(removed) or "recordTypes" in texts)
 
     # -- what is written --------------------------------------------------------------------------------------
 

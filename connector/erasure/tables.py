@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.erasure.patterns import Hits, Search, described
 from pyspark_savepoint.formats.columns import binary_parts
-from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -195,11 +195,16 @@ def look_at_rows(
         looked.search(batch, [name for name in schema.names if name not in OF_OPERATOR], place, leaves)
 
 
-def reading(looked: Looked, place: Place, read: Callable[[], None]) -> bool:
-    """Read a table and return whether it could be read; one that cannot be is noted."""
+def reading(looked: Looked, place: Place, read: Callable[[], None], *, given: bool = False) -> bool:
+    """Read a table and return whether it could be read; one that cannot be is noted.
+
+    ``given``: conditions or types for it were given, so that errors of options are the caller's and are raised.
+    """
     try:
         read()
     except SavepointError as error:
+        if given and isinstance(error, OptionError):
+            raise
         looked.unread.append({**place, "why": str(error)})
         return False
     return True

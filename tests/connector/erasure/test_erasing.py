@@ -578,6 +578,26 @@ def test_spark_erases_the_same(spark: SparkSession, shop: Path, tmp_path: Path, 
     assert not any(row["added"] or row["removed"] or row["changed"] or row["note"] for row in both)
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {ORDERS: "value.acountId = 1061"},
+        {ORDERS: pc.field("acountId") == 1061},
+        {"accounts.total": "totl = 1"},
+        {"accounts.spent_by_currency": "map_kee = 'EUR'"},
+        {"accounts.spent_by_currency": pc.field("map_key") == 7},
+        {"accounts": "kee = 1061"},
+        {"currency-converter.rates": "ky = 'EUR'"},
+        {"orders-source.splits": "splitt = 'a'"},
+    ],
+    ids=str,
+)
+def test_a_condition_that_does_not_fit_is_an_error_before_anything_is_written(shop: Path, condition: Any) -> None:
+    """Such a state is none that cannot be looked into: the condition would be left out in silence."""
+    with pytest.raises(OptionError, match=r"where\[|cannot be evaluated"):
+        pyspark_savepoint.open(shop).erase(where=condition, dry_run=True)
+
+
 @pytest.mark.parametrize("uid", ["acounts", "orders-source"])
 def test_an_operator_that_by_names_must_have_keys(shop: Path, uid: str) -> None:
     """A misspelt one would keep the keys of the person."""
