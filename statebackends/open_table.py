@@ -58,7 +58,7 @@ def open_table(request: TableRequest) -> Table:
     if not named:
         return _without_operator(request)
     from pyspark_savepoint.statebackends.operator_tables import operator_table
-    from pyspark_savepoint.statebackends.sources.opened_operators import OPENED
+    from pyspark_savepoint.statebackends.sources.open_operator import OPENED
 
     try:
         opened = OPENED.open(request)
@@ -89,9 +89,8 @@ def _compared(request: TableRequest, wanted: ComparisonRequest) -> Table:
         return ChangeCounts((before, after))
     from pyspark_savepoint.statebackends.merging.changed_rows import ChangedRows
     from pyspark_savepoint.statebackends.merging.changed_values import ChangedValues
-    from pyspark_savepoint.statebackends.python.python_differences import PythonDifferences
     from pyspark_savepoint.statebackends.python.python_state import shown_name
-    from pyspark_savepoint.statebackends.python.python_tables import PythonTable
+    from pyspark_savepoint.statebackends.python.python_tables import PythonDifferences, PythonTable
     from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
     from pyspark_savepoint.statebackends.tables.operator_table import OperatorTable
     from pyspark_savepoint.statebackends.tables.timers_table import TimersTable

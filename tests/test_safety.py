@@ -66,7 +66,7 @@ ATTRIBUTES_BY_NAME = {
     "formats/serializers/sql/internal.py": 1,  # fields of a logical type
     "formats/serializers/basic/primitives.py": 1,  # the kernel of a width
     "statebackends/model/serializer_parts.py": 1,  # the fields of a serializer's dataclass
-    "statebackends/model/unify_serializers.py": 5,  # the same
+    "statebackends/model/unify.py": 5,  # the same
     "statebackends/processing/runtime/user_code.py": 1,  # methods of a user's function that its base declares
 }
 #: Where plug-ins are loaded: entry points of installed packages, by the names that those packages registered.

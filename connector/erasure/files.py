@@ -31,7 +31,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
 )
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
+from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
 
 #: Bytes of a file that are read at once.
 WINDOW = 16 << 20

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateF
 from pyspark_savepoint.formats.io.local_files import read_regular
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.statebackends.model.applicability import DECODED
-from pyspark_savepoint.statebackends.model.timer_queue import PREFIX, service_of
+from pyspark_savepoint.statebackends.model.descriptors import TIMER_PREFIX, service_of
 
 Schema = dict[str, Any]
 MAX_SCHEMA_BYTES = 1 << 27
@@ -51,7 +51,7 @@ def schema_of(savepoint: LocalSavepoint) -> Schema:
                 )
             continue
         state = {name: row[column] for name, column in FIELDS.items() if row[column] not in NOT_SAID}
-        if row["table"] == "timers" and row["state"].startswith(PREFIX):
+        if row["table"] == "timers" and row["state"].startswith(TIMER_PREFIX):
             # Use the name of timers that RocksDB jobs keep on the heap, so that the backend makes no difference.
             state["state"] = " ".join(filter(None, service_of(row["state"])))
         operators.setdefault(row["operator_uid"] or row["operator_uid_hash"], []).append(state)

@@ -44,7 +44,7 @@ from pyspark_savepoint.statebackends.python.python_rows import PythonRows
 from pyspark_savepoint.statebackends.python.python_state import PREFIX, shown_name, unwrapped
 from pyspark_savepoint.statebackends.python.resolve import is_python_operator, python_key, python_states
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from pyspark_savepoint.statebackends.tables.key_check import exact_options
+from pyspark_savepoint.statebackends.tables.keys import exact_options
 from pyspark_savepoint.statebackends.writing.entry_encoder import (
     KEYS,
     DeletionEncoder,

@@ -26,8 +26,8 @@ from pyspark_savepoint.plan.keyed_edits import (
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, is_timer
-from pyspark_savepoint.statebackends.model.unify_serializers import united as united_serializers
-from pyspark_savepoint.statebackends.model.unify_serializers import united_meta
+from pyspark_savepoint.statebackends.model.unify import united as united_serializers
+from pyspark_savepoint.statebackends.model.unify import united_meta
 from pyspark_savepoint.statebackends.writing.entry_encoder import RemapStateIds
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec

@@ -21,8 +21,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.statebackends.catalog.rows import known_as
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor
-from pyspark_savepoint.statebackends.model.timer_queue import service_of
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, service_of
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.operator_types import expect_same_key
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec

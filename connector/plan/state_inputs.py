@@ -30,6 +30,7 @@ from pyspark_savepoint.plan.operator_plan import (
     expect_name,
     expect_rows,
 )
+from pyspark_savepoint.statebackends.model.compiled_plan import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.model.descriptors import (
     STATE_WINDOW,
     WINDOW_COLUMN,
@@ -37,7 +38,6 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     OperatorStateDescriptor,
     StateKind,
 )
-from pyspark_savepoint.statebackends.model.sql.window_spans import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl
 from pyspark_savepoint.statebackends.python.python_state import shown_name
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced

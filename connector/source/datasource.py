@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pyspark_savepoint.options.options import SavepointReadOptions
-    from pyspark_savepoint.statebackends.sources.opened_operators import Shared
+    from pyspark_savepoint.statebackends.sources.open_operator import Shared
 
 
 #: The option of writes that names the column of the key, and that column in tables.
@@ -85,7 +85,7 @@ class SavepointDataSource(DataSource):
                 self.parsed = options
             self.inferred = True
             if options.names_operator and not options.versions:
-                from pyspark_savepoint.statebackends.sources.opened_operators import OPENED
+                from pyspark_savepoint.statebackends.sources.open_operator import OPENED
 
                 self.opened = OPENED.shared(options.request())
         except SavepointError as error:
@@ -130,7 +130,7 @@ class SavepointDataSource(DataSource):
         except SavepointError as error:
             raise error.with_traceback(None) from None
         if self.opened is not None:
-            from pyspark_savepoint.statebackends.sources.opened_operators import OPENED
+            from pyspark_savepoint.statebackends.sources.open_operator import OPENED
 
             OPENED.keep(self.opened)
         return SavepointDataSourceReader(options, schema, self.shown_warnings, key)

@@ -29,12 +29,12 @@ from pyspark_savepoint.statebackends.catalog.rows import (
     operators,
     schema,
 )
+from pyspark_savepoint.statebackends.model.compiled_plan import names_of, node_of
+from pyspark_savepoint.statebackends.model.descriptors import service_of
 from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.sql.compiled_plan import names_of, node_of
 from pyspark_savepoint.statebackends.model.state_column import has_ttl, value_type_of
-from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.model.type_names import spark_type
-from pyspark_savepoint.statebackends.model.unify_serializers import united_meta
+from pyspark_savepoint.statebackends.model.unify import united_meta
 from pyspark_savepoint.statebackends.python.python_state import is_python, shown_name, unwrapped
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
     check_decodable,

@@ -1,4 +1,7 @@
-"""Catalog tables by name: their columns and rows; ``states`` of many operators is read in several partitions."""
+"""Catalog tables by name: their columns and rows; ``states`` of many operators is read in several partitions.
+
+State that only its owner can read is bytes: of coordinators and master hooks, and raw state of operators.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,80 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.metadata import VERSIONS, OperatorState, with_uids
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
-from pyspark_savepoint.statebackends.catalog import raw
-from pyspark_savepoint.statebackends.catalog.rows import INT, LONG, TEXT, Row, channels, identity, operators, schema
+from pyspark_savepoint.statebackends.catalog.rows import (
+    BYTES,
+    INT,
+    LONG,
+    OPERATOR,
+    TEXT,
+    Row,
+    channels,
+    identity,
+    operators,
+    schema,
+)
 from pyspark_savepoint.statebackends.catalog.statements import create_statements, drop_statements, name_tables
 from pyspark_savepoint.statebackends.catalog.states import STATES, master_states, operator_states, states
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 
+COORDINATOR_STATE = schema(**OPERATOR, value=BYTES)
+MASTER_STATE = schema(name=TEXT, version=INT, value=BYTES)
+RAW_OPERATOR_STATE = schema(**OPERATOR, subtask=INT, name=TEXT, value=BYTES)
+RAW_KEYED_STATE = schema(**OPERATOR, subtask=INT, key_group=INT, value=BYTES)
 #: Size in bytes of state whose reading takes about as long as opening a file and reading its header.
 BYTES_PER_HEADER = 1 << 10
+
+
+def coordinator_state(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
+    """Yield the state of each operator's coordinator."""
+    for operator in operators(savepoint, request):
+        if operator.coordinator_state is not None:
+            yield {**identity(operator), "value": operator.coordinator_state.data}
+
+
+def master_state(savepoint: Snapshot, _request: TableRequest) -> Iterator[Row]:
+    """Yield the state of master hooks."""
+    for master in savepoint.metadata.master_states:
+        yield {"name": master.name, "version": master.version, "value": master.data}
+
+
+def raw_operator_state(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
+    """Yield each piece of an operator's raw streams, with the name of its list."""
+    for operator in operators(savepoint, request):
+        for source in operator_sources(savepoint, operator, raw=True):
+            places = sorted((offset, state.name) for state in source.states for offset in state.offsets)
+            with source.location.open() as stream:
+                for (start, name), end in zip(places, [*(p for p, _ in places), stream.size][1:], strict=True):
+                    value = _piece(stream, start, end, operator)
+                    yield {**identity(operator), "subtask": source.subtask, "name": name, "value": value}
+
+
+def raw_keyed_state(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
+    """Yield each key group of an operator's raw keyed state."""
+    for operator in operators(savepoint, request):
+        for index in sorted(operator.subtasks):
+            handle = operator.subtasks[index].raw_keyed_state
+            if not isinstance(handle, KeyGroupsStateHandle):
+                continue
+            places = sorted((offset, group) for group, offset in handle.offsets if offset >= 0)
+            with savepoint.open_state(handle.delegate, operator) as stream:
+                for (start, group), end in zip(places, [*(p for p, _ in places), stream.size][1:], strict=True):
+                    if request.wanted((group,)):
+                        value = _piece(stream, start, end, operator)
+                        yield {**identity(operator), "subtask": index, "key_group": group, "value": value}
+
+
+def _piece(stream: ByteSource, start: int, end: int, operator: OperatorState) -> bytes:
+    try:
+        return stream.read(start, max(0, end - start))
+    except SavepointError as error:
+        raise error.with_facts(operator=operator.label) from None
 
 
 def _metadata(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
@@ -88,10 +155,10 @@ ENTRIES: Mapping[str, Entry] = MappingProxyType(
             None,
         ),
         "statements": Entry(schema(action=TEXT, position=INT, namespace=TEXT, statement=TEXT), _statements),
-        "coordinator_state": Entry(raw.COORDINATOR_STATE, raw.coordinator_state),
-        "master_state": Entry(raw.MASTER_STATE, raw.master_state),
-        "raw_operator_state": Entry(raw.RAW_OPERATOR_STATE, raw.raw_operator_state),
-        "raw_keyed_state": Entry(raw.RAW_KEYED_STATE, raw.raw_keyed_state),
+        "coordinator_state": Entry(COORDINATOR_STATE, coordinator_state),
+        "master_state": Entry(MASTER_STATE, master_state),
+        "raw_operator_state": Entry(RAW_OPERATOR_STATE, raw_operator_state),
+        "raw_keyed_state": Entry(RAW_KEYED_STATE, raw_keyed_state),
     }
 )
 SCHEMAS: Mapping[str, pa.Schema] = MappingProxyType({name: entry.schema for name, entry in ENTRIES.items()})

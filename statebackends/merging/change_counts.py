@@ -22,7 +22,15 @@ from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedS
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.merging.comparison import COUNTS, compare
-from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
+from pyspark_savepoint.statebackends.merging.entry_chunk import (
+    Chunks,
+    Division,
+    EntryChunk,
+    Pair,
+    nothing,
+    paired_chunks,
+    total,
+)
 from pyspark_savepoint.statebackends.merging.keyed_input import (
     LEAST_COMMON_COUNTED,
     KeyedInput,
@@ -30,7 +38,6 @@ from pyspark_savepoint.statebackends.merging.keyed_input import (
     SharedInput,
     StateNumbers,
 )
-from pyspark_savepoint.statebackends.merging.paired_chunks import Chunks, Division, Pair, nothing, paired_chunks, total
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets

@@ -16,7 +16,16 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Flags, Longs
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.statebackends.merging.comparison import Compared, compare
-from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, KeyNumbers, concat
+from pyspark_savepoint.statebackends.merging.entry_chunk import (
+    Division,
+    EntryChunk,
+    KeyNumbers,
+    Pair,
+    concat,
+    nothing,
+    paired_chunks,
+    total,
+)
 from pyspark_savepoint.statebackends.merging.keyed_input import (
     KeyedInput,
     Merged,
@@ -25,7 +34,6 @@ from pyspark_savepoint.statebackends.merging.keyed_input import (
     StateNumbers,
     described,
 )
-from pyspark_savepoint.statebackends.merging.paired_chunks import Division, Pair, nothing, paired_chunks, total
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, consecutive, with_columns
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets
 from pyspark_savepoint.statebackends.tables.entry_diff import EntryDiff

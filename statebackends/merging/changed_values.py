@@ -25,9 +25,8 @@ from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.statebackends.merging.comparison import compare
-from pyspark_savepoint.statebackends.merging.entry_chunk import concat
+from pyspark_savepoint.statebackends.merging.entry_chunk import Division, concat, together
 from pyspark_savepoint.statebackends.merging.keyed_input import SharedInput, described
-from pyspark_savepoint.statebackends.merging.paired_chunks import Division, together
 from pyspark_savepoint.statebackends.merging.row_bytes import chunk_of_rows, row_bytes
 from pyspark_savepoint.statebackends.model.request import (
     Table,
@@ -36,7 +35,7 @@ from pyspark_savepoint.statebackends.model.request import (
     of_key_groups,
     with_columns,
 )
-from pyspark_savepoint.statebackends.sources.rocksdb_source import DifferingSource
+from pyspark_savepoint.statebackends.sources.keyed_source import DifferingSource
 from pyspark_savepoint.statebackends.tables.entry_diff import ADDED, CHANGE, CHANGED, REMOVED
 from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
 from pyspark_savepoint.statebackends.tables.operator_table import KEY, SUBTASK, VALUE

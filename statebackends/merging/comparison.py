@@ -1,4 +1,7 @@
-"""Comparison of two chunks of entries by their bytes: which entries the other one does not have."""
+"""Comparison of two chunks of entries by their bytes: which entries the other one does not have.
+
+Entries of a chunk are compared as runs: those of one state in one key group, or in key groups with the same remainder.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,76 @@ from dataclasses import dataclass
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Flags, Longs
+from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, Entries
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
-from pyspark_savepoint.statebackends.merging.runs import Runs
+from pyspark_savepoint.statebackends.sorting.sort_order import order_within
 
 #: Numbers per state: entries before and after; added, removed, changed.
 COUNTS = ("before", "after", "added", "removed", "changed")
+
+
+@dataclass
+class Runs:
+    """Entries in runs: one per ``places``, which are remainder and state, with the run's bounds."""
+
+    chunk: EntryChunk
+    places: Longs
+    low: Longs
+    high: Longs
+
+    @classmethod
+    def of(cls, chunk: EntryChunk, modulus: int) -> Runs:
+        """Return the runs of a chunk; entries of one run that are apart are brought together."""
+        place = (chunk.key_group.astype(np.int64) % modulus) << 32 | chunk.state
+        cuts = np.concatenate([[0], 1 + np.flatnonzero(place[1:] != place[:-1]), [len(place)]])
+        cuts = cuts if len(place) else np.zeros(1, np.int64)
+        places = place[cuts[:-1]]
+        order = np.argsort(places, kind="stable")
+        if len(places) == len(np.unique(places)):
+            return cls(chunk, places[order], cuts[:-1][order], cuts[1:][order])
+        rows = np.argsort(place, kind="stable")
+        return cls.of(chunk.take(rows), modulus)
+
+    def bounds(self, places: Longs) -> tuple[Longs, Longs]:
+        """Return the bounds of the runs at some places, 0 where there is none."""
+        low, high = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
+        at = np.searchsorted(places, self.places)
+        low[at], high[at] = self.low, self.high
+        return low, high
+
+    def sorted(self) -> Runs:
+        """Return the runs one after another, each in the order of its keys."""
+        sizes = self.high - self.low
+        bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        rows = np.arange(int(bounds[-1])) + np.repeat(self.low - bounds[:-1], sizes)
+        chunk = self.chunk.take(rows)
+        order = order_within(bounds, chunk.keys, chunk.key_start, chunk.key_end)
+        return Runs(chunk.take(order), self.places, bounds[:-1], bounds[1:])
+
+    def first_unordered(self) -> int:
+        """Return the first entry whose key is not greater than the one before it in its run, or -1."""
+        from pyspark_savepoint.formats.kernels import keys
+
+        chunk = self.chunk
+        start, end = np.ascontiguousarray(chunk.key_start), np.ascontiguousarray(chunk.key_end)
+        low, high = np.ascontiguousarray(self.low), np.ascontiguousarray(self.high)
+        return int(keys.first_unordered(chunk.keys, start, end, low, high))
+
+    def write(self, writer: CanonicalKeyedStreamWriter) -> None:
+        """Write the runs, one for each key group and state."""
+        key_groups = np.unique(self.places >> 32).astype(np.int32)
+        parts = []
+        for state in np.unique(self.places & 0xFFFFFFFF).tolist():
+            mine = np.flatnonzero(self.places & 0xFFFFFFFF == state)
+            sizes = np.zeros(len(key_groups), np.int64)
+            sizes[np.searchsorted(key_groups, self.places[mine] >> 32)] = self.high[mine] - self.low[mine]
+            bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+            low, high = self.low[mine], self.high[mine]
+            rows = np.arange(int(bounds[-1])) + np.repeat(low - np.cumsum(high - low) + (high - low), high - low)
+            one = self.chunk.take(rows)
+            spans = Entries(one.keys, one.key_start, one.key_end, one.values, one.value_start, one.value_end)
+            parts.append((state, spans, bounds))
+        writer.add_groups(key_groups, parts)
 
 
 @dataclass(frozen=True)

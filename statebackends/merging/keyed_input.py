@@ -18,9 +18,9 @@ from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, conc
 from pyspark_savepoint.statebackends.model.entry_bytes import EntryReader, is_timer
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_plan import table_of
+from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource, KeyedStream
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource
-from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
 from pyspark_savepoint.statebackends.tables.entries_table import timer_entries
 
 #: A state's name, and whether it is a queue of timers.

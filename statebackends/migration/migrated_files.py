@@ -23,10 +23,9 @@ from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamSt
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.publication import Staging
-from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat
+from pyspark_savepoint.statebackends.merging.comparison import Runs
+from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat, together
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
-from pyspark_savepoint.statebackends.merging.paired_chunks import together
-from pyspark_savepoint.statebackends.merging.runs import Runs
 from pyspark_savepoint.statebackends.migration.migration_plan import OperatorMigration, StatePlan
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.rewriting.chunk_rewriter import ChunkRewriter

@@ -49,10 +49,10 @@ from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
     PartVerdict,
     StateRef,
 )
+from pyspark_savepoint.statebackends.model.descriptors import TimerQueue
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.model.pojo_subclasses import ClassFileSubclasses
 from pyspark_savepoint.statebackends.model.request import FIRST_METADATA_OF_FLINK_2
-from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.releases import RELEASES

@@ -17,9 +17,8 @@ import numpy as np
 
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import ForeignError
-from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
+from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, together
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
-from pyspark_savepoint.statebackends.merging.paired_chunks import together
 from pyspark_savepoint.statebackends.migration.findings import Findings, Hindrance, StateFindings
 from pyspark_savepoint.statebackends.migration.migration_plan import OF_JAVA, OperatorMigration, StatePlan
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in

@@ -1,11 +1,12 @@
 """Descriptors for writers: the states of an operator with their serializers, fixed on the driver before any task runs.
 
 A descriptor connects a column of the DataFrame with a registered state: its name, kind, and serializer as recorded in
-the snapshot. Descriptors pickle, and tasks need nothing else to encode. ``describe_state.py`` and
-``describe_state.py`` make them from a schema and options. Flink: ``StateDescriptor``,
-``RegisteredKeyValueStateBackendMetaInfo``,
+the snapshot. Descriptors pickle, and tasks need nothing else to encode. ``describe_state.py`` makes them from a schema
+and options. Flink: ``StateDescriptor``, ``RegisteredKeyValueStateBackendMetaInfo``,
 ``RegisteredPriorityQueueStateBackendMetaInfo``, ``RegisteredOperatorStateBackendMetaInfo``,
 ``RegisteredBroadcastStateBackendMetaInfo``.
+
+Timer queues are the timers of one service as a file registers them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -20,7 +22,6 @@ from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSeria
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.runtime.operators import TimerSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
-from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS, service_of, timer_state_name
 
 #: The namespace of state that has one value per key.
 NO_NAMESPACE = ConstantSerializer.of(
@@ -32,6 +33,8 @@ WINDOW_COLUMN, STATE_WINDOW, NAMESPACE_COLUMN = "window", "state_window", "names
 WINDOW_CONTENTS = ("window-contents", "window-aggs")
 #: The timer service of ``KeyedProcessFunction``; window operators have ``window-timers``.
 USER_TIMERS, WINDOW_TIMERS = "user-timers", "window-timers"
+TIMER_PREFIX = "_timer_state/"
+TIMER_DOMAINS = ("event", "processing")
 
 
 class StateKind(StrEnum):
@@ -160,3 +163,58 @@ def timer_states(
         for service in services
         for domain in TIMER_DOMAINS
     )
+
+
+def service_of(name: str) -> tuple[str | None, str]:
+    """Return domain and service of a timer state's name.
+
+    >>> service_of("_timer_state/event_user-timers")
+    ('event', 'user-timers')
+    """
+    if name.startswith(TIMER_PREFIX):
+        domain, _, service = name[len(TIMER_PREFIX) :].partition("_")
+        if domain in TIMER_DOMAINS:
+            return domain, service
+    return None, name
+
+
+def timer_state_name(domain: str | None, service: str) -> str:
+    """Return the name of the state in which Flink keeps the timers of a domain and service.
+
+    >>> timer_state_name("event", "user-timers")
+    '_timer_state/event_user-timers'
+    """
+    return f"{TIMER_PREFIX}{domain}_{service}"
+
+
+@dataclass(frozen=True)
+class TimerQueue:
+    """Timers of one state in one file: domain and service of its rows, and the serializers of a timer."""
+
+    domain: str | None
+    service: str
+    key: TypeSerializer
+    namespace: TypeSerializer
+
+    @property
+    def state_name(self) -> str:
+        """Return the name of the timers' state, also of timers in raw keyed state, where Flink records no such name."""
+        return timer_state_name(self.domain, self.service)
+
+
+def timer_queues(header: KeyedBackendHeader) -> list[tuple[int, TimerQueue]]:
+    """Return the timer states of a file, by id."""
+    found = []
+    for i, meta in enumerate(header.states):
+        if meta.kind is BackendStateType.PRIORITY_QUEUE:
+            domain, service = service_of(meta.name)
+            parts = meta.value_serializer.children
+            if len(parts) != 2:
+                raise UndecodableStateError(
+                    f"timer state {meta.name!r} has an unknown serializer",
+                    state=meta.name,
+                    found=meta.value_serializer.flink_type,
+                    remedy="plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
+                )
+            found.append((i, TimerQueue(domain, service, *parts)))
+    return found

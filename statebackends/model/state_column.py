@@ -4,6 +4,8 @@ kind                       canonical format                         heap format
 VALUE, REDUCING, ...       one entry, the value                     the same
 LIST                       one entry, elements joined by one ','    one entry, the whole list
 MAP                        one entry per user key: null flag value  one entry, the whole map
+
+Lists and maps are also taken apart: the number of elements of each entry, and the elements.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import Kryo
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements, locate
 from pyspark_savepoint.statebackends.model.rows import Rows, RowsOfBlock
 from pyspark_savepoint.statebackends.model.serializer_parts import by_path
-from pyspark_savepoint.statebackends.model.unify_types import conform
+from pyspark_savepoint.statebackends.model.unify import conform
 
 Block = KeyedBlock | SortedRows
 #: Bytes between two elements of a list in the canonical format.
@@ -45,6 +47,7 @@ DELIMITER = 1
 LAST_ACCESS = "__last_access"
 TTL_SNAPSHOT = "TtlStateFactory$TtlSerializerSnapshot"
 TTL_AWARE_SNAPSHOT = "TtlAwareSerializerSnapshot"
+LIST_INDEX, LIST_VALUE, MAP_KEY, MAP_VALUE = "list_index", "list_value", "map_key", "map_value"
 
 
 def unwrap(serializer: TypeSerializer) -> TypeSerializer:
@@ -341,3 +344,26 @@ def repeat_index(counts: Longs) -> pa.Array:
     total = int(counts.sum())
     nth = np.arange(total, dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
     return fixed_array(pa.int32(), nth.astype(np.int32))
+
+
+def chosen_entries(block: KeyedBlock) -> Longs:
+    """Return the indices of the entries of the block's key groups."""
+    chosen = [np.arange(low, high) for _, runs in block.groups for low, high in runs]
+    return np.concatenate(chosen) if chosen else np.empty(0, np.int64)
+
+
+def elements_of(block: KeyedBlock, column: StateColumn, entries: Longs) -> tuple[Longs, dict[str, pa.Array]]:
+    """Return the number of elements of each entry, and the elements."""
+    if column.many:
+        keys, values = column.decode_map_entries(block, entries)
+        return np.ones(len(entries), np.int64), {MAP_KEY: keys, MAP_VALUE: values}
+    if column.meta.state_type == "LIST" and block.form == CANONICAL:
+        counts, values = column.decode_list(block, block.value_start[entries], block.value_end[entries])
+        return counts, {LIST_INDEX: repeat_index(counts), LIST_VALUE: values}
+    whole = column.decode_values(block, block.value_start[entries], block.value_end[entries])
+    offsets = np.asarray(whole.offsets, np.int64)
+    counts = offsets[1:] - offsets[:-1]
+    low, high = int(offsets[0]), int(offsets[-1])
+    if pa.types.is_map(whole.type):
+        return counts, {MAP_KEY: whole.keys[low:high], MAP_VALUE: whole.items[low:high]}
+    return counts, {LIST_INDEX: repeat_index(counts), LIST_VALUE: whole.values[low:high]}

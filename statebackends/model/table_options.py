@@ -36,7 +36,7 @@ from pyspark_savepoint.statebackends.model.applicability import (
     TIMERS,
     WINDOW_STATE,
 )
-from pyspark_savepoint.statebackends.model.sql.explained_plan import is_explained
+from pyspark_savepoint.statebackends.model.explained_plan import is_explained
 
 DEFAULT_MEMORY = 64 << 20
 DEFAULT_TOP = 20

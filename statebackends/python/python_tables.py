@@ -2,6 +2,9 @@
 
 Each batch of the table below is converted: the state columns by their :class:`PythonState`, the key to what the job's
 ``key_by`` returned. Rows, key groups, windows and times of last access are those of the table below.
+
+Of rows that differ, entries are compared as bytes. The states before and after are decoded by the types of their own
+snapshot.
 """
 
 from __future__ import annotations
@@ -21,12 +24,20 @@ from pyspark_savepoint.statebackends.model.request import (
     Table,
     TablePartition,
     TableRequest,
+    choose_columns,
     with_columns,
 )
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, repeat_index
-from pyspark_savepoint.statebackends.python.pickled_keys import decode_keys
+from pyspark_savepoint.statebackends.model.state_column import (
+    LAST_ACCESS,
+    LIST_INDEX,
+    LIST_VALUE,
+    MAP_KEY,
+    MAP_VALUE,
+    repeat_index,
+)
 from pyspark_savepoint.statebackends.python.python_state import (
     PythonState,
+    decode_keys,
     flat_entries,
     lengths,
     shown_name,
@@ -40,18 +51,14 @@ from pyspark_savepoint.statebackends.python.resolve import (
     resolve,
 )
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from pyspark_savepoint.statebackends.tables.elements import LIST_INDEX, LIST_VALUE, MAP_KEY, MAP_VALUE
+from pyspark_savepoint.statebackends.tables.entry_diff import CHANGED_STATES, SUFFIXES
 from pyspark_savepoint.statebackends.tables.flat_table import ELEMENT_LAST_ACCESS
-from pyspark_savepoint.statebackends.tables.key_lookup import KeyLookup, keys_of
-from pyspark_savepoint.statebackends.tables.keyed_table import (
-    KEY,
-    KEY_GROUP,
-    SUBTASK,
-    WINDOW,
-    KeyedTable,
-    column_names,
-)
+from pyspark_savepoint.statebackends.tables.keyed_table import KEY, KEY_GROUP, SUBTASK, WINDOW, KeyedTable, column_names
+from pyspark_savepoint.statebackends.tables.keys import KeyLookup, keys_of
 from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
+
+#: Columns that are the same in every row of a key.
+EVERY_ROW = (KEY, WINDOW, STATE_WINDOW, KEY_GROUP, SUBTASK)
 
 
 def python_keyed_table(opened: OpenOperator, request: TableRequest, namespaced: bool) -> Table:
@@ -304,10 +311,6 @@ class PythonFlatTable:
         return [PythonFlatPartition(part, self.title, self.schema) for part in self.inner.partitions(parallelism)]
 
 
-#: Columns that are the same in every row of a key.
-EVERY_ROW = (KEY, WINDOW, STATE_WINDOW, KEY_GROUP, SUBTASK)
-
-
 @dataclass(frozen=True)
 class PythonFlatPartition:
     """One partition of a flattened table."""
@@ -336,3 +339,97 @@ class PythonFlatPartition:
                     flat_entries(times)[1] if pa.types.is_map(times.type) else times.flatten()
                 )
             yield pa.RecordBatch.from_arrays([columns[field.name] for field in self.schema], schema=self.schema)
+
+
+Sides = tuple[Conversion | None, Conversion | None]
+
+
+@dataclass(frozen=True)
+class PythonDifferences:
+    """Differences of two PyFlink operators, over those of the tables below them."""
+
+    inner: Table
+    sides: Sides
+    schema: pa.Schema
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, inner: Table, tables: Sequence[PythonTable | None]) -> PythonDifferences:
+        """Return the differences; None for a side that has no such table."""
+        before, after = (None if table is None else table.conversion for table in tables)
+        types = {KEY: next(table.key_type for table in tables if table is not None)}
+        sides = (before, after)
+        for suffix, table in zip(SUFFIXES, tables, strict=True):
+            for below, (shown, _) in {} if table is None else dict(table.conversion.states).items():
+                if table is not None and shown in table.schema.names:
+                    types[below + suffix] = table.schema.field(shown).type
+        fields = [
+            field.with_name(_shown(field.name, sides)).with_type(types.get(field.name, field.type))
+            for field in inner.schema
+        ]
+        return cls(inner, sides, pa.schema(fields), tuple(inner.schema.names))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return the warnings of the table below."""
+        return self.inner.warnings
+
+    @property
+    def max_parallelism(self) -> int | None:
+        """Return that of the table below."""
+        return self.inner.max_parallelism
+
+    @property
+    def state_bytes(self) -> int:
+        """Return those of the table below."""
+        return self.inner.state_bytes
+
+    def select(self, columns: Sequence[str]) -> PythonDifferences:
+        """Return this table restricted to some columns."""
+        below = dict(zip(self.schema.names, self.columns, strict=True))
+        schema = choose_columns(self.schema, columns)
+        chosen = tuple(below[name] for name in columns)
+        return PythonDifferences(self.inner.select(chosen), self.sides, schema, chosen)
+
+    def partitions(self, parallelism: int | None) -> list[TablePartition]:
+        """Return those of the table below."""
+        return [DifferencesPartition(part, self.sides, self.schema) for part in self.inner.partitions(parallelism)]
+
+
+@dataclass(frozen=True)
+class DifferencesPartition:
+    """Rows of some key groups."""
+
+    inner: TablePartition
+    sides: Sides
+    schema: pa.Schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that differ."""
+        for batch in self.inner.batches():
+            arrays = [
+                self._converted(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _converted(self, name: str, column: pa.Array) -> pa.Array:
+        if name == KEY:
+            return next(side for side in self.sides if side is not None).key_values(column)
+        if name == CHANGED_STATES:
+            names = pa.array([shown_name(each) for each in column.flatten().to_pylist()], pa.string())
+            return pa.ListArray.from_arrays(column.offsets, names)
+        for suffix, side in zip(SUFFIXES, self.sides, strict=True):
+            below = name.removesuffix(suffix)
+            if side is not None and below != name and below in side.states:
+                _, state = side.states[below]
+                return column if state is None else state.decode(column, side.options)
+        return column
+
+
+def _shown(name: str, sides: Sides) -> str:
+    for suffix in SUFFIXES:
+        below = name.removesuffix(suffix)
+        for side in sides:
+            if side is not None and below != name and below in side.states:
+                return side.states[below][0] + suffix
+    return name

@@ -22,8 +22,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.open_ended import cut_of
 from pyspark_savepoint.statebackends.model.request import TableRequest, choose_states
 from pyspark_savepoint.statebackends.model.state_column import StateColumn
-from pyspark_savepoint.statebackends.model.unify_serializers import united_meta
-from pyspark_savepoint.statebackends.model.unify_types import unify
+from pyspark_savepoint.statebackends.model.unify import unify, united_meta
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream
 

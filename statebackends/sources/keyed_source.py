@@ -1,24 +1,38 @@
-"""Source of the key groups of one file, in the canonical format or in that of the heap."""
+"""Sources of keyed state: of the key groups of one file, in the canonical format or that of the heap, and of RocksDB.
+
+Of files of RocksDB or ForSt there is one source per handle:
+
+    handle := meta stream (KeyedHeader, no data)  files, by their names in the database
+
+The key group range of the handle is authoritative: after rescaling, subtasks share files that contain more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, read_header
+from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
+from pyspark_savepoint.formats.metadata.keyed_handles import IncrementalRemoteKeyedStateHandle
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
     from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
+    from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 
 FRAMING_WINDOW = 1 << 24
+RESOLVERS = 16
+TABLE_FILE = ".sst"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +124,107 @@ def is_heap_format(stream: CanonicalKeyedStream, offsets: KeyGroupRangeOffsets) 
     except CorruptStateError:
         return True
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class RocksDBSource:
+    """Description of a database: frozen, picklable, without open files."""
+
+    meta: StateLocation
+    files: tuple[tuple[str, StateLocation], ...]
+    key_group_range: KeyGroupRange
+    max_parallelism: int
+    operator: str
+
+    @classmethod
+    def of(
+        cls, savepoint: Snapshot, operator: OperatorState, handle: IncrementalRemoteKeyedStateHandle
+    ) -> RocksDBSource:
+        """Build the description from a handle."""
+        known = handle.shared_state + handle.private_state
+        # On remote storage, checking where a file is takes a request per file.
+        with ThreadPoolExecutor(RESOLVERS) as pool:
+            places = list(pool.map(lambda file: savepoint.resolve(file.handle, operator), known))
+        files: dict[str, StateLocation] = {}
+        for file, place in zip(known, places, strict=True):
+            if file.local_path in files:
+                raise CorruptStateError(
+                    f"the database lists the file {file.local_path!a} twice",
+                    path=savepoint.metadata_path,
+                    operator=operator.label,
+                    remedy=UNREADABLE,
+                )
+            files[file.local_path] = place
+        meta = savepoint.resolve(handle.meta_state, operator)
+        return cls(meta, tuple(files.items()), handle.key_group_range, operator.max_parallelism, operator.label)
+
+    def header(self) -> KeyedBackendHeader:
+        """Read the descriptions of the states from the meta stream."""
+        try:
+            with self.meta.open() as source:
+                return read_header(KeyedBackendHeader, source, source.size)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.operator) from None
+
+    @property
+    def table_files(self) -> dict[object, int]:
+        """Return the sizes of the table files, by what tells each from all others."""
+        return {place.identity: max(place.size, 0) for name, place in self.files if name.endswith(TABLE_FILE)}
+
+    @property
+    def place(self) -> str:
+        """Return the path for errors that concern no single file: that of the meta stream."""
+        return self.meta.path
+
+    @contextmanager
+    def open(self, options: DecodeOptions) -> Iterator[RocksDBKeyedStream]:
+        """Open the database; errors get the operator's name."""
+        from pyspark_savepoint.formats.rocksdb.database import Database
+        from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
+
+        # Decoding that only finds where values end must not fail on values that no column can hold.
+        options = options.undecoded()
+        header = self.header()
+        try:
+            with Database(dict(self.files), 2 if self.max_parallelism > 128 else 1) as database:
+                origin = Origin(database.path, 0, self.operator, None, compressed=True)
+                yield RocksDBKeyedStream(database, header, self.key_group_range, origin, options)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.operator, path=self.place) from None
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingSource(RocksDBSource):
+    """One of two databases with files in common, of which only entries that can differ are read; 1 is the newer one.
+
+    What one of both finds is ``kept`` for the other, so tasks read both of a pair, the same key groups of each. Keys
+    that differ in one of the ``states`` are read in all that a task asks for.
+    """
+
+    other: RocksDBSource
+    side: int
+    states: tuple[str, ...]
+    kept: dict[object, Any] = field(compare=False, repr=False)
+
+    @classmethod
+    def pair(
+        cls, before: RocksDBSource, after: RocksDBSource, states: Sequence[str] = ()
+    ) -> tuple[DifferingSource, DifferingSource]:
+        """Return both databases."""
+        both, kept = (before, after), dict[object, Any]()
+        older, newer = (
+            cls(
+                mine.meta, mine.files, mine.key_group_range, mine.max_parallelism, mine.operator,
+                both[1 - side], side, tuple(states), kept,
+            )
+            for side, mine in enumerate(both)
+        )  # fmt: skip
+        return older, newer
+
+    @contextmanager
+    def open(self, options: DecodeOptions) -> Iterator[RocksDBKeyedStream]:
+        """Open both databases; errors get the operator's name."""
+        from pyspark_savepoint.formats.rocksdb.keyed_stream import DifferingStream
+
+        with RocksDBSource.open(self, options) as mine, self.other.open(options) as other:
+            yield DifferingStream((other, mine) if self.side else (mine, other), self.side, self.kept, self.states)

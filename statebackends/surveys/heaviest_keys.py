@@ -25,8 +25,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.json_values import to_json
 from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.python.pickled_keys import shown_keys
-from pyspark_savepoint.statebackends.python.python_state import is_python, name_of, unwrapped
+from pyspark_savepoint.statebackends.python.python_state import is_python, name_of, shown_keys, unwrapped
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value, table_of
 from pyspark_savepoint.statebackends.surveys.sizes import (
     entry_bytes,

@@ -61,7 +61,7 @@ from pyspark_savepoint.statebackends.surveys.entry_checks import (
 )
 from pyspark_savepoint.statebackends.surveys.sizes import entry_bytes, entry_counts, wanted_states
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart
-from pyspark_savepoint.statebackends.tables.key_check import exact_options
+from pyspark_savepoint.statebackends.tables.keys import exact_options
 from pyspark_savepoint.statebackends.tables.operator_table import OperatorPartition
 
 OK, WARNING, ERROR = "ok", "warning", "error"

@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
+from pyspark_savepoint.statebackends.model.descriptors import TimerQueue
 from pyspark_savepoint.statebackends.model.entry_bytes import (
     ENTRIES,
     KEY_GROUP,
@@ -35,11 +36,10 @@ from pyspark_savepoint.statebackends.model.entry_bytes import (
     is_timer,
 )
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TablePartition, TableRequest, with_columns
-from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, meets, vertices
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource
-from pyspark_savepoint.statebackends.tables.key_check import exact_options
+from pyspark_savepoint.statebackends.tables.keys import exact_options
 
 
 class EntriesTable:

@@ -20,20 +20,19 @@ from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, with_columns
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, StateColumn
-from pyspark_savepoint.statebackends.model.unify_serializers import united_meta
-from pyspark_savepoint.statebackends.model.unify_types import conform
-from pyspark_savepoint.statebackends.sources.keyed_plan import vertices
-from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from pyspark_savepoint.statebackends.tables.elements import (
+from pyspark_savepoint.statebackends.model.state_column import (
+    LAST_ACCESS,
     LIST_INDEX,
     LIST_VALUE,
     MAP_KEY,
     MAP_VALUE,
+    StateColumn,
     chosen_entries,
     elements_of,
 )
-from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
+from pyspark_savepoint.statebackends.model.unify import conform, united_meta
+from pyspark_savepoint.statebackends.sources.keyed_plan import vertices
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keyed_table import (
     KEY,
     KEY_GROUP,
@@ -47,6 +46,7 @@ from pyspark_savepoint.statebackends.tables.keyed_table import (
     place_columns,
     shows_ttl,
 )
+from pyspark_savepoint.statebackends.tables.keys import check_key_groups
 from pyspark_savepoint.statebackends.tables.session_windows import SessionWindows
 
 ELEMENT_LAST_ACCESS = "last_access"

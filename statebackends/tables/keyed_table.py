@@ -44,7 +44,7 @@ from pyspark_savepoint.statebackends.model.state_column import (
     split_ttl,
     split_ttl_type,
 )
-from pyspark_savepoint.statebackends.model.unify_types import conform, unify
+from pyspark_savepoint.statebackends.model.unify import conform, unify
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
     KeyedSpec,
     KeyedSplit,
@@ -57,8 +57,7 @@ from pyspark_savepoint.statebackends.sources.keyed_plan import (
     vertices,
 )
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
-from pyspark_savepoint.statebackends.tables.key_lookup import KeyLookup
+from pyspark_savepoint.statebackends.tables.keys import KeyLookup, check_key_groups
 from pyspark_savepoint.statebackends.tables.session_windows import (
     MERGING,
     SessionPlan,

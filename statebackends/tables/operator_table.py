@@ -33,8 +33,7 @@ from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import decode_elements, locate
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_states, with_columns
 from pyspark_savepoint.statebackends.model.state_column import decode_either
-from pyspark_savepoint.statebackends.model.unify_serializers import united_meta
-from pyspark_savepoint.statebackends.model.unify_types import conform, unify
+from pyspark_savepoint.statebackends.model.unify import conform, unify, united_meta
 from pyspark_savepoint.statebackends.sources.assignment import repartition_state
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource

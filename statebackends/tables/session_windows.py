@@ -31,10 +31,16 @@ from pyspark_savepoint.formats.keyed.keyed_block import (
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, WINDOW_COLUMN, WINDOW_CONTENTS
-from pyspark_savepoint.statebackends.model.state_column import unit_serializers
+from pyspark_savepoint.statebackends.model.state_column import (
+    LIST_VALUE,
+    MAP_KEY,
+    MAP_VALUE,
+    chosen_entries,
+    elements_of,
+    unit_serializers,
+)
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSpec, KeyedSplit, Places, is_namespaced
-from pyspark_savepoint.statebackends.tables.elements import LIST_VALUE, MAP_KEY, MAP_VALUE, chosen_entries, elements_of
 
 #: States that say which session has which state window.
 MERGING = ("merging-window-set", "session-window-mapping")

@@ -23,9 +23,9 @@ from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, binary_colum
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import skip_rows
+from pyspark_savepoint.statebackends.model.descriptors import TimerQueue, timer_queues
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_states, with_columns
-from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue, timer_queues
-from pyspark_savepoint.statebackends.model.unify_types import conform, unify
+from pyspark_savepoint.statebackends.model.unify import conform, unify
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
     KeyedSplit,
     check_decodable_key,
@@ -34,8 +34,7 @@ from pyspark_savepoint.statebackends.sources.keyed_plan import (
 )
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource
-from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
-from pyspark_savepoint.statebackends.tables.key_lookup import KeyLookup
+from pyspark_savepoint.statebackends.tables.keys import KeyLookup, check_key_groups
 
 TIMESTAMP_BYTES = 8
 SIGN = np.int64(-(2**63))

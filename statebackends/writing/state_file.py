@@ -31,10 +31,16 @@ from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_gro
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, KeyNumbers, concat
+from pyspark_savepoint.statebackends.merging.comparison import Runs
+from pyspark_savepoint.statebackends.merging.entry_chunk import (
+    Division,
+    EntryChunk,
+    KeyNumbers,
+    concat,
+    together,
+    total,
+)
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
-from pyspark_savepoint.statebackends.merging.paired_chunks import Division, together, total
-from pyspark_savepoint.statebackends.merging.runs import Runs
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY, VALUE
 from pyspark_savepoint.statebackends.model.key_codec import entry_keys
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
@@ -45,7 +51,7 @@ from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, k
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesPartition
-from pyspark_savepoint.statebackends.tables.key_check import exact_options
+from pyspark_savepoint.statebackends.tables.keys import exact_options
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.row_forms import DUPLICATE, EntryForm, EntrySink, row_form
 from pyspark_savepoint.statebackends.writing.task_outputs import StateFile

@@ -68,7 +68,7 @@ from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
-from pyspark_savepoint.statebackends.tables.key_lookup import encode
+from pyspark_savepoint.statebackends.tables.keys import encode
 from tests.data import located
 from tests.fuzz.seeds import seeds_of
 from tests.statebackends.keyed_models import VOID

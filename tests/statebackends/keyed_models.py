@@ -25,8 +25,8 @@ from pyspark_savepoint.formats.serializers.composite.collections import ListSeri
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSpec, KeyedSplit
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource
-from pyspark_savepoint.statebackends.tables.key_lookup import encode
 from pyspark_savepoint.statebackends.tables.keyed_table import KeyedPartition
+from pyspark_savepoint.statebackends.tables.keys import encode
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 VOID_NAMESPACE = "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"

@@ -28,10 +28,12 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.statebackends.model.compiled_plan import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.model.descriptors import (
     NAMESPACE_COLUMN,
     NO_NAMESPACE,
     STATE_WINDOW,
+    TIMER_DOMAINS,
     USER_TIMERS,
     WINDOW_COLUMN,
     WINDOW_CONTENTS,
@@ -42,9 +44,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     StateKind,
     timer_states,
 )
-from pyspark_savepoint.statebackends.model.sql.window_spans import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, unwrap
-from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.tables.session_windows import merging_state
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, describe_key, key_columns

@@ -14,9 +14,9 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBac
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.operators import TimerSerializer
+from pyspark_savepoint.statebackends.model.descriptors import TimerQueue
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
-from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
-from pyspark_savepoint.statebackends.model.unify_serializers import united, united_meta
+from pyspark_savepoint.statebackends.model.unify import united, united_meta
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 

@@ -20,10 +20,10 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions, TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.model.descriptors import TimerQueue, timer_queues
 from pyspark_savepoint.statebackends.model.serializer_parts import with_parts
 from pyspark_savepoint.statebackends.model.state_column import unwrap
-from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue, timer_queues
-from pyspark_savepoint.statebackends.model.unify_serializers import united, united_meta
+from pyspark_savepoint.statebackends.model.unify import united, united_meta
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease

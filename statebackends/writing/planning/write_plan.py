@@ -22,11 +22,15 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state, has_key_groups, target_version
 from pyspark_savepoint.formats.snapshot.publication import Staging, expect_folder, fingerprint
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.descriptors import (
+    KeyedDescriptor,
+    OperatorStateDescriptor,
+    StateKind,
+    service_of,
+)
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_column import has_ttl
-from pyspark_savepoint.statebackends.model.timer_queue import service_of
-from pyspark_savepoint.statebackends.model.unify_serializers import united
+from pyspark_savepoint.statebackends.model.unify import united
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
 from pyspark_savepoint.statebackends.python.python_state import PREFIX
 from pyspark_savepoint.statebackends.python.resolve import is_python_operator

@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_env
 from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.pojo_subclasses import ClassFileSubclasses
-from pyspark_savepoint.statebackends.model.unify_serializers import united, united_meta
+from pyspark_savepoint.statebackends.model.unify import united, united_meta
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from tests.oracle import fleet

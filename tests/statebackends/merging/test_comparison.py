@@ -16,8 +16,7 @@ from pyspark_savepoint.formats.metadata import read_metadata, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.statebackends.merging.change_counts import COUNTS
 from pyspark_savepoint.statebackends.merging.comparison import compare
-from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
-from pyspark_savepoint.statebackends.merging.paired_chunks import Division, paired_chunks
+from pyspark_savepoint.statebackends.merging.entry_chunk import Division, EntryChunk, paired_chunks
 from pyspark_savepoint.statebackends.model.entry_bytes import KEYED_ENTRIES
 from pyspark_savepoint.statebackends.model.request import ComparisonRequest, EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table

@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateE
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.open_table import open_table
-from pyspark_savepoint.statebackends.python.pickled_keys import PickledKeys, encode_keys
+from pyspark_savepoint.statebackends.python.python_state import PickledKeys, encode_keys
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.write_task import write_rows

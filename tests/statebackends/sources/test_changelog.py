@@ -17,8 +17,8 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMet
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.fields import TupleSerializer
-from pyspark_savepoint.statebackends.sources.changelog_keys import candidates, with_keys
 from pyspark_savepoint.statebackends.sources.changelog_source import UNKNOWN_KEY, ChangelogSource
+from pyspark_savepoint.statebackends.sources.keyed_sources import candidates, with_keys
 from tests.statebackends.keyed_models import KEYED, LONG, STATES, STRING, Model, Written, basic, by_key, expected, one
 from tests.statebackends.sources.changelog_models import (
     ADD_ELEMENT,

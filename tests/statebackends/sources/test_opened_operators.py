@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import RECENT, LocalFileSy
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.sources.opened_operators import KEPT, OpenedOperators
+from pyspark_savepoint.statebackends.sources.open_operator import KEPT, OpenedOperators
 from tests.statebackends.writing.written_operators import write_both
 
 #: Each has four subtasks with a file of keyed state and one of operator state.

@@ -24,8 +24,8 @@ import pyspark_savepoint
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
-from pyspark_savepoint.statebackends.model.sql.window_spans import WindowSpan, planned_span
-from pyspark_savepoint.statebackends.tables.window_columns import TIME, WindowColumns
+from pyspark_savepoint.statebackends.model.compiled_plan import WindowSpan, planned_span
+from pyspark_savepoint.statebackends.tables.named_fields import TIME, WindowColumns
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.write_task import write_rows

@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.type_names import spark_type
-from pyspark_savepoint.statebackends.sources.opened_operators import OPENED
+from pyspark_savepoint.statebackends.sources.open_operator import OPENED
 from tests.data import located
 
 ACCUMULATORS = (

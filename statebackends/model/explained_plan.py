@@ -19,8 +19,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.statebackends.model.sql.compiled_plan import PlanNode, buffers_of, is_sliced, unique_names
-from pyspark_savepoint.statebackends.model.sql.window_spans import explained_span
+from pyspark_savepoint.statebackends.model.compiled_plan import (
+    PlanNode,
+    buffers_of,
+    explained_span,
+    is_sliced,
+    unique_names,
+)
 
 PLANS = tuple(
     re.compile(rf"== Optimized {name} Plan ==\s*\n(.*?)(?=\n== |\Z)", re.DOTALL) for name in ("Execution", "Physical")

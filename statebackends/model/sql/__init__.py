@@ -1,1 +1,0 @@
-"""Rows of Flink SQL: their names, from plans, and the spans of their windows."""

@@ -1,1 +1,0 @@
-"""Changes of the changelog state backend: as columns, and their replay on materialized state."""
