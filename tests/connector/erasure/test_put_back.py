@@ -51,5 +51,6 @@ def test_one_operator_or_condition_that_is_forgotten_is_found(
         by[name] = dict.fromkeys(BY[name], kind) if isinstance(BY[name], dict) else kind
     opened(job).erase(keys(), by=by, where=where, record_types=RECORD_TYPES, to=tmp_path / "new", below=job)
     found = errors(opened(tmp_path / "new").verify_erasure(report, keys(), where=WHERE))
-    assert {"after", "differences"} <= found
+    in_buffers = name == "click-texts.output 0"  # which comparisons leave out
+    assert {"after", "files" if in_buffers else "differences"} <= found
     assert {"rows", "standing"} & found
