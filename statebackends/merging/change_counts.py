@@ -170,7 +170,8 @@ class KeyedChanges:
             mine.add(compare(*pair, self.division.modulus, numbers.maps).counts)
         with OpenInput(alone[1], numbers) as newer:
             for chunk in (chunk for window in counted for chunk in newer.chunks(set(window))):
-                for number, count in zip(*(each.tolist() for each in np.unique_counts(chunk.state)), strict=True):
+                present, counts = np.unique(chunk.state, return_counts=True)
+                for number, count in zip(present.tolist(), counts.tolist(), strict=True):
                     mine.entries[number] = mine.entries.get(number, 0) + count
         sums.add(mine.of_both())
         for window in merged:
