@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-#: Folders beside a checkout, and machines on which it once lay.
-BESIDE = re.compile(r"\.\./shared|shared/(?:corpus|lab|design|spec|seeds|hooks)\b|/work/|/root/")
+#: Folders in which people keep checkouts: what lies in one is on one machine only.
+HOMES = ("root", "work", "workspace", "Users")
+OF_A_MACHINE = re.compile(rf"/(?:{'|'.join(HOMES)})/[\w.]")
+#: Pages and settings, in which each path that goes up is one from their own folder.
+PAGES = {".md", ".toml", ".yml", ".yaml", ".cfg"}
+UPWARDS = re.compile(r"(?<![\w./])(?:\.\./)+[\w./-]*")
 #: Steps up from the file itself, as many as are counted, and from what is called the root.
 PARENTS = re.compile(r"Path\(__file__\)(?:\.resolve\(\))?(?:\.parents\[(\d+)\]|((?:\.parent\b)+))((?:\.parent\b)*)")
 ABOVE = re.compile(r"\bROOT\s*(?:/\s*\"\.\.|\.parent\b)")
@@ -37,6 +41,8 @@ def texts() -> dict[Path, str]:
 def above_the_root(path: Path, text: str) -> list[str]:
     """What in a file goes further up than to the root of the repository."""
     depth = len(path.parts)  # parents[depth - 1] is the root
+    if path.suffix != ".py":
+        return [up for up in UPWARDS.findall(text) if up.count("../") >= depth]
     found = [match.group() for match in ABOVE.finditer(text)]
     for match in PARENTS.finditer(text):
         number, first, more = match.groups()
@@ -46,13 +52,13 @@ def above_the_root(path: Path, text: str) -> list[str]:
     return found
 
 
-def test_no_file_names_a_folder_beside_the_repository() -> None:
-    named = {str(path): BESIDE.findall(text) for path, text in texts().items() if BESIDE.search(text)}
+def test_no_file_names_a_folder_of_one_machine() -> None:
+    named = {str(path): OF_A_MACHINE.findall(text) for path, text in texts().items() if OF_A_MACHINE.search(text)}
     assert named == {}
 
 
 def test_no_path_goes_above_the_root() -> None:
-    found = {str(path): above_the_root(path, text) for path, text in texts().items() if path.suffix == ".py"}
+    found = {str(path): above_the_root(path, text) for path, text in texts().items() if path.suffix in {".py", *PAGES}}
     assert {path: steps for path, steps in found.items() if steps} == {}
 
 
@@ -65,6 +71,9 @@ def test_no_path_goes_above_the_root() -> None:
         ("tests/fuzz/seeds.py", "Path(__file__).parents[2].parent", True),
         ("tests/fuzz/seeds.py", "Path(__file__).parents[2]", False),
         ("tests/fuzz/seeds.py", "ROOT.parent / 'data'", True),
+        ("tests/fuzz/README.md", "[tests](../README.md), [all](../../README.md)", False),
+        ("tests/fuzz/README.md", "made from ../../../data", True),
+        ("README.md", "../data", True),
     ],
 )
 def test_steps_are_counted(path: str, text: str, goes_above: bool) -> None:
