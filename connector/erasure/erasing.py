@@ -253,12 +253,10 @@ class Erasing:
                 )
             self.columns[plan.identifier.operator_id.hex] = columns
         for name, kind in self.record_types.items():
-            try:
-                plan, named = self._named(name)
-            except StateNotFoundError:
-                if self.may_be_gone:
-                    continue
-                raise
+            place = self._named(name)
+            if place is None:
+                continue
+            plan, named = place
             parts = [row["state"] for row in named if row["table"] == IN_FLIGHT and row["state"] != ASYNC_STATE]
             if not parts:
                 raise StateNotFoundError(
@@ -285,12 +283,10 @@ class Erasing:
         """Return the conditions on keys by operator, and keep those on states and on tables of connectors."""
         found: dict[str, tuple[object, str]] = {}
         for name, condition in self.where.items():
-            try:
-                plan, named = self._named(name)
-            except StateNotFoundError:
-                if self.may_be_gone:
-                    continue
-                raise
+            place = self._named(name)
+            if place is None:
+                continue
+            plan, named = place
             argument = f"where[{name!r}]"
             own = plan.identifier.operator_id.hex
             if not named:
@@ -315,8 +311,11 @@ class Erasing:
                 known.append(new)
         return found
 
-    def _named(self, name: str) -> tuple[OperatorPlan, list[Place]]:
-        """Find ``UID`` (no rows), ``UID.STATE``, ``UID.TABLE`` or a part in flight; uids and states may have dots."""
+    def _named(self, name: str) -> tuple[OperatorPlan, list[Place]] | None:
+        """Find ``UID`` (no rows), ``UID.STATE``, ``UID.TABLE`` or a part in flight; uids and states may have dots.
+
+        Returns None for what the snapshot does not have, where it may be gone; else that is an error.
+        """
         plan = self.plan.find(name) if name.strip() else None
         if plan is not None:
             return plan, []
@@ -335,6 +334,8 @@ class Erasing:
             parts = [part for part in self._in_flight(plan) if rest in (part, IN_FLIGHT)]
             if parts:
                 return plan, [{**nothing, "table": IN_FLIGHT, "state": part} for part in parts]
+        if self.may_be_gone:
+            return None
         raise StateNotFoundError(
             f"{name!r} is no operator, and no state of one",
             path=self.path,

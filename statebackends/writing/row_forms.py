@@ -66,6 +66,10 @@ from pyspark_savepoint.statebackends.writing.planning.planned_write import Write
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, TIMERS
 
 DUPLICATE = "one row per key: aggregate, or drop duplicates (df.dropDuplicates) before writing"
+PLAIN = DecodeOptions(timestamps="raw")
+TIMESTAMP, DOMAIN, SERVICE = "timestamp", "domain", "service"
+NOTHING = pa.schema([])
+VALUES = pa.schema([pa.field(VALUE, pa.binary())])
 
 
 class _UniqueKeys:
@@ -191,11 +195,6 @@ class EntrySink:
             remedy=DUPLICATE,
         )
 
-
-PLAIN = DecodeOptions(timestamps="raw")
-TIMESTAMP, DOMAIN, SERVICE = "timestamp", "domain", "service"
-NOTHING = pa.schema([])
-VALUES = pa.schema([pa.field(VALUE, pa.binary())])
 
 SortRows = tuple[Ints, pa.BinaryArray, pa.RecordBatch]
 
