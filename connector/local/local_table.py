@@ -209,7 +209,8 @@ class SnapshotTable(LocalTable):
         except SavepointError as error:
             raise error.with_traceback(None) from None
         described = table.description if isinstance(table, Described) else ""
-        return cls(options, table.schema, table.warnings, described, table.state_bytes)
+        warned = (*options.unread, *table.warnings)
+        return cls(options, table.schema, warned, described, table.state_bytes)
 
     def select(self, *columns: str) -> Self:
         """Return the table with only some columns, in that order; the others are not decoded.

@@ -125,20 +125,23 @@ def collect(
     """
     spelt = {key.lower(): key for key in given}
     texts = _without_catalog({key.lower(): value for key, value in given.items()})
-    problems = list(_take_paths(texts))
+    problems, refused_names = list(_take_paths(texts)), list[str]()
     known = {name.lower(): (name, found) for name, found in named(options)}
     problems += [_unknown(spelt.get(key, key), options) for key in texts if key not in known]
     values: dict[str, Any] = {}
     for key, (name, found) in known.items():
         if key not in texts:
             continue
+        refused_names.append(f"'{name}'")
         try:
             values[found.name] = found.metadata["parse"](texts[key])
+            refused_names.pop()
         except OptionError as error:
             problems.append("; ".join([error.message, *(str(fact) for fact in error.facts.values())]))
         except InvalidOptionValueError as refused:
             problems.append(f"option '{name}' is {elide(repr(texts[key]), MAX_SHOWN)}, expected {refused}")
-    problems += conflicts(values)
+    # What an option that is refused anyway would need is no problem of its own.
+    problems += [each for each in conflicts(values) if not any(name in each for name in refused_names)]
     missing = [name for name, found in named(options) if found.default is MISSING and name.lower() not in texts]
     if complete and missing and "paths" not in spelt:
         problems.append(NO_PATH)

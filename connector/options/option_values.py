@@ -8,6 +8,7 @@ from datetime import datetime
 from os import PathLike
 from typing import Any
 
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.as_of import LATEST
 from pyspark_savepoint.options.keywords import KEYWORDS
 
@@ -60,8 +61,25 @@ def is_version(at: int | datetime | str) -> bool:
 
     >>> is_version("42"), is_version("Latest"), is_version("2026-11-25T12:00:00Z")
     (True, True, False)
+
+    Raises:
+        OptionError: If it is neither.
+
     """
-    return not isinstance(at, datetime) and (str(at).strip().isdecimal() or str(at).strip().casefold() == LATEST)
+    if isinstance(at, datetime):
+        return False
+    text = str(at).strip()
+    if text.isdecimal() or text.casefold() == LATEST:
+        return True
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        raise OptionError(
+            f"a version is a checkpoint id, {LATEST}, or a time with its zone",
+            expected=f"for instance 42, {LATEST} or 2026-11-24T12:00:00Z",
+            found=repr(at),
+        ) from None
+    return False
 
 
 def option_name(name: str) -> str:

@@ -6,6 +6,7 @@ They are parsed once, on the driver, with one error for all problems.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import (
     OptionError,
+    SavepointWarning,
     SnapshotGoneError,
     SnapshotNotFoundError,
     StateFileNotFoundError,
@@ -402,13 +404,16 @@ class SavepointReadOptions(TableOptions):
     #: The folder that the snapshot was chosen from by its version or time, and whether it is the newest.
     chosen_of: str | None = option(_no_option, "", None)
     chosen_newest: bool = option(_no_option, "", False)
+    #: Warnings about snapshots that cannot be read, and are left out.
+    unread: tuple[str, ...] = option(_no_option, "", ())
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
         """Parse Spark's options, and look up the snapshots of versions; raise one OptionError for all problems."""
         read = cls(**collect(cls, options, _conflicts))
         if read.read_change_feed:
-            return replace(read, versions=versions_between(read.located, read._range()))
+            versions, unread = versions_between(read.located, read._range())
+            return replace(read, versions=versions, unread=unread)
         version, time = read.version_as_of, read.timestamp_as_of
         if isinstance(read.as_of, datetime):
             time = read.as_of
@@ -416,19 +421,20 @@ class SavepointReadOptions(TableOptions):
             version = read.as_of
         if version is None and time is None:
             return read
-        chosen = snapshot_as_of(read.located, version, time)
+        chosen, unread = snapshot_as_of(read.located, version, time)
         newest = version == LATEST
-        whole = replace(read, version_as_of=None, timestamp_as_of=None, as_of=None)
+        whole = replace(read, version_as_of=None, timestamp_as_of=None, as_of=None, unread=unread)
         return replace(whole, path=chosen.path, chosen_of=read.path, chosen_newest=newest)
 
     def again(self) -> Self:
         """Return the options with the snapshots that are there now: the newest one, or the versions of a feed."""
         if self.streamed:
-            return self.between([None, snapshot_as_of(self.located, LATEST)])
+            return self.between([None, snapshot_as_of(self.located, LATEST)[0]])
         if self.read_change_feed:
-            return replace(self, versions=versions_between(self.located, self._range()))
+            versions, unread = versions_between(self.located, self._range())
+            return replace(self, versions=versions, unread=unread)
         assert self.chosen_of is not None
-        chosen = snapshot_as_of(StoragePath.of(self.chosen_of, self.storage_options), LATEST)
+        chosen, _ = snapshot_as_of(StoragePath.of(self.chosen_of, self.storage_options), LATEST)
         return replace(self, path=chosen.path)
 
     @property
@@ -553,9 +559,11 @@ def at_version(options: Mapping[str, str]) -> dict[str, str]:
     if not version:
         return dict(options)
     reached = {name: text for name, text in options.items() if name.casefold() in ("path", OPTION.casefold())}
-    path = SavepointReadOptions.parse({**version, **reached}).path
+    read = SavepointReadOptions.parse({**version, **reached})
+    for warning in read.unread:
+        warnings.warn(warning, SavepointWarning, stacklevel=3)
     others = {name: text for name, text in options.items() if name not in version and name.casefold() != "path"}
-    return {**others, "path": path}
+    return {**others, "path": read.path}
 
 
 def opened_at(options: Mapping[str, str], opened: Callable[[dict[str, str]], A]) -> A:

@@ -90,8 +90,8 @@ class SavepointDataSource(DataSource):
                 self.opened = OPENED.shared(options.request())
         except SavepointError as error:
             raise error.with_traceback(None) from None
-        warn(iter(table.warnings))
-        self.shown_warnings = table.warnings
+        self.shown_warnings = (*options.unread, *table.warnings)
+        warn(iter(self.shown_warnings))
         return spark_schema(table.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:

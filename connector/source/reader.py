@@ -77,7 +77,7 @@ class SavepointDataSourceReader(DataSourceReader):
         if read.path != self.options.path:
             warn(iter((f"{self.options.path} was deleted since: {read.path}, the newest now, is read",)))
             self.options = read
-        warn(warning for warning in table.warnings if warning not in self.shown_warnings)
+        warn(each for each in (*read.unread, *table.warnings) if each not in self.shown_warnings)
         if isinstance(table, Described) and table.description:
             print(f"INFO savepoint: {table.description}", file=sys.stderr, flush=True)
         return [StatePartition(partition) for partition in found]

@@ -368,7 +368,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
             snapshots = [each for several in self._versions().values() for each in several]
             place = Place(snapshots[-1] if snapshots else None)
         elif options.starting_version or options.starting_timestamp is not None:
-            place = Place(versions_between(options.located, options.first)[0])
+            place = Place(versions_between(options.located, options.first)[0][0])
         else:
             place = Place()
         if self.pins is not None and place.snapshot is not None:
@@ -422,6 +422,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
             if base is not None and older and self.options.fail_on_data_loss and not self._has(base):
                 self._lost(base, f"checkpoint ids {ranges(list(versions))}")
             return None
+        warn(iter(self.followed.left_out(range(place.version, _number(chosen[-1])))))
         left = [*place.left]
         for before, after in zip([base, *chosen], chosen, strict=False):
             job = None if before is None else job_of(before)

@@ -33,11 +33,16 @@ from pyspark_savepoint.formats.snapshot.snapshot_location import is_checkpoint_d
 LATEST = "latest"
 #: How many snapshots or ranges of ids an error lists.
 MAX_LISTED = 20
+#: Above all checkpoint ids.
+ANY = 1 << 63
+LINE = "\n"
 #: Seconds between looks at a checkpoint of which a file is missing: Flink deletes its files one after the other.
 PAUSES = (0.1, 0.3, 0.6, 1.0)
 
 
-def snapshot_as_of(folder: str, version: int | str | None, time: datetime | None = None) -> SnapshotInfo:
+def snapshot_as_of(
+    folder: str, version: int | str | None, time: datetime | None = None
+) -> tuple[SnapshotInfo, tuple[str, ...]]:
     """Return the readable snapshot at or below a folder that has a version, or was the newest at a time.
 
     Args:
@@ -46,23 +51,40 @@ def snapshot_as_of(folder: str, version: int | str | None, time: datetime | None
         time: A time with a zone.
 
     Returns:
-        The snapshot.
+        The snapshot, and warnings about newer ones that cannot be read, if the newest is wanted.
 
     Raises:
         SnapshotNotFoundError: If there is none, or several snapshots have the id; the error says what there is.
 
     """
-    readable = readable_snapshots(folder)
-    if version == LATEST:
-        version = max(snapshot.checkpoint_id or 0 for snapshot in readable)
+    readable, unreadable = in_order(folder)
     if time is not None:
-        return _newest_at(time, readable, folder)
-    chosen = [snapshot for snapshot in readable if snapshot.checkpoint_id == version]
+        return _newest_at(time, readable, folder), ()
+    number = max(snapshot.checkpoint_id or 0 for snapshot in readable) if version == LATEST else version
+    chosen = [snapshot for snapshot in readable if snapshot.checkpoint_id == number]
     if len(chosen) == 1:
-        return chosen[0]
+        return chosen[0], _left_out(folder, unreadable, range(int(number or 0), ANY)) if version == LATEST else ()
     if not chosen:
-        raise _no_version(folder, version, [snapshot.checkpoint_id or 0 for snapshot in readable])
+        raise _no_version(folder, number, [snapshot.checkpoint_id or 0 for snapshot in readable], unreadable)
     raise _forked(folder, chosen)
+
+
+def _left_out(folder: str, unreadable: Sequence[SnapshotInfo], numbers: range) -> tuple[str, ...]:
+    """Return a warning for each checkpoint with one of some numbers that is there and cannot be read."""
+    options = StoragePath.options_of(folder)
+    return tuple(
+        f"checkpoint {number} cannot be read, and is left out: {each.path}: {str(each.problem).partition(LINE)[0]}"
+        for number, each in sorted(
+            ((_number_of(each), each) for each in unreadable), key=lambda pair: (pair[0], pair[1].path)
+        )
+        if number in numbers and not _is_gone(StoragePath.of(each.path, options))
+    )
+
+
+def _number_of(snapshot: SnapshotInfo) -> int:
+    """Return the checkpoint id that the name of a checkpoint's folder has; -1 for other names."""
+    name = posixpath.basename(snapshot.path)
+    return int(name.removeprefix("chk-")) if is_checkpoint_directory(name) else -1
 
 
 @dataclass(frozen=True)
@@ -75,7 +97,7 @@ class VersionRange:
     end_time: datetime | None = None
 
 
-def versions_between(folder: str, wanted: VersionRange) -> tuple[SnapshotInfo | None, ...]:
+def versions_between(folder: str, wanted: VersionRange) -> tuple[tuple[SnapshotInfo | None, ...], tuple[str, ...]]:
     """Return the versions in a range in their order, after the one before the first, to which changes are relative.
 
     Args:
@@ -84,15 +106,20 @@ def versions_between(folder: str, wanted: VersionRange) -> tuple[SnapshotInfo | 
             then or later, or as the end of the last that was complete by then.
 
     Returns:
-        At least two: the one before the range, None if it begins with version 0, and those of the range.
+        At least two: the one before the range, None if it begins with version 0, and those of the range; and warnings
+        about checkpoints among them that cannot be read.
 
     Raises:
         SnapshotNotFoundError: If the folder has no such versions, or not the one before them; if several snapshots have
             one id, or there are checkpoints of another job in between. The error says what there is.
 
     """
-    there = by_id(readable_snapshots(folder))
+    readable, unreadable = in_order(folder)
+    there = by_id(readable)
     known = [*there]
+    for number in (wanted.start, wanted.end):
+        if number and number not in there:
+            raise _no_version(folder, number, known, unreadable)
     first = _first(folder, known, there, wanted)
     last = _last(folder, known, there, wanted)
     if first > last:
@@ -119,16 +146,15 @@ def versions_between(folder: str, wanted: VersionRange) -> tuple[SnapshotInfo | 
             raise _forked(folder, there[number])
     found = [there[number][0] for number in chosen]
     _refuse_other_jobs(folder, [job_of(each) for each in found])
-    return (*found,) if base else (None, *found)
+    newest = wanted.end is None and wanted.end_time is None
+    left_out = _left_out(folder, unreadable, range(base[0] if base else 0, ANY if newest else last))
+    return ((*found,) if base else (None, *found)), left_out
 
 
 def _first(folder: str, known: list[int], by_id: Mapping[int, list[SnapshotInfo]], wanted: VersionRange) -> int:
     """Return the first version of a range, 0 for what is before all snapshots."""
     if wanted.start_time is None:
-        start = wanted.start or 0
-        if start and start not in by_id:
-            raise _no_version(folder, start, known)
-        return start
+        return wanted.start or 0
     later = [number for number in known if _time(by_id[number]) >= wanted.start_time.timestamp()]
     if not later:
         raise SnapshotNotFoundError(
@@ -146,8 +172,6 @@ def _last(folder: str, known: list[int], by_id: Mapping[int, list[SnapshotInfo]]
         if not before:
             raise _none_as_old(folder, wanted.end_time, min(_time(by_id[number]) for number in known))
         return before[-1]
-    if wanted.end is not None and wanted.end not in by_id:
-        raise _no_version(folder, wanted.end, known)
     return known[-1] if wanted.end is None else wanted.end
 
 
@@ -187,6 +211,7 @@ class Followed:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._known: Described = {}
+        self._unreadable: list[SnapshotInfo] = []
 
     def versions(self) -> dict[int, list[SnapshotInfo]]:
         """Return the snapshots that can be read now by their checkpoint ids, in ascending order.
@@ -199,7 +224,20 @@ class Followed:
 
         """
         found = find_snapshots(self.folder, known=self._known)
+        self._unreadable = [snapshot for snapshot in found if snapshot.checkpoint_id is None]
         return by_id(_once([snapshot for snapshot in found if snapshot.checkpoint_id is not None]))
+
+    def left_out(self, numbers: range) -> tuple[str, ...]:
+        """Return warnings about checkpoints that could not be read when the folder was looked up last.
+
+        Args:
+            numbers: Their checkpoint ids.
+
+        Returns:
+            A sentence for each that is still there.
+
+        """
+        return _left_out(self.folder, self._unreadable, numbers)
 
     def after(
         self, before: SnapshotInfo | None, left: Sequence[str], versions: Mapping[int, list[SnapshotInfo]]
@@ -366,7 +404,17 @@ def _error(message: str, path: str, found: str) -> SnapshotGoneError:
     )
 
 
-def _no_version(folder: str, version: int | str | None, known: Sequence[int]) -> SnapshotNotFoundError:
+def _no_version(
+    folder: str, version: int | str | None, known: Sequence[int], unreadable: Sequence[SnapshotInfo]
+) -> SnapshotNotFoundError:
+    damaged = next((each for each in unreadable if _number_of(each) == version), None)
+    if damaged is not None:
+        return SnapshotNotFoundError(
+            f"checkpoint {version} cannot be read",
+            path=damaged.path,
+            found=str(damaged.problem).partition(LINE)[0],
+            remedy=f"verify it (pyspark-savepoint verify); those that can be read are checkpoint ids {ranges(known)}",
+        )
     return SnapshotNotFoundError(
         f"no snapshot below this folder has checkpoint id {version}",
         path=folder,

@@ -94,16 +94,23 @@ class ChangeFeed:
         """
         versions, equal = wanted.versions, wanted.equal
         newest = next(table for table in reversed(tables) if table is not None)
-        if request.key_groups is not None:
-            _expect_key_groups(tables, versions, newest)
-        compared: list[tuple[ChangedRows | ChangedValues, FeedVersion]] = []
-        for i, (version, after) in enumerate(zip(versions, tables, strict=True)):
-            if version is not None and after is not None:
-                _expect_columns(after, newest, version, wanted.growing and isinstance(after, KeyedTable))
-                if i:
-                    compared.append((_comparison((tables[i - 1], after), request, keyed, equal), version))
+        there = [
+            (version, table)
+            for version, table in zip(versions, tables, strict=True)
+            if version is not None and table is not None
+        ]
+        # Newest first: what an error names is the version after which the others are alike.
+        for version, table in reversed(there):
+            if request.key_groups is not None:
+                _expect_key_groups(table, newest, version)
+            _expect_columns(table, newest, version, wanted.growing and isinstance(table, KeyedTable))
+        compared = [
+            (_comparison((before, after), request, keyed, equal), version)
+            for before, after, version in zip(tables, tables[1:], versions[1:], strict=False)
+            if version is not None and after is not None
+        ]
         schema = pa.schema([*OF_COMMIT, *newest.schema])
-        warnings = dict.fromkeys(warning for table in tables if table is not None for warning in table.warnings)
+        warnings = dict.fromkeys(warning for _, table in there for warning in table.warnings)
         return cls(tuple(compared), schema, tuple(warnings))
 
     @property
@@ -177,17 +184,16 @@ def _expect_columns(table: Table, newest: Table, version: FeedVersion, growing: 
             )
 
 
-def _expect_key_groups(tables: Sequence[Table | None], versions: Sequence[FeedVersion | None], newest: Table) -> None:
-    """Raise UnsupportedStateError unless all versions have the same number of key groups."""
-    for table, version in zip(tables, versions, strict=True):
-        if table is not None and version is not None and table.max_parallelism != newest.max_parallelism:
-            raise UnsupportedStateError(
-                f"the max parallelism of the operator changed after version {version.number}: keys are in other key "
-                "groups since",
-                path=version.request.path,
-                found=f"{table.max_parallelism} key groups, later {newest.max_parallelism}",
-                remedy="leave out option 'keyGroups', or end the range there: 'endingVersion'",
-            )
+def _expect_key_groups(table: Table, newest: Table, version: FeedVersion) -> None:
+    """Raise UnsupportedStateError unless a version has as many key groups as the newest."""
+    if table.max_parallelism != newest.max_parallelism:
+        raise UnsupportedStateError(
+            f"the max parallelism of the operator changed after version {version.number}: keys are in other key "
+            "groups since",
+            path=version.request.path,
+            found=f"{table.max_parallelism} key groups, later {newest.max_parallelism}",
+            remedy="leave out option 'keyGroups', or end the range there: 'endingVersion'",
+        )
 
 
 def _comparison(

@@ -23,6 +23,7 @@ from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
     OptionError,
+    SavepointWarning,
     SnapshotNotFoundError,
     StateNotFoundError,
     UnsupportedStateError,
@@ -409,6 +410,61 @@ def test_columns_that_changed(checkpoints: Path) -> None:
         UnsupportedStateError, match=r"changed after version (?s:.*)'count' with type int64, later double"
     ):
         feed(checkpoints, uid="names", startingVersion=0)
+
+
+def test_the_version_after_which_columns_changed(checkpoints: Path) -> None:
+    newest = next(checkpoints.rglob("chk-8"))
+    with pytest.warns(SavepointWarning):
+        pyspark_savepoint.open(newest).remove_state("accounts", "tags").write(checkpoints / "edited")
+    shutil.rmtree(newest)
+    with pytest.raises(UnsupportedStateError, match=r"after version 7(?s:.*)'tags' with type list.*, later none"):
+        feed(checkpoints, uid="accounts", startingVersion=0)
+    pyspark_savepoint.open(next(checkpoints.rglob("chk-7"))).with_max_parallelism(64).write(newest)
+    shutil.rmtree(next(checkpoints.rglob("chk-7")))
+    shutil.rmtree(checkpoints / "edited")
+    with pytest.raises(UnsupportedStateError, match=r"after version 6(?s:.*)128 key groups, later 64"):
+        feed(checkpoints, uid="names", startingVersion=0, keyGroups="0-3")
+
+
+def test_a_checkpoint_that_cannot_be_read_is_named(
+    checkpoints: Path, corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = feed(checkpoints, uid="names", startingVersion=0)
+    next(checkpoints.rglob("chk-5")).joinpath("_metadata").write_bytes(b"damaged")
+    assert not whole.warnings
+    without = feed(checkpoints, uid="names", startingVersion=0)
+    (warning,) = without.warnings
+    assert "checkpoint 5 cannot be read" in warning
+    kept = {number: path for number, path in versions(checkpoints).items() if number != 5}
+    expect_replay(without.to_arrow(), {number: table(path, uid="names").to_arrow() for number, path in kept.items()})
+    assert feed(checkpoints, uid="names", startingVersion=6).warnings == (warning,)
+    assert feed(checkpoints, uid="names", startingVersion=7).warnings == ()
+    assert feed(checkpoints, uid="names", startingVersion=0, endingVersion=4).warnings == ()
+    for given in ({"startingVersion": 5}, {"startingVersion": 2, "endingVersion": 5}):
+        with pytest.raises(SnapshotNotFoundError, match=r"checkpoint 5 cannot be read(?s:.*)ids 1-4, 6-8"):
+            feed(checkpoints, uid="names", **given)
+    with pytest.raises(SnapshotNotFoundError, match=r"checkpoint 5 cannot be read(?s:.*)not the _metadata"):
+        table(checkpoints, uid="names", versionAsOf=5)
+    assert table(checkpoints, uid="names", versionAsOf="latest").warnings == ()
+    next(checkpoints.rglob("chk-8")).joinpath("_metadata").write_bytes(b"")
+    assert "checkpoint 8 cannot be read" in table(checkpoints, uid="names", versionAsOf="latest").warnings[0]
+    with pytest.warns(SavepointWarning, match="checkpoint 8 cannot be read"):
+        assert pyspark_savepoint.open(checkpoints, version_as_of="latest").path.endswith("chk-7")
+    assert main(["changes", str(checkpoints), "names", "--allow-outside"]) == 1
+    assert "checkpoint 5 cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("version", ["first", "-3", "2026-13-01"])
+def test_what_is_no_version(checkpoints: Path, version: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(OptionError, match="a version is a checkpoint id, latest, or a time"):
+        pyspark_savepoint.open_changes(checkpoints, "names", start=version)
+    for arguments in (["changes", "--from"], ["show", "--as-of"]):
+        command, option = arguments
+        assert main([command, str(checkpoints), "names", f"{option}={version}"]) == 2
+        assert "a version is a checkpoint id, latest, or a time" in capsys.readouterr().err
+    with pytest.raises(OptionError) as refused:
+        feed(checkpoints, uid="names", startingVersion=version)
+    assert "needs" not in str(refused.value)
 
 
 def test_the_python_function_and_the_command_line(checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,24 +25,37 @@ STEPS, KILLS, SEED = (
     int(os.environ.get(name, usual))
     for name, usual in (("STREAM_CHECKPOINTS", "20"), ("STREAM_KILLS", "5"), ("STREAM_SEED", "11"))
 )
-#: Milliseconds that the job waits for each kill, so that it still runs when the last one comes.
-PER_KILL = 8_000
+#: Milliseconds between two checkpoints that the job may take.
+PAUSE = 2_000
 
 
 def test_a_query_that_is_killed_while_a_job_runs(spark: SparkSession, flink_version: str, tmp_path: Path) -> None:
-    folder, moments = tmp_path / "job", random.Random(SEED)
-    pause = max(2_000, PER_KILL * KILLS // STEPS)
-    arguments = [f"--out={folder}", "--backend=rocksdb-incr", "--retained=3", f"--pause={pause}", f"--steps={STEPS}"]
+    folder, allowed, moments = tmp_path / "job", tmp_path / "allowed", random.Random(SEED)
+    allowed.mkdir()
+
+    def allow(steps: int) -> None:
+        """Let the job take checkpoints until there are so many."""
+        for step in range(steps):
+            (allowed / str(step)).touch()
+
+    arguments = [f"--out={folder}", "--backend=rocksdb-incr", "--retained=3", f"--pause={PAUSE}", f"--steps={STEPS}"]
     ended = folder / "history.json"
     running = threading.Thread(
-        target=LAB.run, args=(flink_version, "flinklab.History", arguments), kwargs={"wanted": ended}
+        target=LAB.run,
+        args=(flink_version, "flinklab.History", [*arguments, f"--allowed={allowed}"]),
+        kwargs={"wanted": ended},
     )
     running.start()
+    allow(1)
     while running.is_alive() and not list(folder.glob("checkpoints/*/chk-*/_metadata")):
         time.sleep(0.2)
     query = Query(folder / "checkpoints", tmp_path)
-    for _ in range(KILLS):
+    for kill in range(1, KILLS + 1):
+        # The last checkpoint comes after the last kill: the job still runs at each of them.
+        allow(min(kill * STEPS // KILLS, STEPS - 1))
         query.kill(moments.uniform(0, 2))
+        assert running.is_alive()
+    allow(STEPS)
     running.join()
     taken = json.loads(ended.read_text())["checkpoints"]
     assert len(taken) == STEPS

@@ -494,6 +494,8 @@ public class History {
         int steps = Integer.parseInt(args.getOrDefault("steps", "12")),
             retained = Integer.parseInt(args.getOrDefault("retained", "1000"));
         long pause = Long.parseLong(args.getOrDefault("pause", "0"));
+        // A file of this folder, named by the number of a step, lets the job take that step.
+        Path allowed = args.containsKey("allowed") ? Paths.get(args.get("allowed")) : null;
         KEYS = Integer.parseInt(args.getOrDefault("keys", "400"));
         R = Integer.parseInt(args.getOrDefault("records", "300"));
         int rescaleAt = Integer.parseInt(args.getOrDefault("rescale-at", "-1")),
@@ -513,6 +515,8 @@ public class History {
             JobID id = submit(mc, conf, par, maxp, null);
             running(mc, id);
             for (int s = 0; s < steps; s++) {
+                while (allowed != null && !Files.exists(allowed.resolve("" + s)))
+                    Thread.sleep(50);
                 if (s == rescaleAt) {
                     mc.cancelJob(id).get();
                     mc.requestJobResult(id).get();
