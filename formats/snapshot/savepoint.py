@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -333,6 +334,8 @@ def _resolve_pointer(filesystem: SnapshotFileSystem, path: str) -> str:
 
 def _nothing(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundError:
     uri, why = filesystem.uri(path), filesystem.absence(path)
+    if re.search("@(v[0-9]+|[0-9]{17})$", path):
+        why = "a version is no part of a path, as it is in Delta: choose it with 'versionAsOf' or 'timestampAsOf'"
     return SnapshotNotFoundError("there is no file or folder at this path", path=uri, remedy=why)
 
 

@@ -141,6 +141,12 @@ def test_a_version_that_is_not_there_is_answered_with_those_that_are(folder: Pat
         SnapshotTable.of(SavepointReadOptions.parse({"path": str(folder), "table": "snapshots", "versionAsOf": "5"}))
 
 
+@pytest.mark.parametrize("version", ["v3", "20261124120300000"])
+def test_a_version_in_the_path_is_answered_with_the_option(folder: Path, version: str) -> None:
+    with pytest.raises(SnapshotNotFoundError, match="'versionAsOf' or 'timestampAsOf'"):
+        pyspark_savepoint.open(f"{folder}@{version}")
+
+
 def test_a_version_of_two_branches_names_both(folder: Path) -> None:
     fork = shutil.copytree(next(folder.rglob("chk-6")), folder / "another-job" / "chk-6")
     with pytest.raises(SnapshotNotFoundError, match=r"2 snapshots(?s:.*)started twice") as caught:

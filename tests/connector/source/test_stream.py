@@ -158,6 +158,23 @@ def test_how_many_checkpoints_a_micro_batch_has(job: Played) -> None:
     assert [versions(rows) for rows in old.batches()] == [[*range(1, 9)]]
 
 
+def test_a_checkpoint_that_cannot_be_read_is_left_out_with_a_warning(
+    job: Played, capfd: pytest.CaptureFixture[str]
+) -> None:
+    job.take(4)
+    query = Engine(job.folder, uid="names")
+    next(job.folder.rglob("chk-4")).joinpath("_metadata").write_bytes(b"damaged")
+    found = query.run()
+    assert versions(found) == [1, 2, 3]
+    assert "cannot be read" not in capfd.readouterr().err
+    job.take(2)
+    found += query.run()
+    assert versions(found) == [1, 2, 3, 5, 6]
+    assert capfd.readouterr().err.count("checkpoint 4 cannot be read, and is left out") == 1
+    newest = pyspark_savepoint.open(job.folder, version_as_of="latest", allow_outside=True)
+    assert state(found) == {row["key"]: row for row in newest.keyed_state("names").rows()}
+
+
 def test_net_changes_are_those_of_a_micro_batch(job: Played) -> None:
     job.take(8)
     query = Engine(job.folder, uid="accounts", maxCheckpointsPerTrigger="4", deduplicationMode="netChanges")
