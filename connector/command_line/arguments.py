@@ -1084,12 +1084,19 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
         listed = next((one.all_arguments for one in COMMANDS if one.name == found.command), TOP)
         options = [name for known in listed for name in known.names if name.startswith("--")]
         close = _similar(unknown[0].partition("=")[0], options)
-        hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+        hint = f"did you mean {' or '.join(map(repr, close))}? " if close else _of_others(unknown[0])
         raise UsageError(
             f"unrecognized arguments: {' '.join(unknown)}",
             remedy=f"{hint}{PROGRAM} {found.command or ''}".rstrip() + " --help",
         )
     return found
+
+
+def _of_others(given: str) -> str:
+    """Return which commands have an option that the given one does not have."""
+    name = given.partition("=")[0]
+    having = [one.name for one in COMMANDS if name in {each for known in one.arguments for each in known.names}]
+    return f"{name} is an option of {', '.join(having)}; " if having and name.startswith("-") else ""
 
 
 def _similar(given: str, options: list[str]) -> list[str]:
@@ -1143,8 +1150,10 @@ def _shown(known: Argument) -> str:
 
 def read_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options of the data source for reads that the arguments give."""
-    found: dict[str, Any] = dict(_pair(text, "--option") for text in getattr(arguments, "option", ()))
-    stores = dict(_pair(text, "--storage-option") for text in arguments.storage_option)
+    given = getattr(arguments, "option", ())
+    file = "; --file names the file" if hasattr(arguments, "file") else ""
+    found: dict[str, Any] = dict(_pair(text, "--option", f"flatten=true{file}") for text in given)
+    stores = dict(_pair(text, "--storage-option", "region=eu-west-1") for text in arguments.storage_option)
     if stores:
         found["storageOptions"] = stores
     if arguments.allow_outside:
@@ -1152,8 +1161,8 @@ def read_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def _pair(text: str, of: str) -> tuple[str, str]:
+def _pair(text: str, of: str, example: str) -> tuple[str, str]:
     name, mark, value = text.partition("=")
     if not mark or not name:
-        raise UsageError(f"{of} takes NAME=VALUE", found=repr(text))
+        raise UsageError(f"{of} takes NAME=VALUE", found=repr(text), remedy=f"such as {example}")
     return name, value

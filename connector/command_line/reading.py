@@ -313,7 +313,14 @@ SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "json": "jsonl", "csv": "csv
 
 def export(arguments: Namespace, output: Output) -> int:
     """Write a table of an operator to a file."""
-    table = rows_table(arguments, output)
+    try:
+        table = rows_table(arguments, output)
+    except StateNotFoundError:
+        if Path(arguments.state or "").suffix:
+            raise UsageError(
+                "the operator has no state of this name", found=arguments.state, remedy="--file names the file"
+            ) from None
+        raise
     name = re.sub(r"[^\w.-]+", "_", "-".join(filter(None, (arguments.uid, arguments.table, arguments.state))))
     target = Path(arguments.file or f"{name}.{SUFFIXES[arguments.to]}").expanduser()
     if arguments.file in ("-", ""):

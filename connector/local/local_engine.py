@@ -569,7 +569,9 @@ def _plain(kind: pa.DataType, name: str) -> pa.DataType:
     raise OptionError(
         "a column has an Arrow type that state of Flink is not written from",
         found=f"{name} {kind}",
-        remedy="cast it, such as to int64 or string",
+        remedy="its values are all NULL: leave it out, or cast it"
+        if types.is_null(kind)
+        else "cast it, such as to int64 or string",
     )
 
 

@@ -33,6 +33,9 @@ from pyspark_savepoint.verbs.face import own_arguments
 if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import OpenOptions
 
+#: Verbs of tables in Spark's catalog.
+WITH_SPARK = ("create_tables", "drop_tables")
+TABLES_ARE_READ = "tables are read by keyed_state(uid), timers(uid), ... or table(name, uid); states() lists them"
 #: What other libraries' names for it are here.
 NAMES_HERE = {
     "save": "write(path)",
@@ -156,13 +159,15 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, LocalTable]):
             """Raise AttributeError with what to use instead, or the class that has the other methods."""
             near = get_close_matches(name, [verb for verb in dir(type(self)) if verb[0] != "_"], n=1, cutoff=0.75)
             near = [NAMES_HERE[name]] if name in NAMES_HERE else [repr(verb) for verb in near]
-            instead = f"did you mean {near[0]}? " if near else ""
+            instead = f"did you mean {near[0]}?" if near else TABLES_ARE_READ
+            if name in WITH_SPARK:
+                instead = "it needs Spark: Savepoint.load(spark, path)"
             raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}; {instead}"
-                "all other methods need Spark: Savepoint.load(spark, path)",
-                name=name,
-                obj=self,
+                f"{type(self).__name__!r} object has no attribute {name!r}; {instead}", name=name, obj=self
             )
+
+        def __getitem__(self, name: object) -> NoReturn:
+            raise TypeError(f"a savepoint has no items; {TABLES_ARE_READ}")
 
 
 #: The name that the package exports.

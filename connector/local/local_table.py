@@ -127,6 +127,11 @@ class LocalTable:
         hint = "" if name.startswith("_") else "; rows are read by to_arrow(), to_pandas(), rows() or batches()"
         raise AttributeError(f"'LocalTable' object has no attribute {name!r}{hint}")
 
+    if not TYPE_CHECKING:  # type checkers report what a table does not have
+
+        def __getitem__(self, name: object) -> NoReturn:
+            raise TypeError("a table has no items; select(...) takes columns, and to_arrow() or rows() read the rows")
+
     def _repr_html_(self) -> str:
         return html_columns(repr(self).strip("<>").partition(": ")[0], self.schema)
 

@@ -127,7 +127,7 @@ def _flink_version(value: str) -> tuple[int, int]:
     match = re.fullmatch(r"\s*([12])\.([0-9]{1,2})(?:\.[0-9]{1,3})?\s*", value)
     version = (int(match[1]), int(match[2])) if match else (0, 0)
     if not OLDEST_KNOWN <= version <= NEWEST:
-        raise InvalidOptionValueError("a version of Flink from 1.16 on, such as 1.20 or 2.2")
+        raise InvalidOptionValueError("a version of Flink 1 or 2, from 1.16 on, such as 1.20 or 2.2")
     return version
 
 

@@ -123,7 +123,9 @@ class Edits(Face[R, T]):
                 operator=new.label,
                 expected=f"{self._engine.rows_are}, another savepoint, or a finished transformation",
                 found=type_name(source),
-                remedy="OperatorTransformation.bootstrap_with(df).key_by('id').transform(function); windows end with "
+                remedy=self._engine.make_rows
+                if isinstance(source, dict | list | tuple)
+                else "OperatorTransformation.bootstrap_with(df).key_by('id').transform(function); windows end with "
                 "reduce, aggregate or process",
             )
         else:

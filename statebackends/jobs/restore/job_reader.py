@@ -250,7 +250,12 @@ def _types(given: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, 
         if name in given:
             states = given[name]
             if not isinstance(states, Mapping):
-                raise OptionError(f"{name!r} has states by name", operator=label, found=type(states).__name__)
+                raise OptionError(
+                    f"{name!r} has states by name",
+                    operator=label,
+                    expected='an object, such as {"total": "LONG"}',
+                    found=type(states).__name__,
+                )
             found[field] = {state: _named_state(state, spec, kinds, read) for state, spec in states.items()}
     return found
 

@@ -86,6 +86,8 @@ MISTAKES: list[tuple[Mistake, str]] = [
     (table("splits", uid="orders-source", connector="kafak"), "did you mean 'kafka'?"),
     (table("in_flight", uid="accounts", record_types="LONG"), "types by input and output"),
     (opened(SHOP, timestmps="raw"), "did you mean 'timestamps'"),
+    (lambda savepoint: savepoint.changes("accounts", start="now"), "option 'startingTimestamp' is 'now'"),
+    (lambda savepoint: savepoint.with_operator("n", [{"id": 1}], key="id"), "pyarrow.Table.from_pylist"),  # type: ignore[arg-type]
     # paths
     (opened(""), "must not be empty"),
     (opened(None), "a string or a pathlib.Path"),
@@ -127,6 +129,19 @@ def test_a_mistake(savepoint: LocalSavepoint, mistake: Mistake, told: str) -> No
 def test_methods_that_a_table_lacks(savepoint: LocalSavepoint) -> None:
     with pytest.raises(AttributeError, match=r"'LocalTable' object has no attribute 'show'; rows are read by to_arrow"):
         savepoint.keyed_state("accounts").show()
+    with pytest.raises(TypeError, match=r"a table has no items; select\(...\) takes columns"):
+        savepoint.keyed_state("accounts")["total"]
+
+
+def test_what_a_savepoint_lacks(savepoint: LocalSavepoint) -> None:
+    with pytest.raises(TypeError, match=r"a savepoint has no items; tables are read by keyed_state\(uid\)"):
+        savepoint["accounts"]
+    with pytest.raises(AttributeError, match=r"no attribute 'accounts'; tables are read by keyed_state\(uid\)"):
+        savepoint.accounts.show()
+    with pytest.raises(AttributeError, match=r"no attribute 'keyed_sate'; did you mean 'keyed_state'\?"):
+        savepoint.keyed_sate("accounts")
+    with pytest.raises(AttributeError, match=r"'create_tables'; it needs Spark: Savepoint.load\(spark, path\)"):
+        savepoint.create_tables("shop")
 
 
 def test_a_folder_without_snapshots(tmp_path: Path) -> None:
