@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from argparse import Namespace
 from collections.abc import Iterator
@@ -16,13 +17,15 @@ from pyspark_savepoint.command_line.row_files import file_form, rows_of_file, te
 from pyspark_savepoint.erasure.erasing import is_self_contained, new_salt
 from pyspark_savepoint.erasure.report import ERROR, ErasureReport
 from pyspark_savepoint.erasure.tables import place_of
-from pyspark_savepoint.execution.texts import numbered
+from pyspark_savepoint.execution.texts import numbered, replacing, writable
 from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 
 DONE, FOUND = 0, 1
+#: What stands beside a report: the same for people, and its salt.
+MARKDOWN, SALT = ".md", ".salt"
 REMOVED = ("operator", "table", "state", "seen", "removed")
 
 
@@ -33,6 +36,7 @@ def erase(arguments: Namespace, output: Output) -> int:
         raise UsageError("--all-below and --all-to go together: what is read, and where it is written")
     base = opened(arguments, arguments.path)
     free_target(arguments)
+    _expect_report_files(arguments)
     if options["salt"] is None:
         salt = options["salt"] = new_salt()
         if arguments.salt_file is not None:
@@ -48,6 +52,8 @@ def erase(arguments: Namespace, output: Output) -> int:
             output.record({"path": old.path, "self_contained": False})
             continue
         own = f"{new}.report.json" if arguments.report is not None else None
+        if own is not None:
+            Path(own).parent.mkdir(parents=True, exist_ok=True)
         _erased(old, arguments, output, new, own, keys, options)
     return FOUND if arguments.dry_run and report.removed else DONE
 
@@ -67,10 +73,12 @@ def _erased(
         **options,
     )
     if path is not None:
-        Path(path).expanduser().write_text(report.to_json(), encoding="utf-8")
-        Path(path).expanduser().with_suffix(".md").write_text(report.to_markdown(), encoding="utf-8")
+        whole = Path(path).expanduser()
         if arguments.salt_file is None:
             _write_salt(_beside(path), str(report.salt))
+        for file, text in ((whole, report.to_json()), (whole.with_suffix(MARKDOWN), report.to_markdown())):
+            with replacing(file) as pending:
+                pending.write_text(text, encoding="utf-8")
     output.table(REMOVED, (row for row in report.rows() if row["removed"]))
     content = report.content
     verb = "would be removed: nothing was written" if arguments.dry_run else "removed"
@@ -172,7 +180,7 @@ def _options(arguments: Namespace) -> dict[str, Any]:
 
 def _beside(report: str) -> Path:
     """Return the file with the salt of a report, if none is named."""
-    return Path(report).expanduser().with_suffix(".salt")
+    return Path(report).expanduser().with_suffix(SALT)
 
 
 def _read_salt(path: Path) -> str:
@@ -184,6 +192,32 @@ def _read_salt(path: Path) -> str:
 
 def _write_salt(path: Path, salt: str) -> None:
     """Write a salt to a file that only its owner can read."""
-    path.unlink(missing_ok=True)
-    path.touch(mode=0o600)
-    path.write_text(salt + "\n", encoding="utf-8")
+    with replacing(path, 0o600) as pending:
+        pending.write_text(salt + "\n", encoding="utf-8")
+
+
+def _expect_report_files(arguments: Namespace) -> None:
+    """Raise an error before anything is erased if a report could not be written: without its salt nothing is proved."""
+    salt = None if arguments.salt_file is None else Path(arguments.salt_file).expanduser()
+    if arguments.report is None:
+        files = []
+    elif arguments.report == "":
+        raise UsageError("--report must not be empty", remedy="--report report.json")
+    else:
+        report = writable(Path(arguments.report).expanduser())
+        if report.suffix in (MARKDOWN, SALT):
+            raise UsageError(
+                f"--report names the file of JSON: beside it is one with the suffix {report.suffix}",
+                found=arguments.report,
+                remedy="--report report.json",
+            )
+        files = [report, writable(report.with_suffix(MARKDOWN))]
+        files += [writable(_beside(arguments.report))] if salt is None else []
+        if arguments.all_to is not None and "://" in absolute(arguments.all_to):
+            raise UsageError(
+                "--report writes reports to files of this machine, and those of --all-to stand beside the savepoints",
+                found=arguments.all_to,
+                remedy="leave --report out, or erase them one by one",
+            )
+    if salt is not None and os.path.realpath(salt) in map(os.path.realpath, files):
+        raise UsageError("--report and --salt-file write the same file", found=str(salt), remedy="name two files")

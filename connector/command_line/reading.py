@@ -16,10 +16,9 @@ import pyarrow as pa
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output, Row, csv_line, finite
-from pyspark_savepoint.execution.texts import numbered, readable_size, replacing
+from pyspark_savepoint.execution.texts import numbered, readable_size, replacing, writable
 from pyspark_savepoint.formats.errors import (
     OptionError,
-    OutputError,
     SavepointError,
     SnapshotNotFoundError,
     StateExistsError,
@@ -331,10 +330,7 @@ def export(arguments: Namespace, output: Output) -> int:
         raise StateExistsError(
             "the file exists already", path=str(target), remedy="--force replaces it, --file names another"
         )
-    if not target.absolute().parent.is_dir():
-        raise OutputError(
-            "there is no such folder", path=str(target.absolute().parent), remedy="make it, or name another --file"
-        )
+    writable(target)
     rows = 0
     with replacing(target) as pending, _writer(arguments.to, pending, table) as write:
         for batch in table.batches():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +13,14 @@ from pathlib import Path
 from pyspark_savepoint.formats.errors import OutputError, SavepointError
 
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+#: What is no file, by the type of its mode.
+NO_FILES = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def readable_size(size: float) -> str:
@@ -34,21 +44,58 @@ def numbered(number: int, one: str, several: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
-@contextmanager
-def replacing(target: Path) -> Iterator[Path]:
-    """Yield a temporary path beside the target; rename it to the target at the end, remove it on failure."""
-    pending = target.with_name(f".{target.name}.{os.getpid()}")
+def writable(target: Path) -> Path:
+    """Return where a file is written: the target itself, or what a link names.
+
+    Raises:
+        OutputError: If there is no such folder, or what is there is no file: a rename would put a file in the place of
+            a device, and a pipe would wait for a reader.
+
+    """
     try:
+        found = target.resolve() if target.is_symlink() else target
+        kind = stat.S_IFMT(found.stat().st_mode) if found.exists() else stat.S_IFREG
+    except (OSError, RuntimeError, ValueError) as error:  # a link to itself, a name of too many bytes, a NUL in it
+        number = getattr(error, "errno", None)
+        raise OutputError("the file cannot be written", path=str(target), found=_why(number, error)) from None
+    if kind != stat.S_IFREG:
+        raise OutputError(
+            "the file cannot be written",
+            path=str(target),
+            found=NO_FILES.get(kind, "no file"),
+            expected="a file, or a new name",
+            remedy="name another file",
+        )
+    if not found.absolute().parent.is_dir():
+        raise OutputError(
+            "there is no such folder", path=str(found.absolute().parent), remedy="make it, or name another file"
+        )
+    return found
+
+
+@contextmanager
+def replacing(target: Path, mode: int = 0o666) -> Iterator[Path]:
+    """Yield an empty file beside the target; rename it to the target at the end, remove it on failure.
+
+    Its name is new and by chance, so that no link or pipe can wait there in a folder of several users.
+    """
+    target = writable(target)
+    pending = target.with_name(f".{secrets.token_hex(8)}.pending")
+    try:
+        os.close(os.open(pending, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
         yield pending
         pending.replace(target)
     except OSError as error:
         if isinstance(error, SavepointError):
             raise
-        found = os.strerror(error.errno) if error.errno else str(error)
-        raise OutputError("the file cannot be written", path=str(target), found=found) from None
+        raise OutputError("the file cannot be written", path=str(target), found=_why(error.errno, error)) from None
     finally:
         with suppress(FileNotFoundError, NotADirectoryError):
             pending.unlink()
+
+
+def _why(number: int | None, error: Exception) -> str:
+    return os.strerror(number) if number else str(error)
 
 
 def without_traces(text: str) -> str:

@@ -43,6 +43,7 @@ from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.options.paths import located, snapshot_path
 from pyspark_savepoint.options.worker_python import expect_session
 from pyspark_savepoint.savepoint.savepoint import Savepoint
+from pyspark_savepoint.source.distribution import quoted
 from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS, WINDOW_CONTENTS, WINDOW_TIMERS
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 
@@ -253,7 +254,7 @@ class StreamingCheckpoint:
             )
         keys = _key_columns(frame, window)
         columns = _accumulators(frame, found, aggregates, [*keys, WINDOW])
-        return frame.select(*keys.values(), F.col(f"key.{_quoted(window)}").alias(WINDOW), *columns)
+        return frame.select(*keys.values(), F.col(f"key.{quoted(window)}").alias(WINDOW), *columns)
 
     def timers(self, operator: int | None = None, *, domain: Literal["event", "processing"] | None = None) -> DataFrame:
         """Return one row per timer that a Flink job needs to go on: Spark's timers, timeouts, ends of windows.
@@ -291,8 +292,8 @@ class StreamingCheckpoint:
         service, at = USER_TIMERS, F.lit(None).cast("bigint")
         others: list[Column] = []
         if window is not None:
-            others = [F.col(f"key.{_quoted(window)}").alias(NAMESPACE)]
-            at = F.unix_millis(F.col(f"key.{_quoted(window)}.end")) - 1
+            others = [F.col(f"key.{quoted(window)}").alias(NAMESPACE)]
+            at = F.unix_millis(F.col(f"key.{quoted(window)}.end")) - 1
             service = WINDOW_TIMERS
         elif found.name == WITHIN_WATERMARK:
             # Spark forgets the key when the watermark reaches the time.
@@ -481,7 +482,7 @@ class StreamingCheckpoint:
             columns = _variable(frame, state, _free(state.name, keys), durations.get(state.name))
             frames.append(frame.select(KEY, *columns))
         joined = reduce(lambda left, right: left.join(right, KEY, "full"), frames)
-        others = [F.col(_quoted(name)) for name in joined.columns if name != KEY]
+        others = [F.col(quoted(name)) for name in joined.columns if name != KEY]
         return joined.select(*_key_columns(joined).values(), *others)
 
     def _registered(self, operator: StreamingOperator) -> DataFrame:
@@ -639,13 +640,13 @@ def savepoint_from_streaming(
                 found=", ".join(_fields(query._read(found), "value")),
             )
         rows = query.window_state(found.number, aggregates=aggregates)
-        names = [_quoted(name) for name in rows.columns[len(keys) + 1 :]]
+        names = [quoted(name) for name in rows.columns[len(keys) + 1 :]]
         contents = (
             F.col(names[0])
             if len(names) == 1
             else F.struct(*(F.col(name).alias(f"f{i}") for i, name in enumerate(names)))
         )
-        rows = rows.select(*map(_quoted, [*keys, WINDOW]), contents.alias(WINDOW_CONTENTS[0]))
+        rows = rows.select(*map(quoted, [*keys, WINDOW]), contents.alias(WINDOW_CONTENTS[0]))
         given: Any = {"states": {WINDOW_CONTENTS[0]: "aggregating"}, **options}
         sp = sp.with_operator(uid).with_window_state(uid, rows, key=keys, **given)
         service = WINDOW_TIMERS
@@ -834,10 +835,6 @@ def _shown(operator: StreamingOperator) -> str:
     return f"{operator.number} ({operator.name})"
 
 
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
-
-
 def _fields(frame: DataFrame, column: str) -> list[str]:
     kind = frame.schema[column].dataType
     return kind.names if isinstance(kind, StructType) else []
@@ -854,7 +851,7 @@ def _key_columns(frame: DataFrame, window: str | None = None) -> dict[str, Colum
     taken = (*OF_TIMERS, NAMESPACE, *[WINDOW] * (window is not None))
     names = [f"{KEY}_{name}" if name.casefold() in taken else name for name in fields]
     return {
-        name: F.col(f"{KEY}.{_quoted(field)}").alias(name) for name, field in zip(_distinct(names), fields, strict=True)
+        name: F.col(f"{KEY}.{quoted(field)}").alias(name) for name, field in zip(_distinct(names), fields, strict=True)
     }
 
 

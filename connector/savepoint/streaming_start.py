@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.connectors.sources.kafka import EARLIEST, LATEST
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.savepoint.savepoint import Savepoint
+from pyspark_savepoint.source.distribution import quoted
 from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, TIMERS, WINDOW_STATE
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def initial_state(
     if WINDOW_STATE in tables:
         rows = sp.window_state(uid, **given)
         _expect_windows(rows, WINDOW, sp, uid)
-        states = [F.col(f"`{name}`") for name in rows.columns if name not in (KEY, WINDOW)]
+        states = [F.col(quoted(name)) for name in rows.columns if name not in (KEY, WINDOW)]
         window = F.struct(_millis(WINDOW, "start"), _millis(WINDOW, "end"), *states)
         frames.append(rows.groupBy(KEY).agg(F.sort_array(F.collect_list(window)).alias(WINDOWS)))
     if TIMERS in tables:
@@ -186,13 +187,13 @@ def _with_key_columns(frame: DataFrame, key: str | Sequence[str] | None, operato
     if key is None or key == KEY:
         return frame
     names = [key] if isinstance(key, str) else list(key)
-    others = [F.col(f"`{name}`") for name in frame.columns if name != KEY]
+    others = [F.col(quoted(name)) for name in frame.columns if name != KEY]
     kind: Any = frame.schema[KEY].dataType
     fields = getattr(kind, "names", [])
     if len(names) == 1:
         columns = [F.col(KEY).alias(names[0])]
     elif len(fields) == len(names):
-        columns = [F.col(f"{KEY}.`{field}`").alias(name) for field, name in zip(fields, names, strict=True)]
+        columns = [F.col(f"{KEY}.{quoted(field)}").alias(name) for field, name in zip(fields, names, strict=True)]
     else:
         raise OptionError(
             "the key has another number of fields",

@@ -8,10 +8,10 @@ result is the same, but the commit merges the rows of all tasks in one process. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pyspark_savepoint.options.keywords import KeyOptions
+    from pyspark_savepoint.plan.engine import BatchFunction
     from pyspark_savepoint.plan.key_hashes import KeyHashing
     from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 
@@ -103,7 +104,7 @@ def with_hashed_key_groups(
             groups = key_groups(keys_of(batch, keys), hash_code, max_parallelism)
             yield batch.append_column(name, pa.array(groups, pa.int32()))
 
-    return df.mapInArrow(hashed, StructType([*df.schema, StructField(name, IntegerType())]))
+    return mapped_in_arrow(df, hashed, StructType([*df.schema, StructField(name, IntegerType())]))
 
 
 def quoted(name: str) -> str:
@@ -113,6 +114,32 @@ def quoted(name: str) -> str:
     '`order.id`'
     """
     return f"`{name.replace('`', '``')}`"
+
+
+def mapped_in_arrow(df: DataFrame, function: BatchFunction, schema: StructType | str) -> DataFrame:
+    """Return what a function makes of the batches of each partition, whatever the names of their columns are.
+
+    ``DataFrame.mapInArrow`` looks its columns up as expressions, where a dot stands before a field, and names that
+    differ only in case are one. Such columns have other names on their way to the function.
+    """
+    mapped: Any = function
+    names = df.columns
+    if all(name.isidentifier() for name in names) and len({name.casefold() for name in names}) == len(names):
+        return df.mapInArrow(mapped, schema)
+    mapped = Renamed(function, tuple(names))
+    return df.toDF(*(f"c{number}" for number in range(len(names)))).mapInArrow(mapped, schema)
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """Function of ``mapInArrow`` that gives batches the names of columns that another function knows."""
+
+    function: BatchFunction
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        """Return what the other function makes of the batches."""
+        return self.function(batch.rename_columns(list(self.names)) for batch in batches)
 
 
 def by_key(df: DataFrame, spec: KeySpec, max_parallelism: int, parallelism: int | None) -> DataFrame:
@@ -272,7 +299,7 @@ def _by_arrow(df: DataFrame, keys: Sequence[str], hashing: KeyHashing) -> DataFr
         for batch in batches:
             yield batch.append_column(KEY_GROUP, hashing.key_groups([batch.column(name) for name in keys]))
 
-    return df.mapInArrow(with_key_groups, StructType([*df.schema, StructField(KEY_GROUP, IntegerType())]))
+    return mapped_in_arrow(df, with_key_groups, StructType([*df.schema, StructField(KEY_GROUP, IntegerType())]))
 
 
 # -- hashing of Spark 4.0 -----------------------------------------------------------------------------------

@@ -52,6 +52,7 @@ from pyspark_savepoint.source.distribution import (
     by_key_group,
     cores,
     layout_of,
+    mapped_in_arrow,
     quoted,
     with_hashed_key_groups,
     with_key_groups,
@@ -104,8 +105,7 @@ class SparkRows:
 
     def mapped(self, function: BatchFunction, schema: pa.Schema) -> SparkRows:
         """Return what a function makes of the batches of each partition."""
-        mapped: Any = function
-        return SparkRows(self.frame.mapInArrow(mapped, spark_schema(schema)))
+        return SparkRows(mapped_in_arrow(self.frame, function, spark_schema(schema)))
 
     def union(self, other: SparkRows) -> SparkRows:
         """Return the rows of both."""
@@ -224,8 +224,7 @@ class SparkEngine:
 
     def summed(self, table: DataFrame, function: BatchFunction, schema: pa.Schema) -> DataFrame:
         """Return what a function makes of all batches in one task."""
-        mapped: Any = function
-        return table.repartition(1).mapInArrow(mapped, spark_schema(schema))
+        return mapped_in_arrow(table.repartition(1), function, spark_schema(schema))
 
     def function_schema(self, given: Any) -> pa.Schema:
         """Return the columns of a StructType, or of its text."""
@@ -368,14 +367,13 @@ class SparkEngine:
 
     def made(self, rows: SparkRows, task: PartTask, schema: pa.Schema, layout: Distribution | None) -> SparkRows:
         """Return what tasks of ``mapInArrow`` yield."""
-        mapped: Any = NumberedPart(task)
         found = spark_schema(schema)
-        return SparkRows(rows.frame.mapInArrow(mapped, found if layout is None else with_layout(found, layout)))
+        given = found if layout is None else with_layout(found, layout)
+        return SparkRows(mapped_in_arrow(rows.frame, NumberedPart(task), given))
 
     def yielded(self, rows: SparkRows, task: PartTask, given: Any) -> DataFrame:
         """Return what tasks yield; NOT NULL in the schema stays."""
-        mapped: Any = NumberedPart(task)
-        return rows.frame.mapInArrow(mapped, struct_type(given))
+        return mapped_in_arrow(rows.frame, NumberedPart(task), struct_type(given))
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
@@ -417,7 +415,7 @@ def joined_state_windows(frame: DataFrame, sets: DataFrame, lookup: SessionLooku
     parts = [key] if len(lookup.keys) == 1 else [key[name] for name in _fields(sessions)]
     same = F.lit(True)
     for name, part in zip(lookup.keys, parts, strict=True):
-        same = same & frame[name].eqNullSafe(part)
+        same = same & frame[quoted(name)].eqNullSafe(part)
     joined = frame.join(sessions, same & (frame[WINDOW_COLUMN] == F.col(SESSION)), "left")
     unknown = F.concat(
         F.lit(lookup.unknown),
@@ -434,7 +432,7 @@ def _fields(sessions: DataFrame) -> list[str]:
 
 def _sessions(sets: DataFrame, lookup: SessionLookup) -> DataFrame:
     """Return the key, session and state window of every session, and of every state window itself."""
-    pairs = F.col(f"`{lookup.state}`")
+    pairs = F.col(quoted(lookup.state))
     if lookup.is_map:
         pairs = F.map_entries(pairs)
 

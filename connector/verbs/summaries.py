@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.execution.texts import replacing
+from pyspark_savepoint.execution.texts import replacing, writable
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
     OptionError,
@@ -270,7 +270,7 @@ class Summaries(Tables[R, T]):
             history = history_of(snapshot, self._engine.located(folder), self.options, newest)
         described = job._snapshot() if isinstance(job, Face) else job
         asked = Asked(history, older, described, flink, Budgets.parse(budgets), show_keys)
-        target = Path(path_text(path)).expanduser()
+        target = writable(Path(path_text(path)).expanduser())
         with self._engine.showing("reporting"):
             page = page_of(self, asked)
         with replacing(target) as pending:

@@ -549,3 +549,76 @@ def test_records_of_the_other_engine_are_refused(spark: SparkSession) -> None:
         Savepoint.create(spark).with_operator("x", local.transform(Spent()))
     with pytest.raises(OptionError, match="given in another way"):
         local.connect(frames).transform(Both())
+
+
+# -- columns of any name --------------------------------------------------------------------------------------------
+
+
+class SumOf(KeyedStateBootstrapFunction):
+    """Adds the values of a column up, in a state whose name has a dot."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+
+    def open(self, ctx: Any) -> None:
+        self.sum = ctx.get_state(ValueStateDescriptor("sum.of", "LONG"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.sum.update((self.sum.value() or 0) + value[self.column])
+
+
+class ListOf(StateBootstrapFunction):
+    """Keeps the values of a column."""
+
+    def __init__(self, column: str) -> None:
+        self.column, self.kept = column, []  # type: ignore[var-annotated]
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.kept.append(value[self.column])
+
+    def initialize_state(self, ctx: Any) -> None:
+        self.list = ctx.get_operator_state_store().get_list_state(ListStateDescriptor("list.of", "LONG"))
+
+    def snapshot_state(self, ctx: Any) -> None:
+        self.list.update(self.kept)
+
+
+def with_columns_named(sp: Any, rows: Callable[[pa.Table], Any], one: str, two: str) -> Any:
+    """All ways to add rows, with columns and fields of these names: two states of an operator are one plan of Spark."""
+    numbers = pa.array(range(40), pa.int64())
+
+    def table(*names: str, count: int = 40) -> Any:
+        return rows(pa.table([numbers[:count]] * len(names), names=list(names)))
+
+    fields = pa.StructArray.from_arrays([numbers, numbers.cast(pa.string())], [one, two])
+    both = (one, two)
+    sp = sp.with_operator("single", table(one, two), key=one).with_state("single", "more.of", table(one, "m"), key=one)
+    sp = sp.with_state("single", f"in.{one}", rows(pa.table([numbers, fields], names=[one, two])), key=one)
+    pairs = table(*both, f"of {one}")
+    sp = sp.with_operator("pair", table(*both, "v.w"), key=both).with_state("pair", f"of {one}", pairs, key=both)
+    sp = sp.remove_keys("pair", table(one, two, count=3)).remove_keys("single", [5, 6])
+    timers = pa.table([numbers, numbers, numbers, ["event"] * 40], names=[one, two, "timestamp", "domain"])
+    sp = sp.with_timers("pair", rows(timers), key=both)
+    sp = sp.with_operator("listed").with_list_state("listed", f"l.{one}", rows(pa.table([fields], names=[two])))
+    sp = sp.with_union_state("listed", two, table(one)).with_broadcast_state("listed", one, table("key", "value"))
+    sp = sp.with_state("accounts", one, table("key", one)).with_state("accounts", two, table("key", two))
+    records = OperatorTransformation.bootstrap_with(table(one, two))
+    sp = sp.with_operator("summed", records.key_by(one).transform(SumOf(two)))
+    sp = sp.with_operator("of pairs", records.key_by(*both).transform(SumOf(two)))
+    return sp.with_operator("kept", records.transform(ListOf(two)))
+
+
+@pytest.mark.spark
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("one", "two"), [("order.id", "a.b.c"), ("tick`s", "`x`.y z"), ("*", "a.*")])
+def test_columns_of_any_name(spark: SparkSession, shop: Path, tmp_path: Path, one: str, two: str) -> None:
+    with_spark, without = Savepoint.load(spark, str(shop)), pyspark_savepoint.open(shop)
+    with_columns_named(with_spark, spark.createDataFrame, one, two).write(str(tmp_path / "spark"))
+    written = with_columns_named(without, lambda table: table, one, two).write(tmp_path / "local")
+    found = content(written)
+    assert content(pyspark_savepoint.open(tmp_path / "spark")) == found
+    assert len(found["pair"]["keyed_state", None]) == 37
+    assert len(found["single"]["keyed_state", None]) == 38
+    assert len(found["of pairs"]["keyed_state", None]) == len(found["pair"]["timers", None]) == 40
+    frame = Savepoint.load(spark, str(tmp_path / "spark")).keyed_state("pair").toArrow()
+    assert sorted(repr(sorted(row.items())) for row in frame.to_pylist()) == found["pair"]["keyed_state", None]

@@ -24,7 +24,9 @@ from pyspark_savepoint.command_line.arguments import COMMANDS
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.command_line.output import Form, Output, width_of
 from tests.connector.command_line.conftest import Run
+from tests.connector.command_line.test_special_files import ROWS, WRITING
 from tests.data import unpacked
+from tests.statebackends.writing.written_operators import write
 
 COMMAND = [sys.executable, "-m", "pyspark_savepoint"]
 WIDTHS = (50, 80, 120, 200)
@@ -275,3 +277,52 @@ def test_the_code_that_a_shell_reads(run: Run, tmp_path: Path, shell: str) -> No
         (tmp_path / "code").write_text(done.out)
         subprocess.run([shell, "-n", str(tmp_path / "code")], check=True, capture_output=True)
     assert {command.name for command in COMMANDS} > {"completion"}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A savepoint of one operator."""
+    write(tmp_path / "sp", [ROWS])
+    return tmp_path / "sp"
+
+
+def test_links_and_long_names_that_are_written(run: Run, small: Path, tmp_path: Path) -> None:
+    for number, (command, suffix) in enumerate(WRITING):
+        if "--salt-file" in command:
+            continue
+        for name in ("out", "n" * 250):
+            folder = tmp_path / f"{name[0]}-{number}"
+            (folder / "real").mkdir(parents=True)
+            out = folder / f"{name}{suffix}"
+            out.symlink_to(folder / "real" / "there" if number % 2 else Path("real/there"))
+            if number % 3:
+                out.resolve().write_text("old")
+            words = [part.format(sp=small, out=folder / name, new=folder / "new") for part in command.split()]
+            done = run(*words)
+            assert done.code in (0, 3), done.err
+            assert out.is_symlink()
+            assert len(out.read_bytes()) > 5
+            assert [path.name for path in (folder / "real").iterdir()] == ["there"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--report", "{tmp}/r.md"), "the file of JSON"),
+        (("--report", "{tmp}/r.salt"), "the file of JSON"),
+        (("--report", ""), "must not be empty"),
+        (("--report", "{tmp}/none/r.json"), "there is no such folder"),
+        (("--report", "{tmp}/r.json", "--salt-file", "{tmp}/r.json"), "write the same file"),
+        (("--report", "{tmp}/r.json", "--salt-file", "{tmp}/./r.md"), "write the same file"),
+        (("--report", "{tmp}/r.json", "--all-below", "{tmp}", "--all-to", "s3://bucket/to"), "files of this machine"),
+        (("--report", "{tmp}/" + "n" * 300), "File name too long"),
+    ],
+)
+def test_reports_that_cannot_be_written(
+    run: Run, small: Path, tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    before = sorted(tmp_path.iterdir())
+    done = run("erase", small, tmp_path / "new", "--keys", 1, *(word.replace("{tmp}", str(tmp_path)) for word in words))
+    assert done.code == 2
+    assert told in done.err
+    assert sorted(tmp_path.iterdir()) == before

@@ -25,8 +25,8 @@ from pyspark_savepoint.formats.snapshot.publication import relative_files
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.statebackends.writing.written_operators import read, write
 
-#: Seconds after which a call counts as blocked.
-PATIENCE = 20
+#: Seconds after which a call counts as blocked; on a busy machine a report takes many.
+PATIENCE = 120
 
 
 def as_socket(path: Path) -> None:
@@ -186,3 +186,43 @@ def test_a_published_file_has_a_largest_size(savepoint: Path) -> None:
         LocalFileSystem().read_published(str(savepoint / "_metadata"))
     with pytest.raises(SavepointError, match=r"_metadata"):
         Snapshot.open(str(savepoint))
+
+
+#: Every command with a file that it writes, and the suffix of the file that is replaced.
+WRITING = (
+    ("report {sp} -o {out}.html", ".html"),
+    ("metrics {sp} --push-textfile {out}.prom", ".prom"),
+    ("schema {sp} --file {out}.json", ".json"),
+    ("schema {sp} --to avro --file {out}.json", ".json"),
+    ("check-restore {sp} {sp} --junit {out}.xml", ".xml"),
+    *((f"export {{sp}} op --to {to} --file {{out}}.rows --force", ".rows") for to in ("parquet", "arrow", "csv")),
+    ("erase {sp} {new} --keys 1 --report {out}.json", ".json"),
+    ("erase {sp} {new} --keys 1 --report {out}.json", ".md"),
+    ("erase {sp} {new} --keys 1 --report {out}.json", ".salt"),
+    ("erase {sp} {new} --keys 1 --salt-file {out}.salt", ".salt"),
+)  # fmt: skip
+
+
+def seen(path: Path) -> tuple[int, int, list[str]]:
+    """What a path is, and what is beside it."""
+    status = path.lstat()
+    return status.st_mode, status.st_ino, sorted(each.name for each in path.parent.iterdir())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_that_are_written(savepoint: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is no file is left as it is, and an erasure whose report has no place has not begun."""
+    for number, (command, suffix) in enumerate(WRITING):
+        folder = tmp_path / f"out-{number}"
+        folder.mkdir()
+        out = folder / f"out{suffix}"
+        replaced(out, kind)
+        before = seen(out)
+        words = [part.format(sp=savepoint, out=folder / "out", new=tmp_path / "new") for part in command.split()]
+        signal.alarm(PATIENCE)
+        assert main(words) == 2, command
+        told = capsys.readouterr().err
+        assert str(out) in told, told
+        assert "this is a bug" not in told, told
+        assert seen(out) == before, command
+        assert not (tmp_path / "new").exists(), command
