@@ -263,6 +263,44 @@ def test_only_blocks_that_can_have_older_values_are_read(tmp_path: Path, monkeyp
     assert found["first"] == 0 < found["later"]
 
 
+def test_no_more_is_read_than_by_merging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every key changed, half of them, few, some with a skew, and some after all files were compacted."""
+    count, random = 20_000, np.random.default_rng(34)
+    job = IncrementalJob(tmp_path / "job", "long", count, block_size=512)
+    job.put(random.permutation(count), np.arange(count))
+    job.each(lambda family: family.compact_range(None, None))
+    job.checkpoint(1)
+    skewed = np.unique(np.minimum(random.zipf(1.3, 2_000) - 1, count - 1))
+    changed = (count, count // 2, 20, skewed, 200)
+    for version, rows in enumerate(changed, 2):
+        if version == 6:
+            job.each(lambda family: family.compact_range(None, None))
+        chosen = random.choice(count, rows, replace=False) if isinstance(rows, int) else rows
+        job.put(chosen, np.arange(len(chosen)) + version * count)
+        job.checkpoint(version)
+    job.close()
+    read_blocks, usual, size = SstFile.read, keyed_input.LEAST_COMMON, 0
+
+    def counting(file: SstFile, source: Any, chosen: Any, *rest: Any) -> Any:
+        nonlocal size
+        size += int(file.index.size[chosen].sum())
+        return read_blocks(file, source, chosen, *rest)
+
+    monkeypatch.setattr(SstFile, "read", counting)
+    shares = []
+    for version in range(2, 7):
+        sizes, rows_found = [], []
+        for least in (usual, -1):
+            monkeypatch.setattr(keyed_input, "LEAST_COMMON", least)
+            size = 0
+            rows_found.append(counted(changes(job.path, uid="bench", startingVersion=version, endingVersion=version)))
+            sizes.append(size)
+        assert rows_found[0] == rows_found[1]
+        shares.append(sizes[0] / sizes[1])
+    assert max(shares) <= 1
+    assert shares[2] < 0.1
+
+
 # -- entries of one key, as RocksDB moves them ------------------------------------------------------------------------
 
 PUT, MERGE, DELETE = 1, 2, 0
