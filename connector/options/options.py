@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.errors import (
     SnapshotNotFoundError,
     StateFileNotFoundError,
 )
+from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.plug_ins import KRYO_CLASSES, plugged_in
@@ -34,7 +35,7 @@ from pyspark_savepoint.formats.snapshot.as_of import (
     snapshot_as_of,
     versions_between,
 )
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo, find_snapshots
 from pyspark_savepoint.options.option_fields import (
     SERIALIZERS_DOC,
     STORAGE_OPTIONS_DOC,
@@ -608,8 +609,10 @@ def options_of_load(options: Mapping[str, str]) -> SavepointReadOptions:
     try:
         return stream.again()
     except SnapshotNotFoundError as error:
-        remedy = error.facts.get("remedy")
-        error.facts["remedy"] = f"{remedy}; a stream waits for the first, where .schema(...) gives its columns"
+        filesystem, located = locate(stream.located)
+        if filesystem.info(located) is not None and not find_snapshots(stream.located):
+            remedy = error.facts.get("remedy")
+            error.facts["remedy"] = f"{remedy}; a stream waits for the first, where .schema(...) gives its columns"
         raise
 
 
@@ -694,7 +697,13 @@ def _conflicts_of_both(given: list[str], values: Mapping[str, Any]) -> list[str]
 def _conflicts_of_feed(values: Mapping[str, Any], given: list[str], versions: list[str]) -> list[str]:
     mine = [name for name in given if name in FEED[1:]]
     if not values.get("read_change_feed"):
-        return [f"option {listed(mine)} is for changes: add 'readChangeFeed' = true"] if mine else []
+        if not mine:
+            return []
+        ends = any(name.startswith("ending") for name in mine)
+        stream = "; a stream has no end" if ends else ", or read them as a stream: spark.readStream"
+        verb = "s {} are" if len(mine) > 1 else " {} is"
+        missing = f"option{verb.format(listed(mine))} for changes: add 'readChangeFeed' = true{stream}"
+        return [missing, *_conflicts_of_changes(values, given)]
     problems = []
     if versions:
         problems.append(f"option {listed(versions)} chooses one snapshot, 'readChangeFeed' the changes between several")

@@ -47,6 +47,8 @@ class SavepointDataSource(DataSource):
     parsed: SavepointReadOptions | None = None
     #: Whether the columns are those of :meth:`schema`, and not given.
     inferred: bool = False
+    #: The checkpoint whose columns :meth:`schema` has returned, of changes and streams.
+    columns_of: int | None = None
     #: The operator that :meth:`schema` has opened, for the process that plans partitions.
     opened: Shared | None = None
 
@@ -84,6 +86,8 @@ class SavepointDataSource(DataSource):
             if not options.streamed:
                 self.parsed = options
             self.inferred = True
+            newest = options.versions[-1] if options.versions else None
+            self.columns_of = None if newest is None else newest.checkpoint_id
             if options.names_operator and not options.versions:
                 from pyspark_savepoint.statebackends.sources.open_operator import OPENED
 
@@ -155,7 +159,7 @@ class SavepointDataSource(DataSource):
         self._accept()
         try:
             options = SavepointReadOptions.parse_stream(self.options)
-            found: DataSourceStreamReader = SavepointStreamReader(options, schema, self.inferred)
+            found: DataSourceStreamReader = SavepointStreamReader(options, schema, self.columns_of)
         except SavepointError as error:
             raise error.with_traceback(None) from None
         return found

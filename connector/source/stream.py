@@ -40,10 +40,10 @@ from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, Followed, job_of, ranges, versions_between
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
 from pyspark_savepoint.formats.snapshot.snapshot_location import is_checkpoint_directory
-from pyspark_savepoint.options.options import one_is_no_stream
+from pyspark_savepoint.options.options import MAX_VERSION, one_is_no_stream
 from pyspark_savepoint.options.schema import choose_columns
 from pyspark_savepoint.source.reader import StatePartition, batches_of, plainly, warn
-from pyspark_savepoint.statebackends.merging.change_feed import FeedPartition
+from pyspark_savepoint.statebackends.merging.change_feed import COLUMNS_CHANGED, FeedPartition
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -156,7 +156,7 @@ class Offsets:
             between = tuple(self._read(int(number), each) for number, each in offset.get("between", {}).items())
             left = tuple(self._path(each) for each in offset.get("left", {}).values())
             begins = tuple(self._read(each["checkpoint"], each) if each else None for each in _from(offset))
-            if not isinstance(version, int) or not isinstance(previous, int | None):
+            if not _is_number(version) or not (previous is None or _is_number(previous)):
                 raise TypeError(version, previous)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise OptionError(
@@ -183,6 +183,11 @@ class Offsets:
         if posixpath.normpath(relative) != relative or relative.startswith(("/", "..")):
             raise ValueError(relative)
         return posixpath.join(self.folder, relative)
+
+
+def _is_number(found: object) -> bool:
+    """Return whether something is a checkpoint id, or 0."""
+    return isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= MAX_VERSION
 
 
 def _from(offset: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -316,15 +321,15 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
     Args:
         options: Those of the stream.
         schema: The columns of the stream.
-        inferred: Whether they are all that the table had when the query was made, and were not given.
+        columns_of: The checkpoint whose columns they are, all that it has; None if they were given.
 
     Raises:
         OptionError: If the path is that of one snapshot.
 
     """
 
-    def __init__(self, options: SavepointReadOptions, schema: StructType, inferred: bool) -> None:
-        self.options, self.schema, self.inferred = options, schema, inferred
+    def __init__(self, options: SavepointReadOptions, schema: StructType, columns_of: int | None) -> None:
+        self.options, self.schema, self.columns_of = options, schema, columns_of
         if not _table(options):
             raise OptionError(
                 "a stream needs an operator, or a table",
@@ -573,25 +578,29 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
     def _planned(self, chosen: Sequence[SnapshotInfo | None]) -> list[InputPartition]:
         newest = chosen[-1]
         assert newest is not None
+        older = self.columns_of is not None and _number(newest) < self.columns_of
+        remedy = EARLIER if older else RESTART
 
         def columns(table: pa.Schema) -> list[str]:
-            new = [name for name in table.names if self.inferred and name not in self.schema.names]
+            new = [name for name in table.names if self.columns_of is not None and name not in self.schema.names]
             try:
                 if new:
-                    raise OptionError(f"column {new[0]!r} is new")
+                    raise OptionError(f"column {new[0]!r} is {'not in the newest checkpoint' if older else 'new'}")
                 return choose_columns(table, self.schema)
             except OptionError as error:
+                number = _number(newest)
                 raise UnsupportedStateError(
-                    f"the columns of the stream have changed in checkpoint {_number(newest)}",
+                    f"the columns of the stream have changed {'since' if older else 'in'} checkpoint {number}",
                     path=newest.path,
                     found=error.message,
-                    remedy=RESTART,
+                    remedy=remedy,
                 ) from None
 
         try:
             _, table, partitions = partitions_of(self.options.between(chosen), columns, cpus())
         except UnsupportedStateError as error:
-            error.facts["remedy"] = RESTART
+            if error.message.startswith(COLUMNS_CHANGED):
+                error.facts["remedy"] = remedy
             raise
         except (OperatorNotFoundError, StateNotFoundError) as error:
             error.facts["remedy"] = "load the folder of one job, whose checkpoints have what the options name"
@@ -663,6 +672,11 @@ def _vanished(found: Sequence[SnapshotInfo | None], error: SavepointError) -> st
 RESTART = (
     "start the query again: load() finds the new columns, and .schema(...) or option 'state' chooses some of them. "
     "After a change of a type, with a new checkpointLocation"
+)
+#: What there is to do about columns that changed before the query started.
+EARLIER = (
+    "begin after the change, with 'startingVersion' and a new checkpointLocation; or choose columns that all "
+    "checkpoints have, with .schema(...) or option 'state'"
 )
 
 

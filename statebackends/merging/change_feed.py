@@ -66,6 +66,8 @@ IDENTITIES = (
     ("operator_uid_hash", "split_id"),
     (KEY,),
 )
+#: How the error for columns that changed in a range begins.
+COLUMNS_CHANGED = "the columns of the table changed"
 #: Columns that say where a row is.
 PLACE = (KEY_GROUP, SUBTASK)
 
@@ -176,7 +178,7 @@ def _expect_columns(table: Table, newest: Table, version: FeedVersion, growing: 
     for name in dict.fromkeys([*others, *mine]):
         if mine.get(name) != others.get(name) and not (growing and (name not in mine or name not in others)):
             raise UnsupportedStateError(
-                f"the columns of the table changed after version {version.number}: their changes are no one table",
+                f"{COLUMNS_CHANGED} after version {version.number}: their changes are no one table",
                 path=version.request.path,
                 found=f"column {name!r} with type {mine.get(name, 'none')}, later {others.get(name, 'none')}",
                 remedy="read the changes up to this version, and those after it, with startingVersion and "
@@ -192,7 +194,7 @@ def _expect_key_groups(table: Table, newest: Table, version: FeedVersion) -> Non
             "groups since",
             path=version.request.path,
             found=f"{table.max_parallelism} key groups, later {newest.max_parallelism}",
-            remedy="leave out option 'keyGroups', or end the range there: 'endingVersion'",
+            remedy="leave out option 'keyGroups', or read the changes up to this version alone",
         )
 
 

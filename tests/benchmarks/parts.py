@@ -235,9 +235,12 @@ def changes_of_flink(run: Run) -> Iterator[Figure]:
     arguments = [f"--out={folder}", "--backend=rocksdb-incr", f"--keys={run.keys}", f"--records={few}", "--steps=9"]
     jobs.run("2.3.0", "flinklab.History", arguments, wanted=folder / "history.json")
     path, versions = folder / "checkpoints", dict[int, str]()
-    for first, which in ((4, "that lie together"), (5, "at random")):
+    taken = json.loads((folder / "history.json").read_text())["checkpoints"]
+    # Of a checkpoint with all keys and some steps, the last step is even or odd: the first is the number 0.
+    steps = {each["id"]: (each["records"] - run.keys) // few - 1 for each in taken}
+    for parity, which in enumerate(("that lie together", "at random")):
         sizes = {}
-        for version in range(first, 10, 2):
+        for version in (number for number, step in steps.items() if step > 1 and step % 2 == parity):
             before = _bytes_read()
             _read_changes(path, "accounts", version)
             sizes[version] = _bytes_read() - before

@@ -70,19 +70,29 @@ class Query:
         """The command of a query that ends after a checkpoint."""
         return [sys.executable, "-c", QUERY, str(self.folder), str(self.work), str(last)]
 
-    def kill(self, seconds: float) -> None:
-        """Start the query, and kill all of its processes some time after it has planned another micro-batch."""
+    def kill(self, seconds: float, waiting: float = WAITING) -> bool:
+        """Start the query, and kill all of its processes some time after it has planned another micro-batch.
+
+        Args:
+            seconds: The time after it.
+            waiting: Seconds after which a query that plans no micro-batch is killed, too.
+
+        Returns:
+            Whether it has planned one.
+
+        """
         planned = len(self.batches())
         with subprocess.Popen(
             self.command(1 << 40), stdout=subprocess.PIPE, env=self.environment, start_new_session=True, text=True
         ) as query:
             assert query.stdout is not None
             query.stdout.readline()
-            waited = time.monotonic() + WAITING
+            waited = time.monotonic() + waiting
             while len(self.batches()) == planned and time.monotonic() < waited:
                 time.sleep(0.05)
             time.sleep(seconds)
             os.killpg(query.pid, signal.SIGKILL)
+        return len(self.batches()) > planned
 
     def finish(self, last: int) -> None:
         """Run the query until it has the changes of a checkpoint."""

@@ -24,9 +24,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tests.oracle.flink import (
     JAVA,
@@ -115,6 +119,75 @@ def changed(text: str, changes: Mapping[str, str]) -> str:
         if not count:
             raise FlinkError(f"the jobs have no {old}")
     return text
+
+
+@dataclass
+class Running:
+    """A job of real Flink that keeps its newest checkpoints, and takes the next one when it may.
+
+    Args:
+        folder: Where it writes: ``checkpoints``, and ``truth`` with what each has.
+        version: Flink's.
+        steps: How many checkpoints it takes.
+        arguments: More of those of the job.
+
+    """
+
+    folder: Path
+    version: str
+    steps: int
+    arguments: Sequence[str] = ()
+    retained: int = 3
+    allowed: int = 0
+
+    def __post_init__(self) -> None:
+        """Start the job."""
+        self.folder.mkdir(parents=True)
+        self._steps = empty(self.folder / "allowed")
+        kept = [f"--out={self.folder}", "--backend=rocksdb-incr", f"--retained={self.retained}"]
+        arguments = [*kept, f"--steps={self.steps}", f"--allowed={self._steps}", *self.arguments]
+        self._thread = threading.Thread(
+            target=LAB.run,
+            args=(self.version, "flinklab.History", arguments),
+            kwargs={"wanted": self.folder / "history.json"},
+            daemon=True,
+        )
+        self._thread.start()
+
+    def allow(self, count: int) -> None:
+        """Let the job take some more checkpoints, without waiting for them."""
+        for _ in range(count):
+            (self._steps / str(self.allowed)).touch()
+            self.allowed += 1
+
+    def take(self) -> int:
+        """Return the number of the next checkpoint when it is there, and older ones are deleted."""
+        self.allow(1)
+        while True:
+            taken, there = self.taken(), [*self.folder.glob("checkpoints/*/chk-*")]
+            if len(taken) == self.allowed and len(there) <= self.retained:
+                return int(taken[-1]["id"])
+            if not self.running:
+                raise FlinkError(f"the job ended before checkpoint {self.allowed} of {self.steps}")
+            time.sleep(0.1)
+
+    def taken(self) -> list[dict[str, Any]]:
+        """The checkpoints that the job has taken, as it writes them down: it replaces the file."""
+        with suppress(FileNotFoundError, json.JSONDecodeError):
+            found: list[dict[str, Any]] = json.loads((self.folder / "history.json").read_text())["checkpoints"]
+            return found
+        return []
+
+    @property
+    def running(self) -> bool:
+        """Whether the job runs."""
+        return self._thread.is_alive()
+
+    def end(self) -> list[dict[str, Any]]:
+        """Wait until the job has taken all that it may, and ends; return its checkpoints."""
+        self.allow(self.steps - self.allowed)
+        self._thread.join()
+        return self.taken()
 
 
 LAB = Jobs(("flinklab",), sql=True)

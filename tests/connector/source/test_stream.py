@@ -549,9 +549,45 @@ def test_a_state_that_is_new(job: Played) -> None:
     assert all("total" not in row for row in chosen.run())
 
 
-def test_a_state_that_is_gone(job: Played) -> None:
+def test_a_state_that_older_checkpoints_have(job: Played) -> None:
     job.take(4)
+    _without(job, 4, "total")
+    with pytest.raises(
+        UnsupportedStateError, match=r"since checkpoint 1(?s:.*)'total' is not in the newest(?s:.*)'startingVersion'"
+    ):
+        Engine(job.folder, uid="accounts").run()
+    assert versions(Engine(job.folder, uid="accounts", state="tags").run()) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("number", [-1, True, 10**30, "4", 4.0])
+def test_an_offset_with_what_is_no_checkpoint(job: Played, number: Any) -> None:
+    job.take(4)
+    query = Engine(job.folder, uid="names")
+    query.run()
+    query.log[-1] = json.dumps({**json.loads(query.log[-1]), "checkpoint": number})
+    with pytest.raises(OptionError, match="an offset that is none of this source"):
+        query.offset()
+
+
+def test_options_of_reads_and_of_both(job: Played, tmp_path: Path) -> None:
+    job.take(4)
+    with pytest.raises(OptionError, match=r"option 'endingVersion' is for changes(?s:.*)a stream has no end"):
+        Engine(job.folder, uid="names", endingVersion="3")
+    with pytest.raises(OptionError, match="each choose a version"):
+        Engine(job.folder, uid="names", startingVersion="3", startingTimestamp="2026-11-24T12:00:00Z")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SnapshotNotFoundError, match="a stream waits for the first"):
+        Engine(tmp_path / "empty", uid="names")
+    shutil.copytree(next(job.folder.glob("*/chk-4")), job.folder / "another" / "chk-4")
+    with pytest.raises(SnapshotNotFoundError) as refused:
+        Engine(job.folder, uid="names")
+    assert "waits" not in str(refused.value)
+
+
+def test_a_state_that_is_gone(job: Played) -> None:
+    job.take(2)
     query = Engine(job.folder, uid="accounts")
+    job.take(2)
     _without(job, 3, "total")
     _without(job, 4, "total")
     with pytest.raises(UnsupportedStateError, match=r"checkpoint 3(?s:.*)'total'(?s:.*)start the query again"):

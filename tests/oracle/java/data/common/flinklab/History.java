@@ -515,8 +515,11 @@ public class History {
             JobID id = submit(mc, conf, par, maxp, null);
             running(mc, id);
             for (int s = 0; s < steps; s++) {
-                while (allowed != null && !Files.exists(allowed.resolve("" + s)))
+                for (int k = 0; allowed != null && !Files.exists(allowed.resolve("" + s)); k++) {
+                    if (k > 18_000)
+                        throw new IllegalStateException("step " + s + " was not allowed within 15 minutes");
                     Thread.sleep(50);
+                }
                 if (s == rescaleAt) {
                     mc.cancelJob(id).get();
                     mc.requestJobResult(id).get();
