@@ -7,6 +7,7 @@ it runs, and costs next to nothing while nothing is shown. Output that is no pro
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import threading
@@ -64,7 +65,7 @@ class Line:
     def draw(self, text: str) -> None:
         """Replace the line, cut to the width of the terminal."""
         with self.lock:
-            text = text[: max(20, shutil.get_terminal_size().columns - 1)]
+            text = text[: max(1, columns() - 1)]
             sys.stderr.write("\r" + text.ljust(self.length))
             sys.stderr.flush()
             self.length = len(text)
@@ -79,6 +80,14 @@ class Line:
 
 
 LINE = Line()
+
+
+def columns() -> int:
+    """Return the width of the terminal of standard error, where standard output may be a file."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or shutil.get_terminal_size().columns
+    except (OSError, ValueError):
+        return shutil.get_terminal_size().columns
 
 
 def erase() -> None:

@@ -26,6 +26,8 @@ INK, DIM, LINE = "var(--ink)", "var(--dim)", "var(--line)"
 FONT = "system-ui, sans-serif"
 #: Charts are drawn for a page of 400 pixels and grow with it.
 WIDTH, HEIGHT = 440, 180
+#: Width of a letter of an axis, about.
+LETTER = 7
 MAX_SAID, MAX_ON_TILE = 160, 60
 CONFIG = {
     "background": None,
@@ -77,10 +79,7 @@ def needed() -> Any:
 def bars(rows: Sequence[Row], x: str, y: str, *, series: Sequence[str] = (), mean: float | None = None) -> str:
     """Return a bar chart of rows with ``x`` (in order), ``y``, ``said`` and, if there are series, ``series``."""
     encoding: dict[str, Any] = {
-        "x": {
-            "field": "x", "type": "ordinal", "sort": None, "title": x,
-            "axis": {"labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 8, "ticks": False},
-        },
+        "x": {"field": "x", "type": "ordinal", "sort": None, "title": x, "axis": _axis(rows)},
         "y": {"field": "y", "type": "quantitative", "title": y, "axis": {"format": "~s", "tickCount": 4}},
         "description": {"field": "said"},
         "color": {"value": COLOURS[0]},
@@ -99,10 +98,7 @@ def bars(rows: Sequence[Row], x: str, y: str, *, series: Sequence[str] = (), mea
 def lines(rows: Sequence[Row], x: str, y: str, series: Sequence[str]) -> str:
     """Return a line chart of rows with ``x`` (in order), ``y``, ``series`` and ``said``."""
     encoding = {
-        "x": {
-            "field": "x", "type": "ordinal", "sort": None, "title": x,
-            "axis": {"labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 8, "ticks": False},
-        },
+        "x": {"field": "x", "type": "ordinal", "sort": None, "title": x, "axis": _axis(rows)},
         "y": {"field": "y", "type": "quantitative", "title": y, "axis": {"format": "~s", "tickCount": 4}},
         "color": _of_series(series),
         "description": {"field": "said"},
@@ -112,6 +108,14 @@ def lines(rows: Sequence[Row], x: str, y: str, series: Sequence[str]) -> str:
         {"mark": {"type": "point", "filled": True, "size": 36, "opacity": 1}},
     ]
     return _lite(rows, {"encoding": encoding, "layer": marks})
+
+
+def _axis(rows: Sequence[Row]) -> Mapping[str, Any]:
+    """Return the axis of ``x``; it names as many as there is room for: Vega's library measures each in milliseconds."""
+    names = list(dict.fromkeys(row["x"] for row in rows))
+    most = max(1, (WIDTH - 60) // (LETTER * (2 + max(map(len, names), default=0))))
+    shown = names[:: -(-len(names) // most) or 1]
+    return {"labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 8, "ticks": False, "values": shown}
 
 
 def _of_series(series: Sequence[str]) -> dict[str, Any]:

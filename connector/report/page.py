@@ -19,10 +19,8 @@ from importlib import resources
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from pyspark_savepoint.doctor.doctor import Budgets, Severity, examined
-from pyspark_savepoint.doctor.surveys import Examined, StateSize, Surveys, TimerTimes, label_of
+from pyspark_savepoint.doctor.surveys import Examined, StateSize, Surveys, label_of
 from pyspark_savepoint.execution import progress
 from pyspark_savepoint.execution.restore import check_snapshot
 from pyspark_savepoint.execution.texts import numbered, readable_size
@@ -577,15 +575,17 @@ def _timers(to: Section, surveys: Surveys) -> None:
     by_count = sorted(surveys.timers.items(), key=lambda one: -one[1].count)
     for place, ((operator, domain), times) in enumerate(by_count):
         first, last = times.first, times.last
-        (late,) = times.before([now])
+        edges = histogram_edges(first, last, MOST_TIMES) if place < MOST_OPERATORS else []
+        moments = sorted({now, last + 1, *edges})
+        before = dict(zip(moments, times.before(moments), strict=True))
         rows.append((
-            operator, domain, _count(times.count), _moment(first / 1000), _moment(last / 1000), _count(late),
+            operator, domain, _count(times.count), _moment(first / 1000), _moment(last / 1000), _count(before[now]),
             Cell(_span((now - first) / 1000), now - first), Cell(_span((last - now) / 1000), last - now),
         ))  # fmt: skip
-        if place < MOST_OPERATORS:
+        if edges:
             said = charts.said(operator)
             caption = f"{said}: {domain} timers by time, from {_moment(first / 1000)} to {_moment(last / 1000)}"
-            axis, bars = _times(times, now)
+            axis, bars = _times([*edges, last + 1], before, now)
             to.charts.append(Chart(caption, charts.bars(bars, axis, "timers")))
     to.notes += [f"Timers of {operator} cannot be read: {why}" for operator, why in surveys.unread_timers.items()]
     if not rows:
@@ -606,24 +606,25 @@ def _timers(to: Section, surveys: Surveys) -> None:
     to.tables.append(_table("Timers", columns, rows))
 
 
-def _times(times: TimerTimes, now: int) -> tuple[str, list[Row]]:
-    """Return what the numbers of the axis are, and the bars of the histogram of times."""
-    first, last = times.first, times.last
-    edges = histogram_edges(first, last, MOST_TIMES)
-    before = times.before([*edges, last + 1])
+def _times(edges: Sequence[int], before: Mapping[int, int], now: int) -> tuple[str, list[Row]]:
+    """Return what the numbers of the axis are, and the bars of the histogram, by how many timers are before each edge.
+
+    Bars are between edges, the last of which is after the last timer.
+    """
+    first, last = edges[0], edges[-1] - 1
     # Timers that are far from the snapshot are told apart from each other instead.
     is_near = max(abs(first - now), abs(last - now)) < 20 * (last - first)
     base = now if is_near else first
     reach = max(abs(first - base), abs(last - base), 1) / 1000
     unit, name = next((known for known in UNITS if reach >= 2 * known[0]), UNITS[-1])
     # Two bars never have the same number.
-    digits = max(0, math.ceil(-math.log10((edges[1] - edges[0] if len(edges) > 1 else 1) / 1000 / unit)))
+    digits = max(0, math.ceil(-math.log10((edges[1] - first if len(edges) > 2 else 1) / 1000 / unit)))
     return f"{name} after {'the snapshot' if is_near else 'the earliest'}", [
         {
-            "x": f"{(low - base) / 1000 / unit:.{digits}f}", "y": count,
-            "said": f"{_moment(low / 1000)} to {_moment(high / 1000)}: {count:,}",
+            "x": f"{(low - base) / 1000 / unit:.{digits}f}", "y": before[high] - before[low],
+            "said": f"{_moment(low / 1000)} to {_moment(high / 1000)}: {before[high] - before[low]:,}",
         }
-        for low, high, count in zip(edges, [*edges[1:], last + 1], np.diff(before).tolist(), strict=True)
+        for low, high in pairwise(edges)
     ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pyspark_savepoint.execution.progress import columns
 from pyspark_savepoint.formats.redaction import printable
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ class _Line:
         if self.handle is not None:
             self.handle.update(_Plain(text))
         else:
+            text = text[: max(1, columns() - 1)]
             sys.stderr.write("\r" + text.ljust(self.length))
             sys.stderr.flush()
         self.length = len(text)

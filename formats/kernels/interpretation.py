@@ -38,8 +38,9 @@ KEEPS_TYPES = isinstance(np.uint64(1) + 1, np.uint64)
 MOST_ELEMENTS, MOST_ROUNDS = 1 << 20, 1 << 19
 #: Seconds of the processor after which one kernel, and after which all kernels of this process are compiled.
 KERNEL_SECONDS, PROCESS_SECONDS = 1.0, 2.0
-#: The same for kernels that only need to be loaded, because the cache has their compiled form.
-CACHED_SECONDS = 0.1
+#: The same for kernels that only need to be loaded, because the cache has their compiled form: the first one takes as
+#: long, as Numba then registers all that it knows.
+CACHED_SECONDS = 0.2
 
 #: Seconds of compiling after which a line says so.
 SILENT_SECONDS = 1.0

@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable
@@ -34,8 +35,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], str]:
     """What work prints on a terminal."""
 
-    def on_terminal(work: Callable[[], object]) -> str:
+    def on_terminal(work: Callable[[], object], columns: int = 80) -> str:
         reader, writer = pty.openpty()
+        termios.tcsetwinsize(writer, (24, columns))
         found = bytearray()
 
         def read() -> None:
@@ -73,6 +75,14 @@ def test_a_write_shows_rows_on_a_terminal(printed: Callable[..., str], tmp_path:
     assert re.search(r"\rwriting: [2468] rows, [0-9]+ s", text)
     assert text.endswith(" \r")  # the line is removed
     assert progress.LINE.work is None
+
+
+def test_the_line_is_no_wider_than_the_terminal(printed: Callable[..., str], tmp_path: Path) -> None:
+    plan = pyspark_savepoint.create().with_operator("x", slow_rows(), key="id")
+    text = printed(lambda: plan.write(tmp_path / "sp"), columns=12)  # standard output is none
+    assert "writing: 2 r" not in text
+    assert {len(each) for each in text.split("\r")} <= set(range(12))
+    assert "\rwriting: 2 " in text or "\rwriting: 4 " in text
 
 
 def test_nothing_is_shown_where_standard_error_is_no_terminal(
