@@ -165,7 +165,7 @@ class OperatorWriter:
 
 def _storage_of_types(spec: WriteSpec) -> dict[str, str]:
     """Return option ``storageOptions`` of the savepoint that has the types, if it was given."""
-    options = StoragePath.options_of(spec.types_from or "")
+    options = StoragePath.options_of(spec.type_source or "")
     return {} if options == NO_OPTIONS else {OPTION: options.to_json()}
 
 

@@ -46,7 +46,6 @@ from pyspark_savepoint.statebackends.writing.planning.flink_types import default
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_MAX_PARALLELISM,
-    KeySpec,
     WriteSpec,
 )
 from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS as ELEMENTS_TABLE
@@ -170,10 +169,10 @@ class KeyedRecordInput:
         check_parallelism(max_parallelism, parallelism)
         return self.engine.by_key(self.rows, descriptor, max_parallelism, parallelism), parallelism
 
-    def _key(self, flink_version: tuple[int, int] | None) -> KeySpec:
+    def _key(self, flink_version: tuple[int, int] | None) -> WriteSpec:
         types = {"key": self.key_type} if self.key_type is not None else {}
         group = self.key_group if self.hash_code is None else HASHED
-        return KeySpec(key=self.keys, types=types, key_group=group, flink_version=flink_version)
+        return WriteSpec(key=self.keys, types=types, key_group=group, flink_version=flink_version)
 
     def descriptor(self, flink_version: tuple[int, int] | None) -> tuple[KeyedDescriptor, tuple[int, int]]:
         """Return the descriptor of the key, and the oldest Flink that must restore the state."""

@@ -94,9 +94,15 @@ def seconds(value: str) -> int:
 @cache
 def named(options: type) -> tuple[tuple[str, Field[Any]], ...]:
     """Return every option with its name in Spark, the field's in camel case; those without default come first."""
-    every = sorted(fields(options), key=lambda found: found.default is not MISSING)
+    declared = [field for field in fields(options) if field.metadata]
+    every = sorted(declared, key=lambda field: not is_required(field))
     words = [(found.name.split("_"), found) for found in every]
     return tuple((head + "".join(part.capitalize() for part in rest), found) for (head, *rest), found in words)
+
+
+def is_required(option: Field[Any]) -> bool:
+    """Return whether an option has no default."""
+    return option.default is MISSING and option.default_factory is MISSING
 
 
 def table_of(options: type) -> str:
@@ -142,7 +148,7 @@ def collect(
             problems.append(f"option '{name}' is {elide(repr(texts[key]), MAX_SHOWN)}, expected {refused}")
     # What an option that is refused anyway would need is no problem of its own.
     problems += [each for each in conflicts(values) if not any(name in each for name in refused_names)]
-    missing = [name for name, found in named(options) if found.default is MISSING and name.lower() not in texts]
+    missing = [name for name, field in named(options) if is_required(field) and name.lower() not in texts]
     if complete and missing and "paths" not in spelt:
         problems.append(NO_PATH)
     if problems:

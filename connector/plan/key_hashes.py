@@ -21,7 +21,7 @@ from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, d
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import expect_names
 from pyspark_savepoint.statebackends.writing.planning.flink_types import parts_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
-from pyspark_savepoint.statebackends.writing.planning.write_request import KeySpec
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 from pyspark_savepoint.statebackends.writing.row_forms import keyed_columns
 
 #: A function of a key that returns its ``hashCode()`` in Java: a signed int of 32 bits.
@@ -84,7 +84,7 @@ class KeyHashing:
     max_parallelism: int
 
     @classmethod
-    def of(cls, schema: pa.Schema, spec: KeySpec, max_parallelism: int) -> KeyHashing:
+    def of(cls, schema: pa.Schema, spec: WriteSpec, max_parallelism: int) -> KeyHashing:
         """Build the function for the key columns of a schema."""
         expect_names(
             "types", spec.types, [KEY, *(path for field in schema for path in parts_of(field.type, field.name))]

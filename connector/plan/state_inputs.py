@@ -251,7 +251,7 @@ def _kept(plan: OperatorPlan, old: PlannedState, spec: WriteSpec, given: Collect
             own = {path: text for path, text in earlier.types.items() if path.partition(".")[0] == old.origin}
             spec = replace(spec, types=own)
         if "typesFrom" not in given:
-            spec = replace(spec, types_from=earlier.types_from, class_path=earlier.class_path)
+            spec = replace(spec, type_source=earlier.type_source, class_path=earlier.class_path)
     if "states" not in given and old.meta.state_type in [kind.value for kind in StateKind]:
         spec = replace(spec, states={old.origin: old.meta.state_type.lower()})
     return replace(spec, ttl=True) if "ttl" not in given and timed else spec
@@ -271,10 +271,10 @@ def _added(
     if base is not None and spec.flink_version is None:
         # Keys and values are written as the base has them, whatever the oldest release that the options would name.
         classes = replace(classes, kryo=first_with_metadata(base.snapshot.metadata.version).kryo)
-    if replaced is not None and replaced.from_input < 0 and base is not None and spec.types_from is None:
+    if replaced is not None and replaced.from_input < 0 and base is not None and spec.type_source is None:
         # Serializers come from the base: here from its headers, and by the same name where the rows are written.
         source = f"{base.path}#{base.operator.operator_id}"
-        spec = replace(spec, types_from=StoragePath.of(source, base.options.get(OPTION)))
+        spec = replace(spec, type_source=StoragePath.of(source, base.options.get(OPTION)))
         found = OperatorTypes.of_operator(base.opened) if spec.serializers is None else OperatorTypes.named_by(spec)
         assert found is not None
         types = found.described(classes)

@@ -197,8 +197,9 @@ class SavepointDataSource(DataSource):
 
         """
         from pyspark_savepoint.formats.errors import SavepointError
-        from pyspark_savepoint.options.write_options import SPLITS, SavepointWriteOptions
+        from pyspark_savepoint.options.write_options import SavepointWriteOptions
         from pyspark_savepoint.source.writer import SavepointDataSourceWriter, SplitsDataSourceWriter
+        from pyspark_savepoint.statebackends.writing.planning.write_request import SPLITS
 
         self._accept()
         try:

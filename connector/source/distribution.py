@@ -26,7 +26,7 @@ from pyspark_savepoint.options.write_options import parse_spec
 from pyspark_savepoint.plan.key_hashes import KEY_GROUP as HASHED_KEY_GROUP
 from pyspark_savepoint.plan.key_hashes import HashCode, expect_hash_code, key_groups, keys_of
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
-from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM, KeySpec
+from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM, WriteSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -142,7 +142,7 @@ class Renamed:
         return self.function(batch.rename_columns(list(self.names)) for batch in batches)
 
 
-def by_key(df: DataFrame, spec: KeySpec, max_parallelism: int, parallelism: int | None) -> DataFrame:
+def by_key(df: DataFrame, spec: WriteSpec, max_parallelism: int, parallelism: int | None) -> DataFrame:
     """Distribute rows by a key as :func:`key_by` does."""
     keys = spec.key
     wanted = parallelism or min(max_parallelism, cores(df))
@@ -228,7 +228,7 @@ def _partitioned(df: DataFrame, parallelism: int) -> DataFrame:
 # -- key groups ---------------------------------------------------------------------------------------------
 
 
-def _hashing(df: DataFrame, spec: KeySpec, max_parallelism: int) -> KeyHashing:
+def _hashing(df: DataFrame, spec: WriteSpec, max_parallelism: int) -> KeyHashing:
     """Return the function from the key columns to key groups; raise an error if only the job's code computes them."""
     from pyspark_savepoint.plan.key_hashes import KeyHashing
 

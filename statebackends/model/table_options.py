@@ -77,12 +77,13 @@ def option(
         typed: Its type as a keyword argument, if it is not the parser's.
 
     """
-    if not shown and default not in (None, ()):
+    if not shown and default not in (None, (), {}):
         shown = str(default).casefold() if isinstance(default, bool) else str(default)
     typed = typed or getattr(parse, "typed", "str")
-    return field(
-        default=default, metadata={"parse": parse, "doc": doc, "default": shown, "tables": tables, "typed": typed}
-    )
+    metadata = {"parse": parse, "doc": doc, "default": shown, "tables": tables, "typed": typed}
+    if isinstance(default, dict):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def required(parse: Parse, doc: str) -> Any:

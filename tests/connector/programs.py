@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import random
+import re
 import sys
 import tempfile
 import warnings
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import pyspark_savepoint
@@ -191,6 +193,11 @@ def tried(edit: Edit, savepoint: Any, other: Any) -> tuple[Any, str | None]:
         return edit(savepoint, other), None
     except SavepointError as error:
         return None, f"{type(error).__name__}: {error.message}"
+    except PySparkException as error:
+        in_task = re.findall(r"^pyspark_savepoint\.[\w.]+\.(\w+: .*)$", str(error), re.MULTILINE)
+        if not in_task:
+            raise
+        return None, str(in_task[-1])
 
 
 def digests(folder: Path) -> list[str]:

@@ -297,7 +297,7 @@ def write_base(path: Path) -> None:
         if uid == "kept" and KRYO_STATES.is_dir():
             columns["uuid"] = uuids(keys)
             job = next(KRYO_STATES.iterdir())
-            request = replace(request, types={"n": "LONG"}, types_from=f"{job}#kryo")
+            request = replace(request, types={"n": "LONG"}, type_source=f"{job}#kryo")
         table = pa.table(columns)
         plan = plan_write(request, table.schema, None)
         commit(plan, [write_rows(plan, 0, table.to_batches())])

@@ -33,7 +33,7 @@ from pyspark_savepoint.statebackends.writing.planning.exact_casts import (
 )
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, type_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import inference_of
-from pyspark_savepoint.statebackends.writing.planning.write_request import KeySpec
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 KEY = "key"
 
@@ -47,14 +47,14 @@ class Key:
     composite: bool
 
 
-def key_columns(schema: pa.Schema, request: KeySpec) -> tuple[str, ...]:
+def key_columns(schema: pa.Schema, request: WriteSpec) -> tuple[str, ...]:
     """Return the columns of option ``key``, by default ``key``."""
     names = request.key or (KEY,)
     for name in names:
         if name not in schema.names:
             raise OptionError(
                 f"there is no column {name!r} for the key",
-                operator=request.operator,
+                operator=request.operator or None,
                 found=f"columns {', '.join(map(repr, schema.names))}",
                 remedy=f"option('key', ...) names it; {did_you_mean(name, schema.names)}",
             )
@@ -64,7 +64,7 @@ def key_columns(schema: pa.Schema, request: KeySpec) -> tuple[str, ...]:
 
 
 def describe_key(
-    schema: pa.Schema, request: KeySpec, bound: TypeSerializer | None, known: TypeSerializer | None
+    schema: pa.Schema, request: WriteSpec, bound: TypeSerializer | None, known: TypeSerializer | None
 ) -> Key:
     """Describe the key; ``bound`` is the operator's existing serializer, ``known`` one from another source."""
     columns = key_columns(schema, request)
@@ -74,14 +74,14 @@ def describe_key(
             _refuse_no_key(key.serializer)
         _check_hash(key, schema, request)
     except SavepointError as error:
-        raise error.with_facts(operator=request.operator) from None
+        raise error.with_facts(operator=request.operator or None) from None
     return key
 
 
 class _Describer:
     """Columns and options of one key."""
 
-    def __init__(self, schema: pa.Schema, request: KeySpec, columns: tuple[str, ...]) -> None:
+    def __init__(self, schema: pa.Schema, request: WriteSpec, columns: tuple[str, ...]) -> None:
         self.schema = schema
         self.request = request
         self.columns = columns
@@ -135,7 +135,7 @@ class _Describer:
         return Key(tuple(self.columns[place] for place in places or ()), serializer, composite=True)
 
 
-def _check_hash(key: Key, schema: pa.Schema, request: KeySpec) -> None:
+def _check_hash(key: Key, schema: pa.Schema, request: WriteSpec) -> None:
     """Raise an error if key groups can neither be computed nor read from a column."""
     column = request.key_group
     if column is not None:

@@ -28,7 +28,7 @@ from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
-from pyspark_savepoint.statebackends.writing.planning.write_request import KeySpec, WriteSpec
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
@@ -47,24 +47,24 @@ class OperatorTypes:
     operator_states: Mapping[str, StateMetaInfoSnapshot] = field(default_factory=dict)
 
     @classmethod
-    def named_by(cls, request: KeySpec) -> OperatorTypes | None:
+    def named_by(cls, request: WriteSpec) -> OperatorTypes | None:
         """Read the operator of option ``typesFrom``; None without it."""
         opened = cls.opened_by(request)
         return None if opened is None else cls.of_operator(opened)
 
     @staticmethod
-    def opened_by(request: KeySpec) -> OpenOperator | None:
+    def opened_by(request: WriteSpec) -> OpenOperator | None:
         """Open the operator of option ``typesFrom``: a path, or ``path#uid`` or ``path#hash``; None without it."""
-        if request.types_from is None:
+        if request.type_source is None:
             return None
-        path, _, name = request.types_from.partition("#")
-        located = StoragePath.of(path, StoragePath.options_of(request.types_from))
+        path, _, name = request.type_source.partition("#")
+        located = StoragePath.of(path, StoragePath.options_of(request.type_source))
         savepoint = Snapshot.open(located, classes=_job_classes(request))
-        if not name and not isinstance(request, WriteSpec):
+        if not name and not request.names_operator:
             raise OptionError(
                 "option 'typesFrom' needs an operator", path=savepoint.path, remedy="name it: savepoint#uid"
             )
-        if isinstance(request, WriteSpec) and not name:
+        if not name:
             operator = savepoint.operator(
                 uid=request.uid,
                 uid_hash=request.uid_hash if request.uid is None else None,
@@ -143,7 +143,7 @@ class OperatorTypes:
         return among[name]
 
 
-def _job_classes(request: KeySpec) -> ClassDescriptions | None:
+def _job_classes(request: WriteSpec) -> ClassDescriptions | None:
     """Return the user's serializers for the savepoint of option ``typesFrom``; None if there are none."""
     if request.serializers is None:
         return None
@@ -176,7 +176,7 @@ def _has_classes(path: str) -> bool:
     return info is not None and info.is_directory and filesystem.info(f"{root.rstrip('/')}/_metadata") is None
 
 
-def inference_of(request: KeySpec) -> TypeInference | None:
+def inference_of(request: WriteSpec) -> TypeInference | None:
     """Return the type inference of the release in option ``inferredBy``; None if types are declared."""
     if request.inferred_by is None:
         return None

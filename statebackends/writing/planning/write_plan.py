@@ -129,7 +129,7 @@ def _python(request: WriteRequest, schema: pa.Schema, existing: OpenOperator | N
     """Return the conversion of rows for the PyFlink operator at the path or in ``typesFrom``; None for others."""
     if not request.is_keyed or request.table == ENTRIES or len(request.key) > 1:
         return None
-    opened = OperatorTypes.opened_by(request) if request.types_from is not None else existing
+    opened = OperatorTypes.opened_by(request) if request.type_source is not None else existing
     if opened is None or not is_python_operator(opened):
         if request.py_types is not None:
             raise OptionError(
@@ -158,7 +158,7 @@ def _describe(
         return None
     if request.is_keyed:
         types = found.types
-        if is_python and types is None and request.types_from is None and found.opened is not None:
+        if is_python and types is None and request.type_source is None and found.opened is not None:
             types = OperatorTypes.of_operator(found.opened)
         return describe_keyed(schema, request, found.headers, types)
     return describe_operator_state(schema, request)
@@ -319,7 +319,7 @@ class _Existing:
     def types(self) -> OperatorTypes | None:
         """Return the existing serializers for replaced states; None if the user set types, or there are no others."""
         request, written = self.request, {name for name, _ in self.written}
-        if request.types or request.types_from or set(request.named_states or ()) != written or not written:
+        if request.types or request.type_source or set(request.named_states or ()) != written or not written:
             return None
         assert self.headers is not None
         return OperatorTypes.of(self.headers, path=request.path)

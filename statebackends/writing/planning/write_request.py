@@ -1,7 +1,6 @@
-"""Write requests: what is written, from the type of a key to a whole write, independent of Spark.
+"""Write requests: what is written, and the options that say so, independent of Spark.
 
-    KeySpec       the key of rows: enough to compute their key groups
-    WriteSpec     and their states: enough to encode them, wherever they go
+    WriteSpec     rows of one part of one operator: enough to encode them, wherever they go
     WriteRequest  and the savepoint that they go to
 
 One write is one part of one operator: its keyed state (``keyed_state``), windows (``window_state``), timers
@@ -28,15 +27,31 @@ table               ``state``     parts that are written
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
 
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.model.table_options import (
+    InvalidOptionValueError,
+    choice,
+    kryo_words,
+    names,
+    option,
+    python_types,
+    size,
+    text,
+    whole_number,
+)
+from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, ExtractionRelease
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
@@ -46,8 +61,16 @@ KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE = "keyed_state", "window_state
 RAW_KEYED_STATE, RAW_OPERATOR_STATE = "raw_keyed_state", "raw_operator_state"
 COORDINATOR_STATE, IN_FLIGHT = "coordinator_state", "in_flight"
 ENTRIES, ELEMENTS = "entries", "elements"
+#: The splits of a source; written rows replace existing splits.
+SPLITS = "splits"
+WRITTEN_TABLES = (KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE, SPLITS)
+#: Kinds of keyed state, as option ``states`` has them.
+STATE_KINDS = ("value", "list", "map", "reducing", "aggregating")
 #: Kinds of operator state, as table ``states`` has them.
 LIST, UNION, BROADCAST = "list", "union", "broadcast"
+OPERATOR_KINDS = (LIST, UNION, BROADCAST)
+#: The oldest and the newest Flink whose versions are recognized.
+OLDEST_KNOWN, NEWEST_KNOWN = (1, 8), (2, 99)
 
 DEFAULT_SORT_MEMORY = 256 << 20
 #: Seconds for which replaced files are kept for queries that still read them.
@@ -75,34 +98,197 @@ class StatePart:
     raw: bool = False
 
 
+# -- values of options ---------------------------------------------------------------------------------------
+
+
+def _columns(value: str) -> tuple[str, ...]:
+    """Parse names separated by commas, or a JSON list of names that contain commas."""
+    return tuple(json_names(value)) if value.lstrip().startswith("[") else names(value)
+
+
+def json_names(value: str) -> list[str]:
+    """Parse a JSON list of names."""
+    parsed = _json(value)
+    if not isinstance(parsed, list) or not parsed or not all(isinstance(name, str) for name in parsed):
+        raise InvalidOptionValueError("""names separated by commas, or a JSON list of names, such as ["a", "b"]""")
+    return parsed
+
+
+def _json(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _texts(value: str) -> dict[str, str]:
+    parsed = _json(value)
+    if not isinstance(parsed, dict) or not all(isinstance(item, str) for item in parsed.values()):
+        raise InvalidOptionValueError("""a JSON object of texts, such as {"column": "..."}""")
+    return parsed
+
+
+def _kinds(value: str) -> dict[str, str]:
+    kinds = {column: kind.strip().casefold() for column, kind in _texts(value).items()}
+    wrong = sorted(set(kinds.values()) - set(STATE_KINDS))
+    if wrong:
+        expected = f"a JSON object of columns to {', '.join(STATE_KINDS)}"
+        raise InvalidOptionValueError(f"{expected}, not {' and '.join(map(repr, wrong))}")
+    return kinds
+
+
+def _ttl(value: str) -> bool | tuple[str, ...]:
+    folded = value.strip().casefold()
+    return folded == "true" if folded in ("true", "false") else _columns(value)
+
+
+def _flink_version(value: str) -> tuple[int, int]:
+    """Parse major and minor version; no format depends on the patch version.
+
+    >>> _flink_version("1.20.5")
+    (1, 20)
+    """
+    match = re.fullmatch(r"\s*([12])\.([0-9]{1,2})(?:\.[0-9]{1,3})?\s*", value)
+    version = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not OLDEST_KNOWN <= version <= NEWEST_KNOWN:
+        raise InvalidOptionValueError("a version of Flink 1 or 2, from 1.16 on, such as 1.20 or 2.2")
+    return version
+
+
+def _uid_hash(value: str) -> str:
+    try:
+        return OperatorID.from_hex(value).hex
+    except OptionError:
+        raise InvalidOptionValueError("32 hex digits; if this is the operator's uid, give it as option 'uid'") from None
+
+
+def _inferred_by(value: str) -> str | None:
+    """Parse a release of Flink; return None for ``declared``.
+
+    >>> _inferred_by("1.20.5"), _inferred_by("declared")
+    ('1.20', None)
+    """
+    if value.strip().casefold() == DECLARED:
+        return None
+    try:
+        return str(ExtractionRelease.parse(value))
+    except OptionError as error:
+        raise InvalidOptionValueError(f"'declared', or {error.facts['expected']}") from None
+
+
+# -- requests -----------------------------------------------------------------------------------------------
+
+
 @redacted
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeySpec:
-    """Key of rows, and where its type comes from.
+class WriteSpec:
+    """Rows of one part of one operator: which states they are, and how they are encoded.
 
-    ``types`` has types in the notation of ``formats.serializers.notation`` by column, and the type of a composite key
-    by ``key``. ``types_from`` is ``savepoint`` or ``savepoint#operator``. ``inferred_by`` is the Flink release whose
-    type inference converts the classes in ``types``; with None, ``types`` are as declared. ``class_path`` are jars and
-    folders of class files. ``key_group`` is the column with key groups. ``serializers`` are the user's, which
-    ``types`` may name. ``flink_version`` is the oldest Flink that must restore; None for that of the existing snapshot,
-    or the default.
+    The fields down to ``sort_memory`` are options of a write, each declared here alone: name, text, default, meaning.
+    ``max_parallelism`` and ``parallelism`` are None for the values of the existing snapshot, or the defaults;
+    ``flink_version`` likewise.
+
+    The others are no options. ``type_source`` is the savepoint whose types are used, ``savepoint`` or
+    ``savepoint#operator``, and ``class_path`` are jars and folders of class files: option ``typesFrom`` names both.
+    Only the fluent API sets ``entry_columns`` of table ``entries``: its rows are not entries but columns, each with the
+    state's number in the header, its name, and that of the times of last access. ``composite_key``: their key is a
+    struct of the key columns, even of a single one. ``label`` names the operator of ``uid_hash`` in error messages.
     """
 
-    key: tuple[str, ...] = ()
-    types: Mapping[str, str] = field(default_factory=dict)
-    types_from: str | None = None
-    inferred_by: str | None = None
-    class_path: tuple[str, ...] = ()
-    key_group: str | None = None
+    uid: str | None = option(text, "the operator, by the uid that the job gives it")
+    uid_hash: str | None = option(_uid_hash, "the operator, by its uid hash (32 hex digits)")
+    operator_name: str | None = option(
+        text, "the operator's name, which metadata of Flink 2 records; without `uid` it names an existing operator"
+    )
+    table: str = option(
+        choice(*WRITTEN_TABLES, ENTRIES, ELEMENTS),
+        ", ".join(f"`{name}`" for name in WRITTEN_TABLES),
+        KEYED_STATE,
+        f"`{KEYED_STATE}`",
+    )
+    state: str | None = option(
+        text,
+        "the name of an operator state; of `timers` the timer services; of `keyed_state` and `window_state` the "
+        "states to write, such as `total,profile`: other states of the operator stay",
+        shown="required for `operator_state`; of timers `user-timers`; else all",
+    )
+    kind: str | None = option(
+        choice(*OPERATOR_KINDS),
+        "the kind of an operator state: " + ", ".join(f"`{name}`" for name in OPERATOR_KINDS),
+        shown="that of the state in the savepoint or in `typesFrom`; else `broadcast` for columns `key` and `value`, "
+        "`list` for one column",
+    )
+    key: tuple[str, ...] = option(
+        _columns, "the key column, or the columns of a composite key, such as `tenant,account`", (), "`key`"
+    )
+    states: Mapping[str, str] = option(
+        _kinds,
+        """kinds by column, such as `{"totals": "reducing"}`: `value`, `list`, `map`, `reducing`, `aggregating`""",
+        {},
+        "`list` for arrays, `map` for maps, else `value`",
+    )
+    types: Mapping[str, str] = option(
+        _texts,
+        """Flink types by column (a composite key is `key`), such as `{"total": "LONG"}`""",
+        {},
+        "from the Spark type",
+    )
+    inferred_by: str | None = option(
+        _inferred_by,
+        "`declared`: each type names one serializer; a release from 1.16 to 2.3: types name classes, and serializers "
+        "are those that the type extraction of this release infers from them",
+        shown="`declared`",
+    )
     serializers: GivenSerializers | None = None
-    flink_version: tuple[int, int] | None = None
+    max_parallelism: int | None = option(
+        whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
+        "number of key groups; if the job sets a max parallelism, it must be the same",
+        shown=f"that of `key_by` or of the existing operator, else {DEFAULT_MAX_PARALLELISM}",
+    )
+    parallelism: int | None = option(
+        whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
+        "number of subtasks, and so of state files; a job may restore the savepoint with another parallelism",
+        shown="that of `key_by` or of the existing operator, else by the size of the state",
+    )
+    compression: str = option(choice("none", "snappy"), "`none` or `snappy`", "none", "none")
+    ttl: bool | tuple[str, ...] = option(
+        _ttl,
+        "`true`, or the columns whose states have a TTL in the job, such as `total,profile`; times of last access come "
+        "from column `<state>__last_access`, else are the time of the write",
+        False,
+        "false",
+    )
+    py_types: str | None = option(
+        python_types,
+        "types that a PyFlink job declared for its states, as in option `pyTypes` of a read",
+        shown="what the bytes of existing states prove",
+    )
     classes: tuple[str, ...] = ()
-    kryo_types: str = ""
+    kryo_types: str = option(kryo_words, "the same by name and fields, as in option `kryoTypes` of a read", "", "none")
+    flink_version: tuple[int, int] | None = option(
+        _flink_version,
+        "the oldest release of Flink that must be able to restore the savepoint, such as `1.20`",
+        shown=f"that of the existing savepoint, else {DEFAULT_FLINK_VERSION[0]}.{DEFAULT_FLINK_VERSION[1]}",
+    )
+    sort_memory: int = option(
+        size,
+        "bytes of rows that a task holds to sort them; more go to local disk",
+        DEFAULT_SORT_MEMORY,
+        f"{DEFAULT_SORT_MEMORY >> 20}m",
+    )
+    key_group: str | None = option(
+        text, "the column that has the key group of each row, for keys whose hash only the job's code computes"
+    )
+    type_source: str | None = None
+    class_path: tuple[str, ...] = ()
+    entry_columns: tuple[tuple[int, str, str | None], ...] = ()
+    composite_key: bool = False
+    label: str | None = None
 
     @property
-    def operator(self) -> str | None:
-        """Return the operator's name for error messages; None for a key that belongs to none yet."""
-        return None
+    def names_operator(self) -> bool:
+        """Return whether rows have an operator; those of which only key groups are computed have none."""
+        return self.uid is not None or self.uid_hash is not None or self.operator_name is not None
 
     @property
     def job_classes(self) -> JobClasses:
@@ -116,40 +302,6 @@ class KeySpec:
     def restoring_flink(self) -> tuple[int, int]:
         """Return the oldest Flink that must restore."""
         return self.flink_version or DEFAULT_FLINK_VERSION
-
-
-@redacted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteSpec(KeySpec):
-    """Rows of one part of one operator: which states they are, and how they are encoded.
-
-    ``states`` has kinds by column: ``value``, ``list``, ``map``, ``reducing``, ``aggregating``; ``kind`` is that of an
-    operator state: ``list``, ``union``, ``broadcast``, or None for that of its source or its columns.
-    ``max_parallelism`` and ``parallelism`` are None for the values of the existing snapshot, or the defaults. ``ttl``
-    wraps states as Flink does with a time to live (all, or those of the given columns). ``py_types`` are types
-    of PyFlink's states, as the option of reads has them. ``sort_memory`` is the bytes of rows that a task holds.
-
-    Only the fluent API sets ``entry_columns`` of table ``entries``: its rows are not entries but columns, each with the
-    state's number in the header, its name, and that of the times of last access. ``composite_key``: their key is a
-    struct of the key columns, even of a single one. ``label`` names the operator of ``uid_hash`` in error messages.
-    """
-
-    uid: str | None = None
-    uid_hash: str | None = None
-    operator_name: str | None = None
-    table: str = KEYED_STATE
-    state: str | None = None
-    kind: str | None = None
-    states: Mapping[str, str] = field(default_factory=dict)
-    max_parallelism: int | None = None
-    parallelism: int | None = None
-    compression: str = "none"
-    ttl: bool | tuple[str, ...] = False
-    py_types: str | None = None
-    sort_memory: int = DEFAULT_SORT_MEMORY
-    entry_columns: tuple[tuple[int, str, str | None], ...] = ()
-    composite_key: bool = False
-    label: str | None = None
 
     @property
     def named_parts(self) -> tuple[str, ...] | None:
@@ -186,8 +338,8 @@ class WriteSpec(KeySpec):
 
     @property
     def operator(self) -> str:
-        """Return the operator's name for error messages."""
-        return self.uid or self.label or f"uid hash {self.uid_hash}"
+        """Return the operator's name for error messages; an empty text if rows have none."""
+        return self.uid or self.label or (f"uid hash {self.uid_hash}" if self.uid_hash is not None else "")
 
 
 @redacted

@@ -31,7 +31,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import Write
 SPEC = WriteSpec(
     key=("a", "b"),
     types={"a": "LONG"},
-    types_from="/sp#op",
+    type_source="/sp#op",
     flink_version=(1, 20),
     uid_hash="0" * 32,
     states={"n": "list"},
@@ -44,7 +44,7 @@ ENTRIES = EntriesRequest((("total", False), None, ("_timer_state/event_t", True)
 COLUMNS = WriteSpec(table="entries", key=("id",), composite_key=True, entry_columns=((2, "n", None), (0, "m", "m_at")))
 
 
-@pytest.mark.parametrize("spec", [WriteSpec(uid="u"), SPEC, replace(SPEC, ttl=True, types_from=None), COLUMNS])
+@pytest.mark.parametrize("spec", [WriteSpec(uid="u"), SPEC, replace(SPEC, ttl=True, type_source=None), COLUMNS])
 def test_a_write_arrives_as_it_was_made(shop: Path, spec: WriteSpec) -> None:
     savepoint = Snapshot.open(str(shop))
     header = OpenOperator(savepoint, savepoint.operator(uid="accounts")).keyed.headers[0]

@@ -18,9 +18,9 @@ from pyspark_savepoint.options.write_options import SavepointWriteOptions, write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
 NAMES = [
-    "path", "uid", "uidHash", "operatorName", "table", "state", "kind", "key", "states", "types", "typesFrom",
+    "path", "uid", "uidHash", "operatorName", "table", "state", "kind", "key", "states", "types",
     "inferredBy", "serializers", "maxParallelism", "parallelism", "compression", "ttl", "pyTypes", "classes",
-    "kryoTypes", "flinkVersion", "sortMemory", "keyGroup", "storageOptions", "drop", "retention",
+    "kryoTypes", "flinkVersion", "sortMemory", "keyGroup", "typesFrom", "storageOptions", "drop", "retention",
 ]  # fmt: skip
 
 
@@ -153,9 +153,9 @@ def test_types_are_taken_from_a_savepoint_and_from_class_files(tmp_path: Path) -
     (tmp_path / "sp" / "_metadata").write_bytes(b"")
     sources = [str(tmp_path / "sp"), str(tmp_path / "classes"), "/jobs/shop.jar", "s3://bucket/base#uid"]
     given = parse(typesFrom=json.dumps(sources[:3]), inferredBy="2.2.1").request(False)
-    assert (given.types_from, given.class_path, given.inferred_by) == (sources[0], tuple(sources[1:3]), "2.2")
+    assert (given.type_source, given.class_path, given.inferred_by) == (sources[0], tuple(sources[1:3]), "2.2")
     given = parse(typesFrom=sources[3]).request(False)
-    assert (given.types_from, given.class_path, given.inferred_by) == (sources[3], (), None)
+    assert (given.type_source, given.class_path, given.inferred_by) == (sources[3], (), None)
     assert parse(inferredBy="declared").request(False).inferred_by is None
     assert "option 'inferredBy' is '2.4', expected 'declared', or one of 1.16" in problems(inferredBy="2.4")
     assert "set option 'inferredBy' to the release of Flink" in problems(typesFrom="/jobs/shop.jar")

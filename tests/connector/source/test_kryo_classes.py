@@ -168,7 +168,7 @@ def test_columns_are_written_back(spark: SparkSession, job: str, tmp_path: Path)
 def test_a_new_savepoint_is_of_a_release_that_is_named(job: str, tmp_path: Path) -> None:
     """Otherwise Kryo 2 would write values that Kryo 5 may have to read."""
     schema = pa.schema([("key", pa.int64()), ("uuid", pa.string())])
-    request = WriteRequest(str(tmp_path / "new"), uid="kryo", types_from=f"{job}#kryo")
+    request = WriteRequest(str(tmp_path / "new"), uid="kryo", type_source=f"{job}#kryo")
     with pytest.raises(OptionError, match="Flink 2 has Kryo 5"):
         plan_write(request, schema)
     plan_write(replace(request, flink_version=(2, 2)), schema)

@@ -493,7 +493,7 @@ def test_an_operator_state_keeps_its_kind_unless_another_is_named(tmp_path: Path
     read_again = pa.table({"value": elements(tmp_path / "sp", "u")})
     write(tmp_path / "sp", [read_again], **state, overwrite=True)
     assert kind() == "UNION"
-    write(tmp_path / "copy", [read_again], **state, types_from=str(tmp_path / "sp"))
+    write(tmp_path / "copy", [read_again], **state, type_source=str(tmp_path / "sp"))
     assert kind("copy") == "UNION"
     write(tmp_path / "sp", [read_again], **state, kind="list", overwrite=True)
     assert kind() == "SPLIT_DISTRIBUTE"

@@ -408,25 +408,25 @@ def test_types_from_a_savepoint(lab: Path) -> None:
         "reduce-long": LONG,
         "agg-avg": pa.struct([("s", LONG), ("n", LONG)]),
     }
-    found = keyed(fields, key=(), types_from=f"{lab}#kv-long")
+    found = keyed(fields, key=(), type_source=f"{lab}#kv-long")
     assert {state.name: (state.kind.value, state.serializer.flink_type) for state in found.states} == {
         "v-long": ("VALUE", "LONG"),
         "ttl-list": ("LIST", "LIST<TTL<STRING>>"),
         "reduce-long": ("REDUCING", "LONG"),
         "agg-avg": ("AGGREGATING", "TUPLE<LONG, LONG>"),
     }
-    own = keyed({**fields, "new": LONG}, key=(), types_from=f"{lab}#kv-long", types={"new": "INT"})
+    own = keyed({**fields, "new": LONG}, key=(), type_source=f"{lab}#kv-long", types={"new": "INT"})
     assert own.states[-1].serializer.flink_type == "INT"
     with pytest.raises(StateNotFoundError, match=r"no keyed state 'v-lomg'(.|\n)*did you mean 'v-long'"):
-        keyed({"key": LONG, "v-lomg": LONG}, key=(), types_from=f"{lab}#kv-long")
+        keyed({"key": LONG, "v-lomg": LONG}, key=(), type_source=f"{lab}#kv-long")
     with pytest.raises(SavepointError, match="did you mean 'kv-long'"):
-        keyed(fields, key=(), types_from=f"{lab}#kv-lomg")
+        keyed(fields, key=(), type_source=f"{lab}#kv-lomg")
     with pytest.raises(OptionError, match="'reduce-long' is value in option 'states', but reducing"):
-        keyed(fields, key=(), types_from=f"{lab}#kv-long", states={"reduce-long": "value"})
+        keyed(fields, key=(), type_source=f"{lab}#kv-long", states={"reduce-long": "value"})
     with pytest.raises(UndecodableStateError, match=r"column 'no-default'(.|\n)*passes states"):
-        keyed({"key": INT, "no-default": pa.binary()}, key=(), types_from=f"{lab}#kv-kryo")
+        keyed({"key": INT, "no-default": pa.binary()}, key=(), type_source=f"{lab}#kv-kryo")
     uid_hash = str(Snapshot.open(str(lab)).operator(uid="kv-long").operator_id)
-    assert keyed(fields, key=(), types_from=f"{lab}#{uid_hash}").states == found.states
+    assert keyed(fields, key=(), type_source=f"{lab}#{uid_hash}").states == found.states
 
 
 def test_the_key_of_the_operator_that_is_there(lab: Path) -> None:

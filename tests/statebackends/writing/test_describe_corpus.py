@@ -76,7 +76,7 @@ def has_own_hash(path: Path, operator: dict[str, str]) -> bool:
 
 def request_of(path: Path, operator: dict[str, str], table: str) -> WriteRequest:
     key_group = "key_group" if has_own_hash(path, operator) else None
-    return WriteRequest("/new", **operator, table=table, types_from=str(path), key_group=key_group)
+    return WriteRequest("/new", **operator, table=table, type_source=str(path), key_group=key_group)
 
 
 def tables_of(path: Path, operator: dict[str, str], table: str, form: DecodeOptions) -> tuple[pa.Table, pa.Table]:
@@ -193,7 +193,7 @@ def test_operator_state_is_written_as_it_was_read(snapshot: Path) -> None:
         columns = read(request, 1)
         described = describe_operator_state(
             columns.schema,
-            WriteRequest("/new", **options, table="operator_state", types_from=str(snapshot)),
+            WriteRequest("/new", **options, table="operator_state", type_source=str(snapshot)),
         )
         assert described.element.flink_type == row["value_type"]
         assert described.meta_info().state_type == row["kind"]

@@ -180,4 +180,4 @@ def test_an_append_is_refused_where_it_cannot_be_kept(corpus: Path, tmp_path: Pa
     assert digests(tmp_path) == before
     # What is written is looked at as well: its types may come from a newer savepoint.
     source = corpus / "lab" / "2.2.1-hashmap-canonical" / "savepoint"
-    write(tmp_path / "new", [ROWS], types_from=f"{source}#kv-long", types={"n": "LONG"}, flink_version=(1, 16))
+    write(tmp_path / "new", [ROWS], type_source=f"{source}#kv-long", types={"n": "LONG"}, flink_version=(1, 16))
