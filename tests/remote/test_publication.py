@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.errors import (
     ConcurrentWriteError,
     FileReplacedError,
@@ -509,3 +510,61 @@ def test_vacuum_in_a_store(proxy: FaultyProxy) -> None:
     with pytest.raises(SavepointError):
         commit(dead, outputs)
     assert read(path) == read_rows(1)
+
+
+# -- verbs that write whole savepoints --------------------------------------------------------------------------------
+
+#: Of the shop's savepoint, to another path of the store.
+VERBS = (
+    ("pin",),
+    ("migrate", "--flink", "2.3"),
+    ("erase", "--keys", "1042"),
+    ("remove-keys", "accounts", "--keys", "1042"),
+)
+
+
+@pytest.mark.parametrize("ignores", [False, True])
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
+def test_no_verb_tells_of_a_savepoint_that_the_store_has_not_kept(
+    proxy: FaultyProxy, verb: tuple[str, ...], ignores: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The store acknowledges one object after the other, and all attempts to put it again, and keeps none."""
+    proxy.ignores_conditions = ignores
+    options = [f"--storage-option={name}={value}" for name, value in {"endpoint": proxy.endpoint, **IMPATIENT}.items()]
+
+    def run(name: str, *words: str) -> int:
+        return main([name, *words, *options])
+
+    def written(target: str) -> int:
+        name, *more = verb
+        return run(name, "s3://bucket/savepoints/savepoint-shop", f"s3://bucket/{target}", *more)
+
+    base = f"verbs/{verb[0]}-{ignores}"
+    assert written(f"{base}/good") == 0
+    puts = sum(method in ("PUT", "POST") for method, _, _ in proxy.requests)
+    lost: list[str] = []
+
+    def forget(number: int) -> Callable[[str, str], str | None]:
+        seen = iter(range(10**6))
+
+        def fault(method: str, path: str) -> str | None:
+            place = path.partition("?")[0]
+            if method in ("PUT", "POST") and next(seen) == number and method == "PUT":
+                lost.append(place)
+            return "forget" if method == "PUT" and place in lost else None
+
+        return fault
+
+    refused = 0
+    for number in range(puts):
+        lost.clear()
+        proxy.fault = forget(number)
+        code = written(f"{base}/{number}")
+        proxy.fault = lambda method, path: None
+        target = f"s3://bucket/{base}/{number}"
+        whole = run("verify", target) == 0 and run("diff", f"s3://bucket/{base}/good", target) == 0
+        told = capfd.readouterr().err
+        assert whole is (code == 0), (number, lost, told)
+        assert "this is a bug" not in told
+        refused += code != 0
+    assert refused > 2
