@@ -23,7 +23,7 @@ OWN = {"oracle", "pyspark_savepoint", "tests"}
 
 
 def needs_flink(name: str) -> bool:
-    return any("oracle import flink" in cell.source for cell in read(name).cells)
+    return any(re.search(r"^from (tests\.)?oracle\b", cell.source, re.M) for cell in read(name).cells)
 
 
 def texts(output: Mapping[str, Any]) -> list[str]:

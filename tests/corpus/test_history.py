@@ -31,6 +31,8 @@ HISTORIES = (
     "2.3.0-hashmap",
     "2.3.0-rocksdb-incr",
     "2.3.0-rocksdb-incr-retained-3",
+    # Folders of other histories, which `python -m tests.oracle.make_data history` makes.
+    *os.environ.get("HISTORIES", "").split(),
 )
 
 
