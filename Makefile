@@ -17,9 +17,8 @@ types:
 layers:
 	$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
-# In the order of the folders: else the slow files of one test come last, one after the other.
 test:
-	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTHON) -m pytest -n 2 --dist loadfile
 
 fix:
 	$(PYTHON) -m ruff check --fix .

@@ -26,7 +26,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Tests are of compiled kernels, also where a user's small input would be interpreted; those of interpreted ones say so.
 os.environ.setdefault("PYSPARK_SAVEPOINT_KERNELS", "compiled")
 
-#: Tests marked ``slow``, by folder or file below ``tests``, and what takes long.
+#: Tests marked ``slow``, by folder, file, or beginning of an id below ``tests``, and what takes long.
 SLOW = {
     "benchmarks": "they measure, and write large savepoints",
     "corpus": "thousands of files of real Flink, each in full",
@@ -39,7 +39,9 @@ SLOW = {
     "test_notebooks.py": "notebooks, each with a Spark of its own",
     "test_without_jit.py": "interpreted kernels",
     "connector/test_public_names.py": "type checkers read Spark's stubs",
+    "connector/erasure/test_person.py::test_spark": "49 places, each by tasks; test_erasing.py has a small job",
     "connector/erasure/test_put_back.py": "a person is put back in one place after the other",
+    "connector/report/test_report.py::test_tasks": "two reports, each of dozens of jobs of Spark; a small one is quick",
     "connector/source/test_in_a_terminal.py": "Spark starts three times, and compiles",
     "connector/options/test_worker_python.py": "Spark with a Python that lacks the package",
     "connector/functions/test_functions.py": "all examples of FLIP-43, on every backend",
@@ -47,26 +49,56 @@ SLOW = {
     "connector/savepoint/test_insights.py": "whole savepoints compared and surveyed, again and again",
     "connector/savepoint/test_recipes.py": "long chains of changes",
     "connector/savepoint/test_sources.py": "a source rewound in every way, and read again after each",
+    **{
+        f"connector/savepoint/test_streaming.py::test_{name}": "streaming queries; one of each kind of table is quick"
+        for name in (
+            "windows_without_a_key",
+            "keys_whose_names",
+            "deduplication",
+            "rows_that_wait",
+            "state_of_groups",
+            "values_of_a_schema",
+            "what_cannot",
+        )
+    },
     "connector/source/test_opened_files.py": "a process for each query",
     "connector/source/test_pyflink.py": "the states of PyFlink, read and written back",
     "connector/source/test_sessions.py": "sessions of their own: Spark Connect, a cluster",
     "connector/source/test_write_inferred.py": "types as jobs infer them, written and read by every way",
+    "statebackends/merging/test_shared_files.py::test_changes_of_real_checkpoints[1.20.5": "two more histories of jobs",
+    "statebackends/merging/test_shared_files.py::test_numbers_of_real_checkpoints[1.20.5": "two more histories of jobs",
 }
+#: Files whose tests take long: they come first, else one of two processes would wait for the other at the end.
+LONG = (
+    "test_notebooks.py",
+    "connector/savepoint/test_streaming.py",
+    "connector/erasure",
+    "connector/report",
+    "statebackends/merging/test_shared_files.py",
+    "statebackends/migration/test_processes.py",
+)
 ALL_TESTS = "python -m pytest -n 2 --dist loadfile"
 #: How many tests a process left out by their marks.
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let pytest-xdist take files in their order, and not those with the most tests first."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark slow tests, before ``-m`` chooses, and leave out those that read what is not there.
 
-    It begins with the notebooks, for which one process would wait at the end.
+    Long files come first.
     """
     here = Path(__file__).parent
     for item in items:
         path = item.path.relative_to(here)
-        if any(path.is_relative_to(slow) for slow in SLOW):
+        name = f"{path.as_posix()}::{item.nodeid.partition('::')[2]}"
+        if any(name.startswith(slow) if "::" in slow else path.is_relative_to(slow) for slow in SLOW):
             item.add_marker(pytest.mark.slow)
         if "flink_resources" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.resources)
@@ -75,7 +107,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if left_out:
             left_out[0].config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if item.get_closest_marker("resources") is None]
-    items.sort(key=lambda item: item.path.name != "test_notebooks.py")
+    items.sort(key=lambda item: not any(item.path.is_relative_to(here / long) for long in LONG))
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:

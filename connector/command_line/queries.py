@@ -58,7 +58,14 @@ def ls_with_queries(arguments: Namespace, output: Output, leave: Callable[..., N
         ) from None
     if leave is not None:
         signal.signal(signal.SIGINT, leave)
-    spark = start_spark()
+    try:
+        spark = start_spark()
+    except PySparkException as error:
+        raise OptionError(
+            "Spark did not start",
+            found=without_traces(str(error)),
+            remedy="Java, whose own words stand above, must be 17 or later; this machine's name needs an address",
+        ) from None
     if leave is not None:
         signal.signal(signal.SIGINT, leave)  # again: Spark has set its own
     # Errors are printed once, without the JVM's stack trace.

@@ -12,9 +12,12 @@ Spark: ``PythonUtils.defaultPythonExec``, ``pyspark.core.context.SparkContext``.
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Iterator, Mapping
+
+#: As in module typing, which is not imported: little comes before the command line's handler of Ctrl-C.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 #: Which Python Spark starts for tasks, and for the planning of Python data sources.
 VARIABLES = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
@@ -31,7 +34,7 @@ SETTLED = (
     "PYTHON_WORKER_FACTORY_SECRET",
 )
 #: A line of ``spark-defaults.conf`` that says which Python runs, or that other machines do.
-CONFIGURED = re.compile(r"\s*spark\.(pyspark\.(driver\.)?python|master[\s=:]+(?!local(\[|\s|$)))")
+CONFIGURED = r"\s*spark\.(pyspark\.(driver\.)?python|master[\s=:]+(?!local(\[|\s|$)))"
 
 
 def prefer_this_python() -> None:
@@ -49,7 +52,12 @@ def is_settled(environment: Mapping[str, str]) -> bool:
     """
     if not sys.executable or any(environment.get(name) for name in SETTLED):
         return True
-    return any(CONFIGURED.match(line) for line in _defaults(environment))
+    lines = list(_defaults(environment))
+    if not lines:
+        return False
+    import re
+
+    return any(re.match(CONFIGURED, line) for line in lines)
 
 
 def _defaults(environment: Mapping[str, str]) -> Iterator[str]:

@@ -45,6 +45,21 @@ def test_a_closed_pipe_is_no_error(shop: Path) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_a_java_that_ends_at_once_is_no_bug(shop: Path, tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho UnsupportedClassVersionError >&2\nexit 1\n")
+    java.chmod(0o755)
+    command = [*COMMAND, "ls", str(shop), "--sql", "SELECT 1"]
+    env = {**os.environ, "JAVA_HOME": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 2
+    assert "UnsupportedClassVersionError" in done.stderr
+    assert "error: Spark did not start" in done.stderr
+    assert "17 or later" in done.stderr
+    assert "bug" not in done.stderr
+
+
 def test_names_are_printed_whatever_the_locale(shop: Path) -> None:
     env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     command = [*COMMAND, "show", str(shop), "accounts", "--keys", "1039"]
