@@ -101,6 +101,9 @@ COMMANDS = (
     "verify {sp}", "doctor {sp}", "diff {sp} {base}", "vacuum {sp} --older-than 0", "cp {sp} {new}",
     "relocate {sp} /old /new {new}", "check-migration {sp} --flink 2.0", "migrate {sp} {new} --flink 2.0",
     "check-restore {sp} {base}", "check-restore {base} {sp}", "schema {sp}", "export {sp} op --file {new}.parquet",
+    "pin {sp} {new}", "merge {sp} {base} {new}", "split {sp} --to {new} op", "changes {above} op", "metrics {above}",
+    "changes {above} op --net --from 1", "erase {sp} {new} --keys 1", "remove-keys {sp} {new} op --keys 1",
+    "rename {sp} {new} op=other --portable", "set-offsets {sp} {new} --by 1", "report {sp} -o {new}.html",
 )  # fmt: skip
 
 
@@ -110,6 +113,7 @@ def test_commands(savepoint: Path, base: Path, place: str, kind: str, capsys: py
     (name,) = relative_files(Snapshot.open(str(savepoint)).metadata)
     replaced(savepoint / (name if place == "state" else place), kind)
     for number, command in enumerate(COMMANDS):
+        signal.alarm(PATIENCE)
         places = {"sp": savepoint, "above": savepoint.parent, "base": base, "new": savepoint.parent / f"new-{number}"}
         code = main([part.format(**places) for part in command.split()])
         told = capsys.readouterr()
@@ -146,8 +150,15 @@ def test_files_that_the_user_names(
 ) -> None:
     given = tmp_path / "given.jar"
     replaced(given, kind)
-    for command in ("show {sp} op -o classes={given}", "check-restore {sp} {given}", "schema {sp} --check {given}"):
-        assert main([part.format(sp=savepoint, given=given) for part in command.split()]) in (0, 1, 2, 3)
+    for command in (
+        *("show {sp} op -o classes={given}", "check-restore {sp} {given}", "schema {sp} --check {given}"),
+        *("put {sp} {new} op {given}", "remove-keys {sp} {new} op --keys-from {given}", "merge {sp} {given} {new}"),
+        *("erase {sp} {new} --keys-file {given}", "verify-erasure {sp} {given} --keys 1", "changes {given} op"),
+        *("migrate {sp} {new} --flink 2.3 --classes {given}", "migrate {sp} {new} --flink 2.3 --types-from {given}"),
+    ):
+        signal.alarm(PATIENCE)
+        places = {"sp": savepoint, "given": given, "new": tmp_path / "new"}
+        assert main([part.format(**places) for part in command.split()]) in (0, 1, 2, 3), command
         assert "Traceback" not in capsys.readouterr().err, command
     monkeypatch.setenv(redaction.GOOGLE_KEY_FILE, str(given))
     assert redaction.redact("a text") == "a text"
