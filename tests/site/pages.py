@@ -86,7 +86,16 @@ HOW_TO = Chapter(
             ),
         ),
         Page("migrate", "Migrate from Flink 1 to 2", (Section(MIGRATION),)),
-        Page("engines", "Between Spark and Flink", (Section(ENGINES),)),
+        Page(
+            "spark-to-flink",
+            "From Spark to Flink",
+            (
+                Section(ENGINES, "Between Spark Structured Streaming and Flink", own=True),
+                Section(ENGINES, "From Spark to Flink"),
+                Section(ENGINES, "How it is tested"),
+            ),
+        ),
+        Page("flink-to-spark", None, (Section(ENGINES, "From Flink to Spark"),)),
         Page("compare", "Look inside and compare", (Section(CONNECTOR, "Look inside and compare"),)),
         Page(
             "check",
