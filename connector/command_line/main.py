@@ -147,6 +147,7 @@ def _run(words: list[str], output: Output) -> int:
         notice.silence()
     with warnings.catch_warnings(), _showing(arguments):
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # of files that a Ctrl-C leaves to Python
         warnings.showwarning = _remarking(output)
         run = command(arguments)
         if getattr(arguments, "as_of", None) is not None:

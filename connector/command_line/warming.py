@@ -56,7 +56,8 @@ def warm_up(arguments: Namespace, output: Output) -> int:
             remedy="set NUMBA_CACHE_DIR to a folder that this user can write",
         )
     always_compile()
-    notice.text = None if output.as_json else "savepoint: compiling, which takes up to a minute"
+    is_silent = output.as_json or arguments.quiet
+    notice.text = None if is_silent else "savepoint: compiling, which takes up to a minute"
     start = time.monotonic()
     if arguments.path is not None:
         read = read_all(open_savepoint(arguments.path, **read_options(arguments)))

@@ -59,14 +59,42 @@ METRICS = {
         Metric("unread_operators", "", "Number of operators whose state cannot be read; verify says why."),
         Metric("snapshots", "", "Number of snapshots below the folder that can be read."),
         Metric("unreadable_snapshots", "", "Number of snapshots below the folder whose metadata cannot be read."),
-        Metric("operator_size_bytes", "bytes", "Bytes of the state of an operator, as its files have them.", OPERATOR),
+        Metric(
+            "operator_size_bytes",
+            "bytes",
+            "Bytes of the state of an operator, as its files have them; of (others), of all of them.",
+            OPERATOR,
+        ),
         Metric("operator_parallelism", "", "Parallelism of an operator.", OPERATOR, max),
         Metric("operator_max_parallelism", "", "Number of key groups of an operator.", OPERATOR, max),
-        Metric("key_group_skew_ratio", "ratio", "Bytes of the heaviest key group, per average one.", OPERATOR, max),
-        Metric("subtask_skew_ratio", "ratio", "Bytes of the heaviest subtask, per average subtask.", OPERATOR, max),
-        Metric("state_entries", "", "Values, entries of maps, elements and timers of a state.", STATE),
-        Metric("state_bytes", "bytes", "Bytes of a state, serialized.", STATE),
-        Metric("state_largest_entry_bytes", "bytes", "Bytes of the largest entry of a state.", STATE, max),
+        Metric(
+            "key_group_skew_ratio",
+            "ratio",
+            "Bytes of the heaviest key group, per average one; of (others), the highest of them.",
+            OPERATOR,
+            max,
+        ),
+        Metric(
+            "subtask_skew_ratio",
+            "ratio",
+            "Bytes of the heaviest subtask, per average subtask; of (others), the highest of them.",
+            OPERATOR,
+            max,
+        ),
+        Metric(
+            "state_entries",
+            "",
+            "Values, entries of maps, elements and timers of a state; of (others), of all of them.",
+            STATE,
+        ),
+        Metric("state_bytes", "bytes", "Bytes of a state, serialized; of (others), of all of them.", STATE),
+        Metric(
+            "state_largest_entry_bytes",
+            "bytes",
+            "Bytes of the largest entry of a state; of (others), of all of them.",
+            STATE,
+            max,
+        ),
     )
 }
 

@@ -603,7 +603,7 @@ def _timers(to: Section, surveys: Surveys) -> None:
         "its lag is at least that. Processing timers before the snapshot fire at once after a restore."
     )
     columns = "operator | time | timers# | earliest | latest | before the snapshot# | lag# | horizon#"
-    to.tables.append(_table("Timers", columns, rows))
+    to.tables.append(_table("Timers by operator", columns, rows))
 
 
 def _times(edges: Sequence[int], before: Mapping[int, int], now: int) -> tuple[str, list[Row]]:

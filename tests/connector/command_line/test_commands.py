@@ -17,6 +17,7 @@ import pyspark_savepoint
 from pyspark_savepoint.command_line.arguments import COMMANDS, markdown
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.kernels import _jit
+from pyspark_savepoint.formats.kernels.interpretation import notice
 from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -260,6 +261,12 @@ def test_vacuum_lists_what_failed_writes_left(run: Run, shop: Path, tmp_path: Pa
 def test_warm_up_reads_every_kind_of_table(run: Run) -> None:
     (record,) = run("warm-up", "--json").records
     assert record["tables"] >= 150
+
+
+@pytest.mark.parametrize("word", ["--quiet", "--json"])
+def test_warm_up_does_not_say_that_it_compiles_if_asked(run: Run, shop: Path, word: str) -> None:
+    assert run("warm-up", shop, word).code == 0
+    assert notice.text is None
 
 
 #: The kernels of RocksDB's files, key groups in any order, comparisons and rows of SQL that have not been called.

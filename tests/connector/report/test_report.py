@@ -272,6 +272,12 @@ def test_keyboard_and_screen_readers(page: Page, of_history: Path) -> None:
         "one.getAttribute('aria-labelledby')))).map((one) => one.outerHTML.slice(0, 80))"
     )
     assert named == []
+    # The landmarks of a page have names of their own.
+    landmarks: list[str] = page.run(
+        "[...document.querySelectorAll('section, nav, [role=region]')].map((one) => one.getAttribute('aria-label') || "
+        "document.getElementById(one.getAttribute('aria-labelledby')).textContent)"
+    )
+    assert len(set(landmarks)) == len(landmarks)
     assert page.run("['header', 'nav', 'main', 'footer'].every((name) => document.querySelectorAll(name).length === 1)")
     assert page.run("document.querySelectorAll('h1').length") == 1
 
