@@ -48,8 +48,8 @@ MOST_HEAVY, MOST_BARS, MOST_TIMES = 100, 64, 24
 #: Snapshots of a folder, the newest, that are compared entry by entry with the one before.
 MOST_COMPARED = 20
 MAX_VALUE = 600
-#: Texts that are longer have a column for prose.
-LONG = 60
+#: Texts that are longer are broken into lines, and have a column for prose.
+WORD, LONG = 24, 60
 #: Parallelism as a multiple of that of the snapshot.
 SCALES = (0.5, 1, 2, 4)
 UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
@@ -235,10 +235,11 @@ def _cell(table: Table, place: int, value: Any, text_of: Callable[[str], str]) -
     data = f' data-v="{value.value}"' if isinstance(value, Cell) else ""
     if table.choices is not None:
         data += f' role="cell" data-l="{escape(table.columns[place].title)}"'
-    text = escape(text_of(value.text if isinstance(value, Cell) else str(value)))
+    plain = text_of(value.text if isinstance(value, Cell) else str(value))
+    text, size = escape(plain), len(plain)
     if table.choices == place:
         return f'<td{data}><span class="tag {text.replace(" ", "-")}">{text}</span></td>'
-    kind = "n" if table.columns[place].is_number else "prose" if len(text) > LONG else ""
+    kind = "n" if table.columns[place].is_number else "prose" if size > LONG else "lines" if size > WORD else ""
     return f"<td{f' class={kind}' if kind else ''}{data}>{text}</td>"
 
 
