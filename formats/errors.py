@@ -127,11 +127,12 @@ class CorruptStateError(SavepointError, ValueError):
     """Bytes do not match the format: truncated, damaged, forged, or of an unknown form."""
 
 
-class UnsupportedVersionError(SavepointError, NotImplementedError):
+# Spark takes a NotImplementedError of a reader for one without partitions, and reads no rows: neither is one.
+class UnsupportedVersionError(SavepointError):
     """The version of a format is not supported: too old, or newer than this release."""
 
 
-class UnsupportedStateError(SavepointError, NotImplementedError):
+class UnsupportedStateError(SavepointError):
     """The kind of state is known, but the requested operation does not support it."""
 
 

@@ -148,6 +148,16 @@ def expect_spark_replays(spark: SparkSession, path: Path, given: dict[str, str])
     )
 
 
+def test_spark_refuses_columns_that_changed(spark: SparkSession, checkpoints: Path) -> None:
+    newest = next(checkpoints.rglob("chk-8"))
+    pyspark_savepoint.open(newest).with_max_parallelism(64).write(checkpoints / "edited")
+    shutil.rmtree(newest)
+    shutil.move(checkpoints / "edited", newest)
+    given = options(checkpoints, **CHANGES, uid="names", keyGroups="0-3")
+    with pytest.raises(Exception, match="UnsupportedStateError: the max parallelism of the operator changed"):
+        spark.read.format("savepoint").options(**given).load().collect()
+
+
 def test_changes_up_to_a_snapshot(spark: SparkSession, corpus: Path) -> None:
     path = corpus / "history" / "1.20.5-rocksdb-incr-rescaled" / "checkpoints"
     last = Savepoint.load(spark, versions(path)[8], allow_outside=True)

@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.errors import (
     SavepointError,
     StateNotFoundError,
     UnsafePathError,
+    UnsupportedStateError,
     nearest,
 )
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
@@ -193,3 +194,12 @@ def test_similar_names_of_very_long_ones_take_time_that_is_linear() -> None:
         for count in (100_000, 400_000)
     )
     assert large < 10 * small + 0.1
+
+
+def test_no_error_is_one_that_spark_takes_for_a_reader_without_partitions() -> None:
+    """A reader whose partitions() raises NotImplementedError has one empty partition to Spark: rows lost in silence."""
+    known = [SavepointError]
+    for kind in known:
+        assert not issubclass(kind, NotImplementedError)
+        known += kind.__subclasses__()
+    assert UnsupportedStateError in known
