@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import posixpath
 from argparse import Namespace
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,12 @@ from pyspark_savepoint.erasure.erasing import is_self_contained, new_salt
 from pyspark_savepoint.erasure.report import ERROR, ErasureReport
 from pyspark_savepoint.erasure.tables import place_of
 from pyspark_savepoint.execution.texts import numbered, replacing, writable
-from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, SnapshotNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 
-DONE, FOUND = 0, 1
+DONE, FOUND, FAILED = 0, 1, 2
 #: What stands beside a report: the same for people, and its salt.
 MARKDOWN, SALT = ".md", ".salt"
 REMOVED = ("operator", "table", "state", "seen", "removed")
@@ -41,37 +40,62 @@ def erase(arguments: Namespace, output: Output) -> int:
         salt = options["salt"] = new_salt()
         if arguments.salt_file is not None:
             _write_salt(Path(arguments.salt_file).expanduser(), salt)
+    below = _below(arguments, base)  # before anything is written there
     report = _erased(base, arguments, output, arguments.target, arguments.report, keys, options)
     if not arguments.dry_run:
         written(arguments, output)
-    for old, new in _others(arguments, base):
+    found, failed = report.removed, 0
+    for path, new in below:
         output.say("")
-        output.say(old.path or "")
-        if not is_self_contained(old.plan):
-            output.say("not self-contained: its files belong to other checkpoints too; nothing was written")
-            output.record({"path": old.path, "self_contained": False})
-            continue
-        own = f"{new}.report.json" if arguments.report is not None else None
-        if own is not None:
-            Path(own).parent.mkdir(parents=True, exist_ok=True)
-        _erased(old, arguments, output, new, own, keys, options)
-    return FOUND if arguments.dry_run and report.removed else DONE
+        output.say(path)
+        try:
+            other = opened(arguments, path)
+            if not is_self_contained(other.plan):
+                output.say("not self-contained: its files belong to other checkpoints too; nothing was written")
+                output.record({"path": path, "self_contained": False})
+                continue
+            own = None if arguments.report is None else _report_beside(new, path, arguments.report)
+            found += _erased(other, arguments, output, new, own, keys, options, may_be_gone=True).removed
+        except SavepointError as error:
+            failed += 1
+            output.say(f"not erased: {error}")
+            output.record({"path": path, "problem": str(error)})
+    if failed:
+        output.say("")
+        output.say(f"{numbered(failed, 'snapshot')} below {arguments.all_below} not erased")
+        return FAILED
+    return FOUND if arguments.dry_run and found else DONE
 
 
 def _erased(
-    base: LocalSavepoint, arguments: Namespace, output: Output, target: str, path: str | None, keys: Any, options: Any
+    base: LocalSavepoint,
+    arguments: Namespace,
+    output: Output,
+    target: str,
+    path: str | None,
+    keys: Any,
+    options: Any,
+    *,
+    may_be_gone: bool = False,
 ) -> ErasureReport:
     """Erase keys from one snapshot, write its report and show what matters of it."""
-    report = base.erase(
-        keys,
-        to=target,
-        dry_run=arguments.dry_run,
-        strict=arguments.strict,
-        below=arguments.below,
-        flink_version=arguments.flink,
-        portable=arguments.portable,
-        **options,
-    )
+    common = {"flink_version": arguments.flink, "portable": arguments.portable}
+    if may_be_gone:
+        erasing = base._erasing(keys, options["where"], options["by"], options["record_types"])
+        erasing.may_be_gone = True
+        report = base._erase(
+            erasing, target, arguments.dry_run, arguments.strict, options["salt"], arguments.below, **common
+        )
+    else:
+        report = base.erase(
+            keys,
+            to=target,
+            dry_run=arguments.dry_run,
+            strict=arguments.strict,
+            below=arguments.below,
+            **common,
+            **options,
+        )
     if path is not None:
         whole = Path(path).expanduser()
         if arguments.salt_file is None:
@@ -91,20 +115,34 @@ def _erased(
         inside = sum(hit["hits"] for hit in one["inside"])
         output.say(f"stays: {place_of(one)}: {one['equal']} equal, {inside} inside")
     for one in content["others"]:
-        output.say(f"also in: {one['path']}: {one['note'] or numbered(one['keys'], 'row')}")
+        output.say(f"also in: {one['path']}: {one['note'] or _held(one)}")
+    if content["below"] is None:
+        output.say("other snapshots of the job were not searched: --below names their folder")
     return report
 
 
-def _others(arguments: Namespace, base: LocalSavepoint) -> Iterator[tuple[LocalSavepoint, str]]:
-    """Yield the other snapshots below a folder, and where they are written."""
+def _held(one: dict[str, Any]) -> str:
+    words = {"keys": "row", "elements": "element", "standing": "other place", "in_files": "hit"}
+    ends = {"keys": "", "elements": " of conditions", "standing": "", "in_files": " in files"}
+    return ", ".join(numbered(one[name], word) + ends[name] for name, word in words.items() if one[name])
+
+
+def _below(arguments: Namespace, base: LocalSavepoint) -> list[tuple[str, str]]:
+    """Return the other snapshots below a folder, and where each is written."""
     if arguments.all_below is None:
-        return
-    folder = absolute(arguments.all_below)
-    for found in find_snapshots(folder):
-        other = opened(arguments, found.path)
-        if other.path != base.path:
-            name = posixpath.relpath(str(other.path), folder)
-            yield other, posixpath.join(absolute(arguments.all_to), name)
+        return []
+    folder, target = absolute(arguments.all_below), absolute(arguments.all_to)
+    others = [found.path for found in find_snapshots(folder) if found.path != base.path]
+    return [(path, posixpath.join(target, posixpath.relpath(path, folder))) for path in others]
+
+
+def _report_beside(new: str, path: str, report: str) -> str:
+    """Return the file for the report of a snapshot: beside the new one, or beside another report if that is remote."""
+    if "://" in new:
+        name = posixpath.basename(path.rstrip("/"))
+        return str(Path(report).with_name(f"{Path(report).stem}-{name}.report.json"))
+    Path(new).parent.mkdir(parents=True, exist_ok=True)
+    return f"{new}.report.json"
 
 
 def verify_erasure(arguments: Namespace, output: Output) -> int:

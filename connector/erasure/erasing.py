@@ -16,8 +16,8 @@ import json
 import posixpath
 import re
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -28,9 +28,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.erasure.files import Searched, searched_files
-from pyspark_savepoint.erasure.patterns import AS_STORED, Hits, Patterns, Search, described
+from pyspark_savepoint.erasure.patterns import AS_STORED, Hits, Patterns, Search, certain_of, described
 from pyspark_savepoint.erasure.sought import KEY, NONE, KeysOfOperator, Sought, fitting, mask_of, salted
 from pyspark_savepoint.erasure.tables import (
+    HELD,
     KEYED_TABLES,
     NO_STATE,
     Leaves,
@@ -97,6 +98,8 @@ VERSION = 1
 SHOWN_BY = re.compile(r"option\('table', '(\w+)'\)")
 BYTES_OF_OWNER = "bytes that only the job, or Flink's coordinator, can read"
 BYTE_ARRAY = "PRIMITIVE_ARRAY<BYTE>"
+#: Begins the name under which what a condition removes of a state of keys is counted.
+ELEMENTS = "elements of "
 #: Columns of the rows of a list or map state, beside its key.
 LIST_COLUMNS, MAP_COLUMNS = ("list_index", "list_value"), ("map_key", "map_value")
 
@@ -170,7 +173,7 @@ class Erasing:
     emptied: dict[tuple[str, str, str | None], KeysOfOperator] = field(default_factory=dict)
     patterns: Patterns = field(default_factory=Patterns)
     search: Search = field(default_factory=lambda: Search(Patterns()))
-    #: What conditions name may be gone: the snapshot is the one without it.
+    #: What arguments name may be gone: the snapshot is the one without it, or another one of the job.
     may_be_gone: bool = False
 
     # -- what is there ----------------------------------------------------------------------------------------
@@ -184,8 +187,9 @@ class Erasing:
         for plan in self.plan.operators:
             self._keys_of(plan, conditions.get(plan.identifier.operator_id.hex))
             self._find_keys(plan)
-        if self.sought.columns and not any(one.fits or one.problem for one in self.keys.values()) and not self.where:
-            types = sorted({f"{one.plan.label}: {one.kind}" for one in self.keys.values()})
+        fits = any(one.fits or one.problem for one in self.keys.values())
+        if self.sought.columns and not fits and not self.where and not self.may_be_gone:
+            types = sorted({f"{one.plan.label}: {one.shown}" for one in self.keys.values()})
             raise OptionError(
                 "no operator can have any of the keys: nothing would be removed",
                 path=self.path,
@@ -216,22 +220,14 @@ class Erasing:
         """Search the files for the patterns of another erasure."""
         self.files = searched_files(self.snapshot, search)
 
-    def rows_with_keys(self) -> int:
-        """Return how many rows of keyed tables have one of the keys; nothing else is read."""
-        self._prepare()
-        with suppress(StateNotFoundError):  # another snapshot may have other operators
-            self._expect_operators()
-        count = 0
-        for plan in self.plan.operators:
-            self._keys_of(plan, None)
-            own = plan.identifier.operator_id.hex
-            keys = self.keys.get(own)
-            if keys is None or not keys.any:
-                continue
-            for table in self._tables(plan):
-                for batch in batches_of(exact(self.held), self.path, ("key",), uidHash=own, table=table)[1]:
-                    count += keys.mask(batch).true_count
-        return count
+    def held_counts(self) -> dict[str, int]:
+        """Return how often the snapshot, examined, has what is sought; hits that may be chance are not counted."""
+        removed = Counter[bool]()
+        for (_, table, state), one in self.looked.states.items():
+            removed[table in KEYED_TABLES and not state.startswith(ELEMENTS)] += one.removed
+        standing = sum(one.equal + certain_of(one.hits) for one in self.looked.standing.values())
+        found = removed[True], removed[False], standing, sum(certain_of(one.hits) for one in self.files)
+        return dict(zip(HELD, found, strict=True))
 
     def _prepare(self) -> None:
         plans = tuple(with_states(plan) for plan in self.plan.operators)
@@ -245,6 +241,8 @@ class Erasing:
         for name, columns in self.by.items():
             plan = self.plan.find(name) if name.strip() else None
             if plan is None or plan not in keyed:
+                if self.may_be_gone:
+                    continue
                 raise StateNotFoundError(
                     f"by names {name!r}, which is no operator with keyed state",
                     path=self.path,
@@ -551,7 +549,7 @@ class Erasing:
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches without the elements that a condition removes, which are counted."""
         without, column = WithoutElements.of(one, schema), one.column(schema)
-        counts = self.looked.counts(plan.identifier.operator_id.hex, one.table, f"elements of {one.state}")
+        counts = self.looked.counts(plan.identifier.operator_id.hex, one.table, f"{ELEMENTS}{one.state}")
         for batch in batches:
             kept, seen, removed = without.of_batch(batch)
             counts.seen += seen
@@ -692,6 +690,7 @@ class Erasing:
             ],
             "not_searched": dict(self.patterns.too_short),
             "differences": None,
+            "below": None,
             "others": [],
         }
 

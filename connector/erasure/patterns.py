@@ -293,6 +293,11 @@ class Search:
         return hits
 
 
+def certain_of(hits: Hits) -> int:
+    """Return the number of certain hits."""
+    return sum(count for (_, certain, _), count in hits.items() if certain)
+
+
 def described(hits: Hits) -> list[dict[str, Any]]:
     """Return hits as rows: encoding, length in bytes of the pattern, number, and whether they are certain."""
     return [

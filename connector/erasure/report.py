@@ -10,8 +10,9 @@ from typing import Any
 
 from pyspark_savepoint.erasure.erasing import FORM, VERSION, Erasing, files_of
 from pyspark_savepoint.erasure.files import Searched
+from pyspark_savepoint.erasure.patterns import certain_of
 from pyspark_savepoint.erasure.sought import salted
-from pyspark_savepoint.erasure.tables import operator_of, place_of
+from pyspark_savepoint.erasure.tables import HELD, operator_of, place_of
 from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.redaction import printable
@@ -108,8 +109,10 @@ def _page(report: ErasureReport) -> Iterator[str]:
             for one in content["standing"]
         ),
     )
-    if content["others"]:
-        yield from _section("Other snapshots of the job", ("path", "keys", "note"), content["others"])
+    yield from _section("Other snapshots of the job", ("path", *HELD, "note"), content["others"])
+    below = content.get("below")
+    yield ""
+    yield f"searched below: {_cell(below)}" if below else "no folder was searched for them"
     for title in ("before", "after"):
         if content[title]:
             named = (
@@ -175,6 +178,8 @@ def verified(
         yield finding("keys", ERROR, "the keys, or the salt, are not those of the report")
     if content["arguments"]["where"] != where:
         yield finding("where", ERROR, "the conditions are not those of the report")
+    if content["arguments"]["by"] != dict(new.by):
+        yield finding("by", ERROR, "the columns of the keys are not those of the report")
     if content["after"] is None:
         yield finding("report", ERROR, "the report is of a dry run: nothing was written")
         return
@@ -210,7 +215,7 @@ def _same_files(check: str, then: Sequence[Row], now: Sequence[Row]) -> Iterator
 def _standing(new: Erasing, accept: Collection[str]) -> Iterator[Row]:
     for one in new.looked.standing.values():
         place = place_of(one.row())
-        certain = sum(count for (_, is_sure, _), count in one.hits.items() if is_sure)
+        certain = certain_of(one.hits)
         if one.equal or certain:
             severity = NOTE if place in accept else ERROR
             yield finding(

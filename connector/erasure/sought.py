@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.erasure.patterns import AS_STORED, Encoding, Patterns, encodings_of
 from pyspark_savepoint.erasure.tables import Mask
 from pyspark_savepoint.execution.conditions import parse_condition
-from pyspark_savepoint.formats.columns import Cursors, binary_parts
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, binary_parts
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError, did_you_mean, type_name
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import PLAIN, decode_options, python_key_type, stored_keys
@@ -44,7 +45,7 @@ class Sought:
         if given is None:
             return cls({})
         if isinstance(given, list | tuple | set | frozenset | range):
-            columns: dict[str, list[Any]] = {KEY: list(given)}
+            columns: dict[str, list[Any]] = {KEY: [_usual(value) for value in given]}
         else:
             rows = engine.rows(given)
             if rows is None:
@@ -59,6 +60,37 @@ class Sought:
         if not any(found.values()):
             raise OptionError("there are no keys to erase", remedy="give at least one")
         return cls(found)
+
+    @classmethod
+    def with_expressions(
+        cls, engine: Engine, given: object, by: Mapping[str, Any]
+    ) -> tuple[Sought, dict[str, str | dict[str, str]]]:
+        """Return keys with a column for each expression in ``by``, and ``by`` with the names of these columns."""
+        found: dict[str, str | dict[str, str]] = {}
+        expressions: dict[str, Any] = {}
+
+        def named(column: object, place: str) -> str:
+            if isinstance(column, str):
+                return column
+            expressions[f"expression of {place}"] = column
+            return f"expression of {place}"
+
+        for uid, columns in by.items():
+            if isinstance(columns, Mapping):
+                found[uid] = {path: named(column, f"{uid}: {path}") for path, column in columns.items()}
+            else:
+                found[uid] = named(columns, uid)
+        for name, expression in expressions.items():
+            rows = engine.rows(pa.table({KEY: list(given)}) if isinstance(given, list | tuple) else given)
+            given = None if rows is None else engine.with_column(rows, name, expression)
+            if given is None:
+                raise OptionError(
+                    f"by has an {name!r} that is neither a name nor an expression on columns of the keys",
+                    found=type_name(expression),
+                    expected="the name of a column, an expression of pyarrow.compute or, with Spark, a column",
+                    remedy="give keys as rows, and by={'UID': 'COLUMN'} or pyarrow.compute.field('id') + 1",
+                )
+        return cls.of(engine, given), found
 
     @property
     def values(self) -> list[Any]:
@@ -104,9 +136,26 @@ def salted(salt: bytes, value: object) -> str:
     return hmac.new(salt, json.dumps(value, sort_keys=True).encode(), hashlib.sha256).hexdigest()
 
 
+def _usual(value: Any) -> Any:
+    """Return a value of NumPy or Arrow, or of changeable bytes, as one of Python's own types.
+
+    >>> _usual(np.int64(7)), _usual(bytearray(b"a"))
+    (7, b'a')
+    """
+    if isinstance(value, np.datetime64):
+        return pa.scalar(value).as_py()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, pa.Scalar):
+        return value.as_py()
+    return bytes(value) if isinstance(value, bytearray | memoryview) else value
+
+
 def _plain(value: object) -> object:
     if isinstance(value, bytes):
         return value.hex()
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return str(value.astimezone(dt.UTC))
     if isinstance(value, Mapping):
         return {str(name): _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -125,6 +174,8 @@ def fitting(value: Any, kind: pa.DataType) -> Any:
 
     >>> fitting(1, pa.int64()), fitting("1", pa.int64()) is NONE, fitting(1 << 40, pa.int32()) is NONE
     (1, True, True)
+    >>> fitting(dt.datetime(2026, 1, 1), pa.date32()) is NONE
+    True
     """
     types = pa.types
     if types.is_struct(kind):
@@ -157,6 +208,10 @@ def fitting(value: Any, kind: pa.DataType) -> Any:
     fits = next((kinds for is_kind, kinds in allowed if is_kind(kind)), ())
     if not isinstance(value, fits) or (isinstance(value, bool) and bool not in fits):
         return NONE
+    if isinstance(value, dt.datetime) and not (
+        types.is_timestamp(kind) and (value.tzinfo is None) == (kind.tz is None)
+    ):
+        return NONE  # Arrow would take its day alone, or a moment for a time of some zone
     value = str(value) if isinstance(value, uuid.UUID) else value
     try:
         pa.scalar(value, kind)
@@ -175,6 +230,8 @@ class KeysOfOperator:
 
     plan: OperatorPlan
     kind: pa.DataType
+    #: The type of the column in which tables show the keys: that of times is not the one by which they are compared.
+    shown: pa.DataType
     #: Whether the bytes of any key can be made.
     written: bool
     stored: pa.Array
@@ -194,7 +251,8 @@ class KeysOfOperator:
             return None
         opaque = bool(plan.key_serializer.opaque_parts())
         kind = pa.binary() if opaque else python_key_type(plan) or plan.key_serializer.arrow_type(PLAIN)
-        keys = cls(plan, kind, True, pa.array([], pa.binary()))
+        shown = kind if opaque or python_key_type(plan) else plan.key_serializer.arrow_type(DecodeOptions())
+        keys = cls(plan, kind, shown, True, pa.array([], pa.binary()))
         try:
             keys.encoded(pa.record_batch([pa.array([], kind)], [KEY]))
         except UndecodableStateError:
@@ -221,20 +279,25 @@ class KeysOfOperator:
 
     def add_values(self, values: Sequence[Any]) -> None:
         """Add those of the given keys that the operator can have."""
-        found = [value for value in (fitting(value, self.kind) for value in values) if value is not NONE]
-        before = self.fits
+        before, left = self.fits, values
+        for kind in dict.fromkeys((self.kind, self.shown)):
+            fitted = [(value, fitting(value, kind)) for value in left]
+            self._add_fitted([value for _, value in fitted if value is not NONE], kind)
+            left = [value for value, of_kind in fitted if of_kind is NONE]
+        self.misfits += len(values) - (self.fits - before)
+
+    def _add_fitted(self, values: list[Any], kind: pa.DataType) -> None:
         try:
-            self._add(pa.array(found, self.kind))
-            self.fits += len(found)
+            self._add(pa.array(values, kind))
+            self.fits += len(values)
         except SavepointError:
             # A type that has some values only, such as an enum.
-            for value in found:
+            for value in values:
                 try:
-                    self._add(pa.array([value], self.kind))
+                    self._add(pa.array([value], kind))
                     self.fits += 1
                 except SavepointError:
                     continue
-        self.misfits += len(values) - (self.fits - before)
 
     def add_rows(self, rows: pa.RecordBatch) -> None:
         """Add the keys of rows of the operator's tables."""
@@ -313,9 +376,9 @@ def mask_of(condition: object, schema: pa.Schema, argument: str) -> tuple[Mask, 
     if type_name(condition).rpartition(".")[2] == "Column":
         raise OptionError(
             f"{argument} is a column of Spark, which the process that reads the state cannot evaluate",
-            expected='the same condition as a text, in the words of SQL\'s WHERE: "buyer = 1042"',
+            expected="comparisons with numbers, texts and bytes, AND, OR, NOT, IN, LIKE, tests for NULL",
             found=str(condition),
-            remedy="give the text, without functions; or an expression, pyarrow.compute.field('buyer') == 1042",
+            remedy="with Spark, leave functions out; or give a text, or pyarrow.compute.field('buyer') == 1042",
         )
     raise OptionError(
         f"{argument} must be a text or an expression of Arrow",

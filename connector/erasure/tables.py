@@ -28,6 +28,8 @@ KEYED_TABLES = ("keyed_state", "window_state", "timers")
 NO_STATE = frozenset({"key", "window", "state_window", "namespace", "timestamp", "domain", "service"})
 #: Columns of tables of all operators that name one.
 OF_OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name", "connector", "note", "state", "kind")
+#: How often another snapshot has what is erased: rows with keys, rows of conditions, keys in other places and files.
+HELD = ("keys", "elements", "standing", "in_files")
 #: What each known connector says takes lines.
 LONGEST_REASON = 200
 SPLITS_UNKNOWN = "no known connector reads it; column 'reason' of its rows says why"

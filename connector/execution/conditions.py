@@ -88,6 +88,23 @@ def parse_condition(text: str, schema: pa.Schema, argument: str = "--where") -> 
     return _Parser(text, schema, argument).parse()
 
 
+def with_expression(table: pa.Table, name: str, expression: object) -> pa.Table | None:
+    """Return a table with the value of an expression of ``pyarrow.compute`` as another column; None for anything else.
+
+    >>> with_expression(pa.table({"id": [7]}), "next", pc.field("id") + 1).column("next").to_pylist()
+    [8]
+    """
+    if not isinstance(expression, pc.Expression):
+        return None
+    from pyarrow.dataset import InMemoryDataset
+
+    columns = {each: pc.field(each) for each in table.schema.names} | {name: expression}
+    try:
+        return InMemoryDataset(table).to_table(columns=columns)
+    except (pa.ArrowException, TypeError) as error:
+        raise OptionError(f"{name} cannot be evaluated", found=str(error).splitlines()[0]) from None
+
+
 class _Parser:
     """Recursive descent; ``OR`` binds least, then ``AND``, ``NOT``, comparisons."""
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.execution import progress
+from pyspark_savepoint.execution.conditions import with_expression
 from pyspark_savepoint.execution.copying import copy_files
 from pyspark_savepoint.execution.function_pickles import copy_of
 from pyspark_savepoint.execution.migrating import run_here
@@ -184,6 +185,15 @@ class LocalEngine:
     def of_arrow(self, table: pa.Table) -> LocalRows:
         """Return the rows of a small Arrow table."""
         return LocalRows(table.schema, (lambda: iter(table.to_batches()),))
+
+    def with_column(self, rows: LocalRows, name: str, expression: object) -> LocalRows | None:
+        """Return a few rows with the value of an expression of Arrow as another column; None for anything else."""
+        table = with_expression(rows.table(), name, expression)
+        return None if table is None else self.of_arrow(table)
+
+    def worded(self, condition: object) -> object:
+        """Return a condition as it is: the engine has none of its own."""
+        return condition
 
     def read(self, options: Mapping[str, str]) -> LocalRows:
         """Return the table that options select."""

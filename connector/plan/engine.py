@@ -141,6 +141,17 @@ class Engine(Protocol):
     def of_arrow(self, table: pa.Table) -> Rows:
         """Return the rows of a small Arrow table."""
 
+    def with_column(self, rows: Any, name: str, expression: object) -> Rows | None:
+        """Return a few rows with the value of an expression as another column; None if the engine cannot evaluate it.
+
+        Raises:
+            OptionError: If the expression does not fit the rows.
+
+        """
+
+    def worded(self, condition: object) -> object:
+        """Return a condition of the engine's own kind in the words of ``--where``, and any other as it is."""
+
     def read(self, options: Mapping[str, str]) -> Rows:
         """Return the table that the options of a read select, with its path among them."""
 

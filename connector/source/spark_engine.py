@@ -14,7 +14,9 @@ import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property, reduce
+from math import isfinite
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -36,6 +38,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from pyspark_savepoint.execution.conditions import with_expression
 from pyspark_savepoint.execution.copying import copy_files
 from pyspark_savepoint.execution.texts import without_traces
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, type_name
@@ -120,8 +123,9 @@ class SparkRows:
         return SparkRows(self.frame.join(other.frame, column, "left"))
 
     def collected(self) -> list[dict[str, Any]]:
-        """Return all rows as dictionaries."""
-        return [row.asDict(recursive=True) for row in self.frame.collect()]
+        """Return all rows as dictionaries, with the values that rows of Arrow have: moments have their zone."""
+        rows: list[dict[str, Any]] = self.frame.toArrow().to_pylist()
+        return rows
 
     def first(self) -> dict[str, Any] | None:
         """Return one of the rows as a dictionary; None if there is none."""
@@ -160,6 +164,81 @@ def _packed(names: Sequence[str], is_struct: bool) -> Column:
     return F.struct(*columns) if is_struct else columns[0]
 
 
+#: Functions of Spark's columns that conditions have in words.
+_SIGNS = {
+    "=": "=",
+    "==": "=",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+    "!=": "<>",
+    "<>": "<>",
+    "and": "AND",
+    "or": "OR",
+}
+_TESTS = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
+
+
+def _words(node: Any) -> str | None:
+    """Return an expression of Spark in the words of ``--where``; None if these do not have it.
+
+    A node is one of the JVM's (``org.apache.spark.sql.internal.ColumnNode``) or of Spark Connect's client.
+    """
+    remote = not hasattr(node, "getClass")
+    kind = type(node).__name__ if remote else node.getClass().getSimpleName()
+    if kind in ("UnresolvedAttribute", "ColumnReference"):
+        if remote:
+            return str(node._unparsed_identifier)
+        parts = node.nameParts()
+        return ".".join(quoted(parts.apply(number)) for number in range(parts.size()))
+    if kind in ("Literal", "LiteralExpression"):
+        # The client has times as numbers.
+        timed = remote and not isinstance(node._dataType, BinaryType | BooleanType | NumericType | StringType)
+        return None if timed else _literal(node._value if remote else node.value())
+    if kind in ("SqlExpression", "SQLExpression"):
+        return f"({node._expr if remote else node.expression()})"
+    if kind == "UnresolvedExtractValue":
+        child, name = (node._child, node._extraction) if remote else (node.child(), node.extraction())
+        parent, field = _words(child), _words(name)
+        if parent is None or field is None or not field.startswith("'"):
+            return None
+        return f"{parent}.{quoted(field[1:-1].replace(chr(39) * 2, chr(39)))}"
+    if kind != "UnresolvedFunction":
+        return None
+    name = str(node._name if remote else node.functionName()).lower()
+    given = list(node._args) if remote else [node.arguments().apply(i) for i in range(node.arguments().size())]
+    words = [_words(one) for one in given]
+    known = [one for one in words if one is not None]
+    if len(known) < len(words):
+        return None
+    if name in _SIGNS and len(known) == 2:
+        return f"({known[0]} {_SIGNS[name]} {known[1]})"
+    if name in ("!", "not") and len(known) == 1:
+        return f"(NOT {known[0]})"
+    if name in _TESTS and len(known) == 1:
+        return f"({known[0]} {_TESTS[name]})"
+    if name == "like" and len(known) == 2:
+        return f"({known[0]} LIKE {known[1]})"
+    if name == "in" and len(known) > 1:
+        return f"({known[0]} IN ({', '.join(known[1:])}))"
+    return None
+
+
+def _literal(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bytes | bytearray):
+        return f"X'{value.hex()}'"
+    if isinstance(value, int | Decimal):
+        return format(value, "f") if isinstance(value, Decimal) else str(value)
+    if isinstance(value, float) and isfinite(value):
+        return repr(value) if "e" in repr(value) or "." in repr(value) else None
+    return None
+
+
 @dataclass(frozen=True)
 class SparkEngine:
     """The engine of a session (``plan.engine.Engine``)."""
@@ -180,6 +259,21 @@ class SparkEngine:
         columns = [column.to_pylist() for column in table.columns]
         rows = list(zip(*columns, strict=True))
         return SparkRows(self.spark.createDataFrame(rows, spark_schema(table.schema)))
+
+    def with_column(self, rows: SparkRows, name: str, expression: object) -> SparkRows | None:
+        """Return a few rows with the value of a column, or of an expression of Arrow; None for anything else."""
+        if isinstance(expression, Column):
+            return SparkRows(rows.frame.withColumn(name, expression))
+        table = with_expression(rows.frame.toArrow(), name, expression)
+        return None if table is None else self.of_arrow(table)
+
+    def worded(self, condition: object) -> object:
+        """Return a column in the words of ``--where``; one that these do not have, and all else, as it is."""
+        if not isinstance(condition, Column):
+            return condition
+        own = vars(condition)  # as attributes, columns have the fields of their values
+        words = _words(own["_jc"].node() if "_jc" in own else own["_expr"])
+        return condition if words is None else words
 
     def read(self, options: Mapping[str, str]) -> SparkRows:
         """Return the table that options select."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from pyspark_savepoint.erasure.tables import exact, place_of
+from pyspark_savepoint.erasure.tables import HELD, exact, place_of
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,
@@ -34,7 +34,7 @@ class Erasures(Face[R, T]):
         *,
         to: str | PathLike[str] | None = None,
         where: Mapping[str, Any] | None = None,
-        by: Mapping[str, str | Mapping[str, str]] | None = None,
+        by: Mapping[str, Any] | None = None,
         dry_run: bool = False,
         strict: bool = False,
         salt: str | None = None,
@@ -53,8 +53,8 @@ class Erasures(Face[R, T]):
             keys: The keys: a list of values, or rows with column ``key`` or others that ``by`` names. They are held
                 in memory.
             to: The folder of the new savepoint; needed unless ``dry_run``.
-            where: Conditions, as texts (``buyer = 1042``) or expressions of ``pyarrow.compute``, on what else is
-                removed:
+            where: Conditions, as texts (``buyer = 1042``), expressions of ``pyarrow.compute`` or, with Spark, columns
+                (``F.col("buyer") == 1042``, without functions), on what else is removed:
 
                 - ``UID``: the keys of matching rows of the operator's first table of keys;
                 - ``UID.STATE``: elements of operator state (columns ``value``, or ``key`` and ``value``), of a list
@@ -65,7 +65,8 @@ class Erasures(Face[R, T]):
                 - ``UID.in_flight``, or ``UID.input 0`` and so on: records of table ``in_flight``.
 
             by: For operators by uid: the column of ``keys`` that has its keys, or which fields of its composite key
-                have the values of which columns.
+                have the values of which columns. In place of a column, an expression of ``pyarrow.compute`` on those of
+                ``keys`` or, with Spark, a column: ``{"orders": F.concat(F.lit("user-"), F.col("id"))}``.
             dry_run: Count only, and write nothing.
             strict: Refuse to write if there is state that cannot be looked into, or from which keys that stand there
                 cannot be removed.
@@ -74,8 +75,9 @@ class Erasures(Face[R, T]):
                 the erasure needs it, as they need the keys.
             record_types: Types of records in flight that the snapshot does not have, by part: ``{"UID.input 0":
                 "TUPLE<LONG, STRING>"}``.
-            below: A folder whose snapshots are named in the report if they have the keys too; by default that of the
-                job's checkpoints, or the one that the savepoint is in.
+            below: A folder whose snapshots are named in the report if they have the keys too, or what conditions name;
+                by default that of the job's checkpoints, or the one that the savepoint is in. It is read as a whole.
+                Of a savepoint in a store, no folder is searched by default, and the report says so.
             flink_version: As in :meth:`write`.
             portable: As in :meth:`write`.
 
@@ -95,9 +97,6 @@ class Erasures(Face[R, T]):
             report = sp.erase(keys=[1042], to="/savepoints/erased")
 
         """
-        from pyspark_savepoint.erasure.erasing import files_of, new_salt
-        from pyspark_savepoint.erasure.report import ErasureReport
-
         if to is None and not dry_run:
             raise OptionError(
                 "there is no folder for the new savepoint", remedy="to='/savepoints/erased', or dry_run=True"
@@ -105,17 +104,32 @@ class Erasures(Face[R, T]):
         if keys is None and not where:
             raise OptionError("there is nothing to erase", remedy="give keys, or conditions in 'where'")
         erasing = self._erasing(keys, where or {}, by or {}, record_types or {})
+        return self._erase(erasing, to, dry_run, strict, salt, below, flink_version=flink_version, portable=portable)
+
+    def _erase(
+        self,
+        erasing: Erasing,
+        to: str | PathLike[str] | None,
+        dry_run: bool,
+        strict: bool,
+        salt: str | None,
+        below: str | PathLike[str] | None,
+        **options: Any,
+    ) -> ErasureReport:
+        """Erase what is sought; arguments as of :meth:`erase`, which checked them."""
+        from pyspark_savepoint.erasure.erasing import files_of, new_salt
+        from pyspark_savepoint.erasure.report import ErasureReport
+
         erasing.examine()
         secret = new_salt() if salt is None else salt
         content = erasing.report(secret.encode(), strict, dry_run)
-        content["others"] = list(self._others(erasing, below))
+        content["below"] = self._below(erasing, below)
+        content["others"] = list(self._others(erasing, content["below"]))
         if strict and not dry_run:
             self._refuse_unknown(content)
         if dry_run or to is None:
             return ErasureReport(content, secret)
-        new = self._planned(erasing.planned()).write(  # type: ignore[attr-defined]
-            to, flink_version=flink_version, portable=portable
-        )
+        new = self._planned(erasing.planned()).write(to, **options)  # type: ignore[attr-defined]
         after = new._erasing(None, {}, {}, {})
         after.search_files(erasing.search)
         content["after"] = {"path": new.path, "files": files_of(after.files)}
@@ -151,6 +165,7 @@ class Erasures(Face[R, T]):
         keys: R | Collection[Any] | None = None,
         *,
         where: Mapping[str, Any] | None = None,
+        by: Mapping[str, Any] | None = None,
         salt: str | None = None,
         old: Face[R, T] | str | PathLike[str] | None = None,
         accept: Collection[str] = (),
@@ -164,6 +179,7 @@ class Erasures(Face[R, T]):
             report: The report, or its JSON text.
             keys: The keys, as they were erased.
             where: The conditions, as they were given.
+            by: Needed again if it had expressions: the report has names of columns only.
             salt: The secret of the report; needed if it is given as a text.
             old: The older snapshot, if it is not where it was.
             accept: Places where the keys may stand, as the report names them (``UID.STATE.COLUMN``): values that are
@@ -200,12 +216,14 @@ class Erasures(Face[R, T]):
             )
         secret = known.encode() if known is not None else held
         assert secret is not None
-        arguments = (keys, where or {}, given["by"], given.get("record_types") or {})
+        arguments = (keys, where or {}, given["by"] if by is None else by, given.get("record_types") or {})
         older: Any = None
         before: Erasing | None = None
         try:
             older = self._other(old if old is not None else report.content["before"]["path"])
             before = older._erasing(*arguments)
+            # What the report names may never have been there: --all-below erases in snapshots without it, too.
+            before.may_be_gone = arguments[1].keys() == given["where"].keys()
             before.examine()
         except (OptionError, StateNotFoundError):
             raise
@@ -227,7 +245,7 @@ class Erasures(Face[R, T]):
                 )
         differences = _rows(overview(older, self)) if before is not None else []
         missing = _beside(older, self, before, differences) if before is not None else ()
-        hashes = new.sought.hashes(secret), conditions_hashed(where or {}, secret)
+        hashes = new.sought.hashes(secret), conditions_hashed(new.where, secret)
         return list(verified(report, new, before, hashes, differences, missing, accept))
 
     def _erasing(
@@ -236,30 +254,35 @@ class Erasures(Face[R, T]):
         from pyspark_savepoint.erasure.erasing import Erasing
         from pyspark_savepoint.erasure.sought import Sought
 
-        path, sought = self._read_path(), Sought.of(self._engine, keys)
-        return Erasing(self._engine, self.plan, path, self.options, sought, by, where, record_types)
+        path = self._read_path()
+        conditions = {name: self._engine.worded(condition) for name, condition in where.items()}
+        sought, columns = Sought.with_expressions(self._engine, keys, by)
+        return Erasing(self._engine, self.plan, path, self.options, sought, columns, conditions, record_types)
 
-    def _others(self, erasing: Erasing, below: str | PathLike[str] | None) -> Iterator[dict[str, Any]]:
-        """Yield the other snapshots of a folder, with the number of their rows that have keys."""
-        if below is None:
-            here = erasing.snapshot.path
-            if here.rpartition("/")[2].startswith("chk-") is False and "://" in here:
-                return
-            folder = posixpath.dirname(here)
-        else:
-            folder = self._engine.located(below)
+    def _below(self, erasing: Erasing, below: str | PathLike[str] | None) -> str | None:
+        """Return the folder that may have other snapshots of the job; None if none is given, and none is known."""
+        if below is not None:
+            return self._engine.located(below)
+        here = erasing.snapshot.path
+        return posixpath.dirname(here) if posixpath.basename(here).startswith("chk-") or "://" not in here else None
+
+    def _others(self, erasing: Erasing, folder: str | None) -> Iterator[dict[str, Any]]:
+        """Yield the other snapshots of a folder that have any of the keys, or what conditions name, and how often."""
+        if folder is None:
+            return
         for found in find_snapshots(str(StoragePath.of(folder, self.options.get(OPTION)))):
             if found.path == erasing.snapshot.path:
                 continue
             row: dict[str, Any] = {"path": found.path, "checkpoint_id": found.checkpoint_id, "keys": None, "note": None}
             try:
                 other = self._at(found.path, self.options)
-                one = other._erasing(None, {}, erasing.by, {})
-                one.sought = erasing.sought
-                row["keys"] = one.rows_with_keys()
+                one = other._erasing(None, erasing.where, erasing.by, erasing.record_types)
+                one.sought, one.may_be_gone = erasing.sought, True
+                one.examine()
+                row |= one.held_counts()
             except SavepointError as error:
                 row["note"] = str(error)
-            if row["keys"] != 0:
+            if row["note"] is not None or any(row[name] for name in HELD):
                 yield row
 
 

@@ -322,7 +322,7 @@ class _Merge:
         if size > 4 * self.plan.request.sort_memory // EXPANDED:
             self._by_sorting(held, rows)
             return
-        self._put(concat([*held, *(_entries(batch) for batch in rows)]))
+        self._put(concat([*held, *(_entries(batch) for batch in rows)]), kept=not rows and len(self.bases) == 1)
 
     def _large(self, new: range, deleted: KeyNumbers | None) -> None:
         """Write more than fits into memory: half of the key groups after the other, or a single one through disk."""
@@ -344,8 +344,12 @@ class _Merge:
                 if len(chunk):
                     yield replace(chunk, state=base.places[chunk.state])
 
-    def _put(self, chunk: EntryChunk) -> None:
-        """Write entries that are in memory; those of a state that are not sorted are sorted."""
+    def _put(self, chunk: EntryChunk, *, kept: bool) -> None:
+        """Write entries that are in memory; those of a state that are not sorted are sorted.
+
+        ``kept``: all are of one base. Equal keys are as Flink wrote them: on the heap, PyFlink's pickled keys of a map
+        are byte arrays, which Java does not compare by their content.
+        """
         if not len(chunk):
             return
         limit = self.plan.max_parallelism
@@ -353,7 +357,7 @@ class _Merge:
         if runs.first_unordered() >= 0:
             runs = runs.sorted()
             repeated = runs.first_unordered()
-            if repeated >= 0:
+            if repeated >= 0 and not kept:
                 self._refuse(runs.chunk, repeated)
         runs.write(self.writer)
 

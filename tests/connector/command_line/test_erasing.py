@@ -83,6 +83,38 @@ def test_all_self_contained_savepoints_below_a_folder(run: Run, shop: Path, corp
     assert not (tmp_path / "all" / "one").exists()
 
 
+def test_what_cannot_be_erased_below_a_folder_stops_nothing(run: Run, shop: Path, corpus: Path, tmp_path: Path) -> None:
+    """A broken one, one without its files, and one of another job; links are not followed."""
+    job = tmp_path / "job"
+    for name in ("one", "two", "broken", "half"):
+        shutil.copytree(shop, job / name)
+    (job / "broken" / "_metadata").write_bytes(b"nothing")
+    for path in (job / "half").iterdir():
+        if path.name != "_metadata":
+            path.unlink()
+    shutil.copytree(corpus / "datastream" / "udf-hashmap-savepoint-2.3", job / "another")
+    (job / "linked").symlink_to(job / "two")
+    # Where they are written is below the folder, too.
+    options = ("--keys", "1042", "--where", "warehouse-export.pending_orders: value.accountId = 1042")
+    words = ("erase", job / "one", job / "new", *options, "--report", tmp_path / "new.json", "--all-below", job)
+    dry = run(*words, "--all-to", job / "all", "--dry-run")
+    assert dry.code == 2
+    assert not (job / "new").exists()
+    assert not (job / "all" / "two").exists()
+
+    ran = run(*words, "--all-to", job / "all")
+
+    assert ran.code == 2
+    assert ran.out.count("not erased: ") == 2
+    assert f"2 snapshots below {job} not erased" in ran.out
+    there = {path.parent.relative_to(job / "all").as_posix() for path in (job / "all").rglob("_metadata")}
+    assert there == {"two", "another"}
+    for name in there:
+        report = job / "all" / f"{name}.report.json"
+        assert run("verify-erasure", job / "all" / name, report, *options).code == 0, name
+    assert run("verify-erasure", job / "new", tmp_path / "new.json", *options).code == 0
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
