@@ -83,8 +83,9 @@ def _erased(
     if may_be_gone:
         erasing = base._erasing(keys, options["where"], options["by"], options["record_types"])
         erasing.may_be_gone = True
+        # The report of the first one names the others.
         report = base._erase(
-            erasing, target, arguments.dry_run, arguments.strict, options["salt"], arguments.below, **common
+            erasing, target, arguments.dry_run, arguments.strict, options["salt"], None, others=False, **common
         )
     else:
         report = base.erase(
@@ -116,7 +117,7 @@ def _erased(
         output.say(f"stays: {place_of(one)}: {one['equal']} equal, {inside} inside")
     for one in content["others"]:
         output.say(f"also in: {one['path']}: {one['note'] or _held(one)}")
-    if content["below"] is None:
+    if content["below"] is None and not may_be_gone:
         output.say("other snapshots of the job were not searched: --below names their folder")
     return report
 

@@ -97,6 +97,7 @@ FORM = "pyspark-savepoint erasure"
 VERSION = 1
 SHOWN_BY = re.compile(r"option\('table', '(\w+)'\)")
 BYTES_OF_OWNER = "bytes that only the job, or Flink's coordinator, can read"
+OPAQUE_KEYS = "keys that only the job's own serializer can read: they are erased as the bytes that tables show"
 BYTE_ARRAY = "PRIMITIVE_ARRAY<BYTE>"
 #: Begins the name under which what a condition removes of a state of keys is counted.
 ELEMENTS = "elements of "
@@ -759,10 +760,11 @@ class Erasing:
                 "hits": described(hits),
             }
         for owner, keys in self.keys.items():
-            if keys.problem is not None:
+            why = keys.problem or (OPAQUE_KEYS if keys.opaque and self._tables(keys.plan) else None)
+            if why is not None:
                 named = {"operator_uid": self._uid(keys.plan), "operator_uid_hash": owner, "table": "keyed_state"}
                 hits = self._hits_in_files(owner, "keyed state")
-                yield {**named, "state": "key", "bytes": None, "why": keys.problem, "hits": described(hits)}
+                yield {**named, "state": "key", "bytes": None, "why": why, "hits": described(hits)}
         known = {(row.get("operator_uid_hash"), row["table"]) for row in self.states}
         for one in self.looked.unread:
             if (one["operator_uid_hash"], one["table"]) not in known:

@@ -260,6 +260,12 @@ class KeysOfOperator:
         return keys
 
     @property
+    def opaque(self) -> bool:
+        """Whether only the job's own serializer can read the keys, or parts of them."""
+        assert self.plan.key_serializer is not None
+        return bool(self.plan.key_serializer.opaque_parts())
+
+    @property
     def table(self) -> pa.Table:
         """The bytes of the keys as rows."""
         return pa.table({SERIALIZED_KEY: self.stored})

@@ -114,16 +114,21 @@ class Erasures(Face[R, T]):
         strict: bool,
         salt: str | None,
         below: str | PathLike[str] | None,
+        *,
+        others: bool = True,
         **options: Any,
     ) -> ErasureReport:
-        """Erase what is sought; arguments as of :meth:`erase`, which checked them."""
+        """Erase what is sought; arguments as of :meth:`erase`, which checked them.
+
+        ``others``: search the other snapshots of the job, too.
+        """
         from pyspark_savepoint.erasure.erasing import files_of, new_salt
         from pyspark_savepoint.erasure.report import ErasureReport
 
         erasing.examine()
         secret = new_salt() if salt is None else salt
         content = erasing.report(secret.encode(), strict, dry_run)
-        content["below"] = self._below(erasing, below)
+        content["below"] = self._below(erasing, below) if others else None
         content["others"] = list(self._others(erasing, content["below"]))
         if strict and not dry_run:
             self._refuse_unknown(content)

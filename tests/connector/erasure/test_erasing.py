@@ -23,6 +23,7 @@ import pyspark_savepoint
 from pyspark_savepoint import LocalSavepoint, Savepoint
 from pyspark_savepoint.erasure.report import ErasureReport
 from pyspark_savepoint.erasure.sought import NONE, fitting
+from pyspark_savepoint.erasure.tables import place_of
 from pyspark_savepoint.errors import OptionError, SavepointError, StateNotFoundError, UnsupportedStateError
 
 if TYPE_CHECKING:
@@ -796,3 +797,61 @@ def test_an_operator_that_by_names_must_have_keys(shop: Path, uid: str) -> None:
 def test_the_repr_of_a_report_says_what_was_removed(shop: Path, tmp_path: Path) -> None:
     report = pyspark_savepoint.open(shop).erase([1042], dry_run=True, below=tmp_path)
     assert repr(report) == "<ErasureReport: 6 rows would be removed, 4 states not looked into>"
+
+
+AVRO = (
+    '{"type": "record", "name": "Order", "namespace": "com.shop", "fields": [{"name": "id", "type": "long"}, '
+    '{"name": "mails", "type": {"type": "array", "items": "string"}}]}'
+)
+
+
+def test_keys_inside_of_values_of_avro_are_found_and_erased(tmp_path: Path) -> None:
+    mail = "anna@example.org"
+    orders = [{"id": 1, "mails": [mail]}, {"id": 104_729_313, "mails": []}, {"id": 3, "mails": ["zoe"]}]
+    schema = pa.struct([("id", pa.int64()), ("mails", pa.list_(pa.string()))])
+    rows = pa.table({"key": ["a", "b", "c"], "order": pa.array(orders, schema), "orders": [[one] for one in orders]})
+    rows = rows.set_column(2, "orders", pa.array([[one] for one in orders], pa.list_(schema)))
+    kind = f"AVRO<com.shop.Order>('{AVRO}')"
+    old = pyspark_savepoint.create().with_operator(
+        "op", rows, types={"order": kind, "orders": f"LIST<{kind}>"}, states={"orders": "list"}
+    )
+    base = old.write(tmp_path / "old")
+    assert {row["value_type"] for row in base.states().rows()} == {"AVRO<com.shop.Order>", "LIST<AVRO<com.shop.Order>>"}
+    given = [mail, 104_729_313]
+    dry = base.erase(given, dry_run=True, below=tmp_path / "old")
+    assert {place_of(one): one["equal"] for one in dry.content["standing"]} == {
+        "op.order.id": 1,
+        "op.order.mails[]": 1,
+        "op.orders[].id": 1,
+        "op.orders[].mails[]": 1,
+    }
+    has_mail = pc.match_substring(pc.binary_join(pc.field("list_value", "mails"), "|"), mail)
+    where = {
+        "op.order": "key IN ('a', 'b')",
+        "op.orders": (pc.field("list_value", "id") == 104_729_313) | has_mail,
+    }
+    report = base.erase(given, where=where, to=tmp_path / "new", below=tmp_path / "old")
+    new = pyspark_savepoint.open(tmp_path / "new")
+    assert removed(report) == {("op", "elements of order"): 2, ("op", "elements of orders"): 2}
+    left = {row["key"]: row for row in new.keyed_state("op").rows()}
+    assert left == {"c": {"key": "c", "order": orders[2], "orders": [orders[2]]}}
+    assert errors(new.verify_erasure(report, given, where=where)) == set()
+    again = new.with_state("op", "order", base.keyed_state("op", state="order")).write(tmp_path / "again")
+    assert {"rows", "files", "after"} <= errors(again.verify_erasure(report, given, where=where))
+
+
+@pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
+def test_values_and_keys_of_a_serializer_of_the_job_are_listed(tmp_path: Path, version: str) -> None:
+    """Keys are removed as bytes, and beside such values; what is in them is not known, and their bytes are searched."""
+    sp = pyspark_savepoint.open(IN_FLIGHT.parents[1] / "own-serializer" / version, uids="keyed,listed,by-money,numbers")
+    money = next(row["key"] for row in sp.keyed_state("by-money").rows())
+    report = sp.erase([1, money], to=tmp_path / "new", below=tmp_path)
+    unknown = {(one["operator_uid"], one["state"]) for one in report.content["not_looked_into"]}
+    states = {("keyed", state) for state in ("named", "last", "every", "pair")}
+    assert states | {("listed", "list"), ("by-money", "key")} <= unknown
+    assert {row[0] for row in removed(report)} == {"keyed", "by-money"}
+    new = pyspark_savepoint.open(tmp_path / "new", uids="keyed,listed,by-money,numbers")
+    assert money not in {row["key"] for row in new.keyed_state("by-money").rows()}
+    assert not {"rows", "differences", "after", "before"} & errors(new.verify_erasure(report, [1, money]))
+    with pytest.raises(UnsupportedStateError, match="looked into"):
+        sp.erase([1], to=tmp_path / "strict", strict=True, below=tmp_path)
