@@ -229,7 +229,7 @@ class Plots:
             axes.bar([ages[low] for low in order], heights, bottom=below, label=_name(f"{operator}  {state}"))
             below += heights
         axes.set_xlabel("last used before the snapshot")
-        axes.set_ylabel("values, elements, entries of maps")
+        axes.set_ylabel("values, elements, entries", fontsize=9)
         axes.set_title("Ages of state with a time to live")
         for text in axes.legend(fontsize=8).get_texts():
             text.set_parse_math(False)
