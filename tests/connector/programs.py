@@ -2,7 +2,8 @@
 
 A program is three to six edits of a snapshot that real Flink wrote, then a write; edits are drawn from all verbs, with
 operators, states, keys and rows of that snapshot. An edit that one engine refuses, the other refuses with the same
-error. The written savepoints have the same content, and the same bytes if no rows were given, whose order is Spark's.
+error; only which of two errors comes first can differ, where values cannot be read: Spark reads them last. The written
+savepoints have the same content, and the same bytes if no rows were given, whose order is Spark's.
 
     python -m tests.connector.programs --seeds 0 60     # programs 0 to 59
 """
@@ -40,6 +41,7 @@ BASES: dict[str, Callable[[], str]] = {
 }
 #: Edits and arguments of a write, of a savepoint and of the unchanged snapshot as a face has them.
 Edit = Callable[[Any, Any], Any]
+UNREADABLE = "UndecodableStateError"
 WRITES: tuple[dict[str, Any], ...] = (
     {}, {}, {}, {"portable": True}, {"files": "reference"}, {"checkpoint_id": 42}, {"flink_version": "1.20"},
 )  # fmt: skip
@@ -223,7 +225,7 @@ def run(seed: int, spark: SparkSession, folder: Path) -> tuple[str, list[str]]:
         text, edit = program.edit(local)
         found, refused = tried(edit, local, program.base)
         other, other_refused = tried(edit, with_spark, base)
-        if refused != other_refused:
+        if refused != other_refused and not (refused and other_refused and refused.startswith(UNREADABLE)):
             differs.append(f"{text}: without Spark {refused}, with {other_refused}")
         if found is None or other is None:
             program.has_rows = had_rows
@@ -239,7 +241,7 @@ def run(seed: int, spark: SparkSession, folder: Path) -> tuple[str, list[str]]:
     if refused != other_refused:
         differs.append(f"write: without Spark {refused}, with {other_refused}")
     if refused is None and other_refused is None:
-        written, other = pyspark_savepoint.open(here), pyspark_savepoint.open(there)
+        written, other = (pyspark_savepoint.open(path, allow_outside=True) for path in (here, there))
         differs += different(readable(written), readable(other))
         if sorted(map(repr, written.states().rows())) != sorted(map(repr, other.states().rows())):
             differs.append("table 'states' differs")

@@ -50,14 +50,13 @@ def content(savepoint: LocalSavepoint) -> Content:
     """All rows of all tables of state, by operator, table and operator state."""
     found: Content = {}
     for row in savepoint.states().rows():
-        uid, options = row["operator_uid"] or row["operator_uid_hash"], dict(row["options"])
         table = row["table"]
-        operator = found.setdefault(uid, {})
+        operator = found.setdefault(row["operator_uid"] or row["operator_uid_hash"], {})
         if table not in ("keyed_state", "window_state", "timers", "operator_state"):
             continue
         state = row["state"] if table == "operator_state" else None
         if (table, state) not in operator:
-            given = {name: text for name, text in options.items() if name != "state" or state is not None}
+            given = {name: text for name, text in dict(row["options"]).items() if name != "state" or state is not None}
             rows = savepoint.table(given.pop("table", table), **given).rows()  # type: ignore[arg-type]
             operator[table, state] = sorted(repr(sorted(one.items())) for one in rows)
     return found
