@@ -154,7 +154,11 @@ def _time(value: str) -> datetime:
 
 def _version_or_time(value: str) -> int | str | datetime:
     """Parse what chooses a version: a checkpoint id, ``latest``, or a time with a zone."""
-    return _version(value) if is_version(value) else _time(value)
+    try:
+        version = is_version(value)
+    except OptionError as error:
+        raise InvalidOptionValueError(f"a checkpoint id, {LATEST}, or a time: {error.facts['expected']}") from None
+    return _version(value) if version else _time(value)
 
 
 def _deduplication(value: str) -> str:

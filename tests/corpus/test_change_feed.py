@@ -472,6 +472,8 @@ def test_what_is_no_version(checkpoints: Path, version: str, capsys: pytest.Capt
         command, option = arguments
         assert main([command, str(checkpoints), "names", f"{option}={version}"]) == 2
         assert "a version is a checkpoint id, latest, or a time" in capsys.readouterr().err
+    with pytest.raises(OptionError, match=r"option 'asOf' is '.*', expected a checkpoint id, latest, or a time: for"):
+        table(checkpoints, uid="names", asOf=version)
     with pytest.raises(OptionError) as refused:
         feed(checkpoints, uid="names", startingVersion=version)
     assert "needs" not in str(refused.value)
