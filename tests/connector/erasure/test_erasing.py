@@ -799,6 +799,22 @@ def test_the_repr_of_a_report_says_what_was_removed(shop: Path, tmp_path: Path) 
     assert repr(report) == "<ErasureReport: 6 rows would be removed, 4 states not looked into>"
 
 
+@pytest.mark.parametrize("name", ["pojo-map-null-key/2.3.0-hashmap", "pojo-set-pojo/1.20.5-hashmap"])
+def test_values_that_columns_cannot_have_are_compared_as_bytes(corpus: Path, tmp_path: Path, name: str) -> None:
+    sp = pyspark_savepoint.open(corpus / "migration" / "cases" / name, allow_outside=True)
+    uid = next(row["operator_uid_hash"] for row in sp.states().rows() if row["table"] == "keyed_state")
+    keys = [row["key"] for row in sp.table("keyed_state", uid).select("key").rows()]
+    for number, key in enumerate(keys[:3]):
+        report = sp.erase([key], to=tmp_path / f"{number}", below=tmp_path)
+        new = pyspark_savepoint.open(tmp_path / f"{number}")
+        left = [row["key"] for row in new.table("keyed_state", uid).select("key").rows()]
+        assert sorted(left) == sorted(set(keys) - {key})
+        assert errors(new.verify_erasure(report, [key])) <= {"standing"}
+        for other in [one for one in keys if one != key][:1]:
+            less = new.remove_keys(uid, [other]).write(tmp_path / f"less-{number}")
+            assert any("have none of the keys" in one["evidence"] for one in less.verify_erasure(report, [key]))
+
+
 AVRO = (
     '{"type": "record", "name": "Order", "namespace": "com.shop", "fields": [{"name": "id", "type": "long"}, '
     '{"name": "mails", "type": {"type": "array", "items": "string"}}]}'
