@@ -140,7 +140,9 @@ def test_spark_tells_no_secret_but_options_of_views(tmp_path: Path, regex: str |
     done = subprocess.run(command, cwd=HOME, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     lines = done.stdout.splitlines()
-    assert sum(line.startswith("error") for line in lines) == 5
+    assert sum(line.startswith("error") for line in lines) == 13
+    assert "proved []" in lines
+    assert any(line.startswith("progress") and "batchId" in line for line in lines)
     assert any(line.startswith("plan") for line in lines)
     assert any("SparkListenerSQLExecutionStart" in line for line in lines)
     told = [line for line in lines if "mArKeR" in line]

@@ -11,9 +11,10 @@ import unicodedata
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from pyspark_savepoint import open as open_savepoint
 from pyspark_savepoint.execution.display import html_tree, text_tree
@@ -25,6 +26,9 @@ from pyspark_savepoint.savepoint.progress import _Line
 from pyspark_savepoint.source.reader import warn
 from pyspark_savepoint.testing import assert_restores, assert_schema, assert_state
 from tests.connector.command_line.conftest import EVIL, Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 CATEGORIES = {"Cc", "Cf", "Zl", "Zp", "Cs"}
 
@@ -144,3 +148,33 @@ def test_progress(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().err
     assert acting(shown.replace("\r", "")) == set()
     assert "x\\x1b" in shown
+
+
+@pytest.mark.spark
+def test_streams_of_spark(spark: SparkSession, evil: str, tmp_path: Path) -> None:
+    """Errors where a stream is planned, and what the progress of its query says."""
+    data = (Path(evil) / "_metadata").read_bytes()
+    for number in (1, 2):
+        folder = tmp_path / "job" / f"chk-{number}"
+        folder.mkdir(parents=True)
+        (folder / "_metadata").write_bytes(data[:8] + number.to_bytes(8, "big") + data[16:])
+
+    def stream(**options: str) -> DataFrame:
+        return spark.readStream.format("savepoint").options(**options).load(str(tmp_path / "job"))
+
+    for options in (
+        {"uid": EVIL + "?"},
+        {"uid": EVIL, "state": EVIL + "?"},
+        {"uid": EVIL, "table": EVIL},
+        {"uid": EVIL, "undecodable": "error"},
+    ):
+        with pytest.raises(PySparkException) as raised:
+            stream(**options)
+        assert acting(str(raised.value)) == set()
+        assert "x\\x1b" in str(raised.value)
+
+    sink = stream(uid=EVIL).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "query"))
+    query = sink.trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert query.recentProgress
+    assert acting("".join(progress.json for progress in query.recentProgress)) == set()
