@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, S
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
+from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.open_ended import cut_of
 from pyspark_savepoint.statebackends.model.request import TableRequest, choose_states
@@ -220,7 +221,8 @@ def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, op
     if not opaque:
         return None
     name = metas[0].name
-    what = f"state {name!r} has values of {opaque[0].flink_type} ({opaque[0].snapshot_class})"
+    kind = printable(f"{opaque[0].flink_type} ({opaque[0].snapshot_class})", line=True)
+    what = f"state {name!r} has values of {kind}"
     remedy = opaque[0].remedy
     if undecodable == "error":
         raise UndecodableStateError(

@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream, Piece
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
+from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import decode_elements, locate
@@ -81,7 +82,8 @@ class OperatorTable:
             # Entries of a broadcast state are contiguous: one of unknown length hides those after it.
             if not opaque or (self.raw and self.mode != "BROADCAST"):
                 continue
-            what = f"operator state {self.state!r} has values of {opaque[0].flink_type} ({opaque[0].snapshot_class})"
+            kind = printable(f"{opaque[0].flink_type} ({opaque[0].snapshot_class})", line=True)
+            what = f"operator state {self.state!r} has values of {kind}"
             if self.request.undecodable == "error" or self.mode == "BROADCAST":
                 raise UndecodableStateError(
                     f"{what}, which only the job's own serializer can decode",

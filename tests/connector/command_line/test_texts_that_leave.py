@@ -103,6 +103,7 @@ def test_warnings(evil: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(caught) >= 3
     for each in caught:
         assert acting(str(each.message)) == set()
+    assert not any("\n  to do: run it" in each for each in table.warnings)
     warn(iter([*table.warnings, EVIL]))
     shown = capsys.readouterr().err
     assert "WARNING savepoint" in shown
@@ -124,6 +125,7 @@ def test_errors(evil: str) -> None:
         with pytest.raises(SavepointError) as raised:
             attempt()
         assert acting(str(raised.value) + repr(raised.value)) == set()
+        assert "\n  to do: run it" not in str(raised.value)
 
 
 @pytest.mark.filterwarnings("ignore")
