@@ -43,7 +43,7 @@ def plain(notebook: nbformat.NotebookNode) -> list[str]:
 
 
 def test_there_are_notebooks() -> None:
-    assert len(NAMES) == 7
+    assert len(NAMES) == 8
 
 
 def test_an_extra_has_what_they_import() -> None:

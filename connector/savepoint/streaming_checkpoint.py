@@ -35,6 +35,7 @@ from pyspark_savepoint.formats.errors import (
     SavepointWarning,
     SnapshotNotFoundError,
     StateNotFoundError,
+    StorageError,
     UnsupportedStateError,
     UnsupportedVersionError,
     did_you_mean,
@@ -65,6 +66,8 @@ LEFT: Mapping[str, str] = MappingProxyType(
         "globalLimit": "the number of rows that passed a limit: Flink has no limit of a stream",
     }
 )
+#: Timers are recorded as a variable of this type.
+TIMERS = "TimerState"
 KINDS: Mapping[str, str] = MappingProxyType({"ValueState": "value", "ListState": "list", "MapState": "map"})
 VALUE_COLUMNS: Mapping[str, str] = MappingProxyType({"value": "value", "list": "list_value", "map": "map_value"})
 #: Columns of the buffers of aggregates, in order.
@@ -84,6 +87,8 @@ KEY, WINDOW, SEEN, EXPIRES, STATE = "key", "window", "seen", "expires_at", "stat
 SIDES = ("left", "right")
 #: Columns of a table of timers beside those of the key; timers of windows have the namespace before them.
 OF_TIMERS, NAMESPACE = ("timestamp", "domain", "service"), "namespace"
+#: The watermark, in milliseconds, at which Spark forgets a key that was seen: rounded up.
+EXPIRES_MILLIS = "(value.expiresAtMicros + pmod(-value.expiresAtMicros, 1000)) div 1000"
 EXPIRY, ENTRY = "ttlExpirationMs", "value"
 LOG_VERSIONS = ("v1", "v2")
 
@@ -214,7 +219,7 @@ class StreamingCheckpoint:
             value: Any = frame.schema["value"].dataType
             columns = [_value(F.col("value.groupState"), value["groupState"].dataType).alias(_free(STATE, keys))]
         elif found.name == WITHIN_WATERMARK:
-            columns = [F.expr("value.expiresAtMicros div 1000").alias(_free(EXPIRES, keys))]
+            columns = [F.expr(EXPIRES_MILLIS).alias(_free(EXPIRES, keys))]
         else:
             columns = [F.lit(True).alias(_free(SEEN, keys))]
         return frame.select(*keys.values(), *columns)
@@ -296,8 +301,7 @@ class StreamingCheckpoint:
             at = F.unix_millis(F.col(f"key.{quoted(window)}.end")) - 1
             service = WINDOW_TIMERS
         elif found.name == WITHIN_WATERMARK:
-            # Spark forgets the key when the watermark reaches the time.
-            at = F.expr("(value.expiresAtMicros + 999) div 1000 - 1")
+            at = F.expr(EXPIRES_MILLIS) - 1
         elif found.name in GROUP_STATE and "timeoutTimestamp" in _fields(frame, "value"):
             if domain is None:
                 raise OptionError(
@@ -517,6 +521,7 @@ def open_streaming(
 
     Raises:
         SnapshotNotFoundError: If the folder has no checkpoint, or no batch was committed.
+        CorruptStateError, StorageError: If a log of the query is damaged, incomplete, or cannot be read.
         OptionError: If the query runs in this session, or a batch began that was not committed, unless ``batch_id`` is
             given; if ``batch_id`` is not committed.
         UnsupportedVersionError: If another release of Spark wrote the checkpoint in a form that this one cannot read.
@@ -550,6 +555,12 @@ def open_streaming(
     if batch_id is None:
         _expect_stopped(spark, path)
     batch = last if batch_id is None else batch_id
+    if batch_id is None and batch not in offsets:
+        raise CorruptStateError(
+            f"batch {batch} was committed, but its offsets are missing",
+            path=path,
+            remedy=f"restore file offsets/{batch}, or take another batch: batch_id=...",
+        )
     if batch not in commits or batch not in offsets:
         raise OptionError(
             f"batch {batch_id} is not among those that were committed and are retained",
@@ -557,7 +568,7 @@ def open_streaming(
             expected=f"one of {', '.join(map(str, sorted(commits.keys() & offsets.keys())[-10:]))}",
         )
     before, sources = _sources(path, offsets[batch])
-    after, *_ = _lines(path, commits[batch])[1:] or ["{}"]
+    after, *_ = _lines(path, commits[batch])[1:] or [""]
     watermark = max(_number(path, before, "batchWatermarkMs"), _number(path, after, "nextBatchWatermarkMs"))
     operators, first = _operators(spark, path, batch)
     return StreamingCheckpoint(spark, path, batch, watermark or None, sources, operators, max(offsets), first)
@@ -576,6 +587,7 @@ def savepoint_from_streaming(
     timeout: Literal["event", "processing"] | None = None,
     durations: Mapping[str, timedelta] | None = None,
     evolved: bool = False,
+    where: str | Column | None = None,
     into: Savepoint | None = None,
     **options: Unpack[KeyedStateOptions],
 ) -> Savepoint:
@@ -600,6 +612,8 @@ def savepoint_from_streaming(
         timeout: Of ``applyInPandasWithState`` the kind of its timeouts.
         durations: Of variables with a time to live their duration; the job's states must have a time to live too.
         evolved: Whether variables are taken whose type changed, as in :meth:`StreamingCheckpoint.keyed_state`.
+        where: A condition on the columns of the key: other keys, with their timers, are left out. Flink has no
+            NULL key: ``"word IS NOT NULL"``.
         into: A savepoint that gets the operator; a new one by default.
         **options: Options of a write, such as ``types``, ``states``, ``max_parallelism``.
 
@@ -630,8 +644,11 @@ def savepoint_from_streaming(
     sp = Savepoint.create(spark, max_parallelism=options.get("max_parallelism", 128)) if into is None else into
     timers = query.timers(found.number, domain=timeout)
     keys = timers.columns[: -len(OF_TIMERS)]
-    if keys[-1] == NAMESPACE:
-        keys.pop()
+    windows = keys[-1] == NAMESPACE
+    keys = keys[:-1] if windows else keys
+    if where is not None:
+        timers = _chosen(timers, where, keys, query.path)
+    if windows:
         if not aggregates:
             raise OptionError(
                 "the aggregates of the query are needed to make the accumulators of a window operator",
@@ -646,12 +663,14 @@ def savepoint_from_streaming(
             if len(names) == 1
             else F.struct(*(F.col(name).alias(f"f{i}") for i, name in enumerate(names)))
         )
+        rows = rows if where is None else rows.where(where)
         rows = rows.select(*map(quoted, [*keys, WINDOW]), contents.alias(WINDOW_CONTENTS[0]))
         given: Any = {"states": {WINDOW_CONTENTS[0]: "aggregating"}, **options}
         sp = sp.with_operator(uid).with_window_state(uid, rows, key=keys, **given)
         service = WINDOW_TIMERS
     else:
         rows = query.keyed_state(found.number, aggregates=aggregates, durations=durations, evolved=evolved)
+        rows = rows if where is None else rows.where(where)
         given = {"ttl": [_free(name, keys) for name in durations], **options} if durations else {**options}
         kinds = {_free(state.name, keys): state.kind for state in found.states}
         kinds |= dict.fromkeys(SIDES if found.name == JOIN else (), "list")
@@ -661,9 +680,12 @@ def savepoint_from_streaming(
         given = {**given, "states": {**values, **kinds, **states}}
         sp = sp.with_operator(uid, rows, key=keys, **given)
         service = USER_TIMERS
-    if not timers.isEmpty():
+    with _spark_errors(query.path, f"the state of operator {_shown(found)} cannot be read by this Spark"):
+        timed = not timers.isEmpty()
+    if timed:
         sp = sp.with_timers(uid, timers, key=keys, state=service)
-    for source, of in _source_uids(source_uid).items():
+    sources = {source_uid: None} if isinstance(source_uid, str) else source_uid or {}
+    for source, of in sources.items():
         sp = sp.with_source(source, query.offsets(of), connector_version=connector_version)
     given_ttl = set(durations or {})
     for sentence in query.not_carried_over():
@@ -679,10 +701,18 @@ def savepoint_from_streaming(
     return sp
 
 
-def _source_uids(given: str | Mapping[str, int | str] | None) -> Mapping[str, int | str | None]:
-    if given is None:
-        return {}
-    return {given: None} if isinstance(given, str) else given
+def _chosen(timers: DataFrame, where: str | Column, keys: Sequence[str], path: str) -> DataFrame:
+    """Return the timers of the keys for which a condition is true; raise OptionError if it is none on the key."""
+    try:
+        timers.select(*map(quoted, keys)).where(where).schema  # noqa: B018  # Connect asks the server only now
+    except PySparkException as error:
+        raise OptionError(
+            "where= is no condition on the columns of the key",
+            path=path,
+            expected=f'columns {", ".join(keys)}, such as "{quoted(keys[0])} IS NOT NULL"',
+            found=f"{where}: {_first_line(error)}",
+        ) from error
+    return timers.where(where)
 
 
 # -- logs ---------------------------------------------------------------------------------------------------------
@@ -696,7 +726,12 @@ def _texts(spark: SparkSession, path: str) -> dict[str, str]:
     except PySparkException as error:
         if "PATH_NOT_FOUND" in str(error):
             return {}
-        raise
+        raise StorageError(
+            "a log of the query cannot be read",
+            path=path,
+            found=_first_line(error),
+            remedy="it is damaged, or must not be read by this session: the cause says which",
+        ) from error
     return {row["file_name"]: row["value"] for row in rows}
 
 
@@ -731,14 +766,23 @@ def _lines(path: str, text: str) -> list[str]:
     return lines
 
 
+def _parsed(text: str) -> Any:
+    """Return the value of JSON; None if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _number(path: str, text: str, name: str) -> int:
     """Return a number of the metadata in a log; 0 if it has none."""
-    try:
-        return int(json.loads(text or "{}").get(name, 0))
-    except (ValueError, TypeError, AttributeError):
+    metadata = _parsed(text)
+    found = metadata.get(name, 0) if isinstance(metadata, dict) else None
+    if type(found) is not int or found < 0:
         raise CorruptStateError(
             f"the log of the query has no number {name}", path=path, found=f"{text:.100}", remedy=DAMAGED
-        ) from None
+        )
+    return found
 
 
 def _sources(path: str, text: str) -> tuple[str, dict[str, str | None]]:
@@ -749,6 +793,8 @@ def _sources(path: str, text: str) -> tuple[str, dict[str, str | None]]:
     for number, line in enumerate(lines):
         name, logged = (line.partition(":")[0], line.partition(":")[2]) if version == "v2" else (str(number), line)
         sources[name] = None if logged == "-" else logged
+    if not sources:
+        raise CorruptStateError("the log of the query has no sources", path=path, found=f"{text:.100}", remedy=DAMAGED)
     return metadata, sources
 
 
@@ -758,10 +804,7 @@ def _partitions(logged: str) -> dict[tuple[str, int], int] | None:
     >>> _partitions('{"orders":{"0":23,"10":7}}'), _partitions('{"logOffset":3}'), _partitions("17")
     ({('orders', 0): 23, ('orders', 10): 7}, None, None)
     """
-    try:
-        topics = json.loads(logged)
-    except ValueError:
-        return None
+    topics = _parsed(logged)
     found = {}
     for topic, partitions in topics.items() if isinstance(topics, dict) else ():
         if not isinstance(partitions, dict):
@@ -783,10 +826,19 @@ def _operators(spark: SparkSession, path: str, batch: int) -> tuple[tuple[Stream
     found: dict[int, StreamingOperator] = {}
     for row in sorted(rows, key=lambda row: row["operatorId"]):
         properties = json.loads(row["operatorProperties"] or "{}")
+        variables = [one for one in properties.get("stateVariables", ()) if one["stateVariableType"] != TIMERS]
+        unknown = [one for one in variables if one["stateVariableType"] not in KINDS]
+        if unknown:
+            raise UnsupportedVersionError(
+                f"variable {unknown[0]['stateName']!r} is of a kind that this release does not know",
+                path=path,
+                expected=", ".join(KINDS),
+                found=unknown[0]["stateVariableType"],
+                remedy="a newer release of pyspark-savepoint may know it",
+            )
         states = (
-            StreamingState(variable["stateName"], KINDS[variable["stateVariableType"]], bool(variable["ttlEnabled"]))
-            for variable in properties.get("stateVariables", ())
-            if variable["stateVariableType"] in KINDS  # timers are variables too
+            StreamingState(one["stateName"], KINDS[one["stateVariableType"]], bool(one["ttlEnabled"]))
+            for one in variables
         )
         mode = str(properties.get("timeMode", "")).lower()
         found[row["operatorId"]] = StreamingOperator(
@@ -822,10 +874,14 @@ def _spark_errors(path: str, problem: str) -> Iterator[None]:
         raise UnsupportedStateError(
             problem,
             path=path,
-            found=str(error).strip().partition("\n")[0],
+            found=_first_line(error),
             remedy="read it with the release of Spark that the query ran on, 4.0 or later, or run the query there for "
             "a batch; if its schema evolved, run a batch that writes all keys",
         ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
 
 
 # -- columns ------------------------------------------------------------------------------------------------------
@@ -931,6 +987,14 @@ def _expect_own(
             f"the operator has no state {unknown[0]!r} with a time to live",
             operator=_shown(operator),
             expected=", ".join(with_ttl) or "no durations=",
+        )
+    wrong = [name for name, duration in (durations or {}).items() if not isinstance(duration, timedelta)]
+    if wrong:
+        raise OptionError(
+            "the duration of a time to live is a timedelta",
+            state=wrong[0],
+            found=type((durations or {})[wrong[0]]).__name__,
+            remedy=f"durations={{{wrong[0]!r}: datetime.timedelta(hours=1)}}",
         )
 
 

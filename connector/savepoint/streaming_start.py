@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark.sql import functions as F  # noqa: N812
 
+from pyspark_savepoint.formats.connectors.sources.files import FILE_SPLITS
 from pyspark_savepoint.formats.connectors.sources.kafka import EARLIEST, LATEST
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.savepoint.savepoint import Savepoint
 from pyspark_savepoint.source.distribution import quoted
+from pyspark_savepoint.statebackends.connectors.edits.files import PROCESSED
 from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, TIMERS, WINDOW_STATE
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import StateOptions
     from pyspark_savepoint.options.operators import OperatorRef
 
+FILE = FILE_SPLITS.name
 KEY, WINDOW, WINDOWS, NAMESPACE = "key", "window", "windows", "namespace"
 #: What Spark's Kafka source takes in place of an offset.
 MARKERS = {"earliest": EARLIEST, "latest": LATEST}
@@ -109,8 +112,10 @@ def starting_offsets(sp: Savepoint, uid: OperatorRef | None = None) -> str:
     Returns:
         Of Kafka the next offset of each partition, as Spark documents it: ``{"orders":{"0":23,"1":-2}}``, where -2 is
         the earliest and -1 the latest offset. Spark needs all partitions of the topics. Of other connectors with
-        positions the next one of each part by its stream, such as the records that were read of each file, with a
-        warning: no option of Spark's own sources takes them, but a streaming source of your own can.
+        positions the next one of each part by its stream, with a warning: no option of Spark's own sources takes them,
+        but a streaming source of your own, or a condition, can. Of files the records that were read of each part that
+        is not finished, ``{"file:/in/a.txt":{"0000000004":21},"file:/in/b.txt":{}}``; ``{}`` is a file that a
+        continuous source has finished. A bounded source does not know those that it has finished.
 
     Raises:
         OperatorNotFoundError: If the snapshot has no such operator.
@@ -123,7 +128,9 @@ def starting_offsets(sp: Savepoint, uid: OperatorRef | None = None) -> str:
 
     """
     rows = sp.offsets(uid).collect()
-    sources = sorted({row["operator_uid"] or row["operator_uid_hash"] for row in rows})
+    files = [] if {row["connector"] for row in rows} - {FILE} else _processed_files(sp, uid)
+    found: list[Any] = [*rows, *files]
+    sources = sorted({row["operator_uid"] or row["operator_uid_hash"] for row in found})
     if len(sources) != 1:
         raise OptionError(
             f"the savepoint has {len(sources)} sources: name one of them"
@@ -132,10 +139,18 @@ def starting_offsets(sp: Savepoint, uid: OperatorRef | None = None) -> str:
             expected=", ".join(sources) or None,
             remedy=f"starting_offsets(sp, {sources[0]!r})" if sources else "table 'offsets' lists them",
         )
-    streams: dict[str, dict[str, object]] = {}
+    connector = found[0]["connector"]
+    if not connector.startswith("kafka"):
+        warnings.warn(
+            f"{sources[0]}: no option of Spark's own sources takes positions of connector {connector!r}"
+            + ": leave out by a condition the files and the records that were read" * (connector == FILE),
+            SavepointWarning,
+            stacklevel=2,
+        )
+    streams: dict[str, dict[str, object]] = {row["path"]: {} for row in files}
     for row in sorted(rows, key=lambda row: (row["stream"] or "", len(row["partition"] or ""), row["partition"] or "")):
         position = row["offset"]
-        if row["connector"].startswith("kafka"):
+        if connector.startswith("kafka"):
             position = position if position is not None else MARKERS.get(row["position"])
             if position is None:
                 raise UnsupportedStateError(
@@ -145,15 +160,14 @@ def starting_offsets(sp: Savepoint, uid: OperatorRef | None = None) -> str:
                     found=f"{row['stream']}-{row['partition']}: {row['position']}",
                     remedy="give it one first: sp.with_offsets(...)",
                 )
-        elif row is rows[0]:
-            warnings.warn(
-                f"{sources[0]}: no option of Spark's own sources takes positions of connector {row['connector']!r}: a "
-                "file source of Spark begins with whole files, so that records of these positions would be read twice",
-                SavepointWarning,
-                stacklevel=2,
-            )
         streams.setdefault(row["stream"], {})[row["partition"]] = row["position"] if position is None else position
     return json.dumps(streams, separators=(",", ":"))
+
+
+def _processed_files(sp: Savepoint, uid: OperatorRef | None) -> list[dict[str, Any]]:
+    """Return the files that a continuous source has found, those that it reads among them."""
+    rows = LocalSavepoint(sp._read_path(), sp.options).table("source_coordinator", uid).to_arrow().to_pylist()
+    return [row for row in rows if row["connector"] == FILE and row["status"] == PROCESSED]
 
 
 def _tables(sp: Savepoint, uid: OperatorRef) -> set[str]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MINUTE, DELAY, WORDS, GAP, HALF = 60_000, 600_000, 11, 5, 100_000
+#: Records that are joined are at most so many numbers apart.
+NEAR = 20
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 WORD_TYPE = "word string, end long, count long, total long, numbers array<long>"
@@ -49,6 +51,17 @@ def emitted_windows(numbers: list[int]) -> list[Any]:
     return sorted(
         [name, end, sum(inside), len(inside), sum(inside) / len(inside), min(inside), max(inside)]
         for (end, name), inside in _by_minute(numbers)
+    )
+
+
+def emitted_pairs(numbers: list[int]) -> list[Any]:
+    """What the join emits: each record beside those that are divisible by 3, of the same word and not far."""
+    known = set(numbers)
+    return sorted(
+        [word(number), number, other]
+        for number in numbers
+        for other in range(number - NEAR, number + NEAR + 1)
+        if other in known and other % 3 == 0 and word(other) == word(number)
     )
 
 
@@ -220,6 +233,14 @@ def windows(rows: DataFrame) -> DataFrame:
     aggregates += [F.min("n").alias("low"), F.max("n").alias("high")]
     found = rows.groupBy(F.window("at", "1 minute"), "word").agg(*aggregates)
     return found.selectExpr("word", "unix_millis(window.end) AS end", "total", "n", "mean", "low", "high")
+
+
+def join(rows: DataFrame, others: DataFrame) -> DataFrame:
+    """The join of two streams, Spark's own."""
+    thirds = others.where("n % 3 = 0").selectExpr("n AS other", "word AS of", "at AS then")
+    near = f"INTERVAL {NEAR} SECONDS"
+    found = rows.join(thirds, F.expr(f"word = of AND at BETWEEN then - {near} AND then + {near}"))
+    return found.select("word", "n", "other")
 
 
 def windows_from(rows: DataFrame, initial: DataFrame) -> DataFrame:

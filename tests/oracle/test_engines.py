@@ -19,12 +19,12 @@ import pyspark_savepoint
 from pyspark_savepoint import Savepoint, initial_state, open_streaming, savepoint_from_streaming, starting_offsets
 from pyspark_savepoint.formats.errors import SavepointWarning
 from tests.oracle import engines
-from tests.oracle.engines import HALF, emitted_windows, emitted_words, records
+from tests.oracle.engines import HALF, NEAR, emitted_pairs, emitted_windows, emitted_words, records
 from tests.oracle.flink import newest_version, run
 from tests.oracle.kafka import RECORDS, RELEASE, KafkaJob, broker, given_connector
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.flink, pytest.mark.spark]
 register_pickle_by_value(engines)
@@ -34,6 +34,7 @@ FIRST, STOP, END = 1, 600, 1_200
 #: Further offsets, whose records let the windows before them end in Spark, which has no end of input.
 BEYOND = 1_700
 FROM_FIRST = json.dumps({"numbers": {"0": FIRST, "1": FIRST}})
+OPERATORS = ("words", "windows", "join", "interval-join")
 AGGREGATES = {"total": "sum", "n": "count", "mean": "avg", "low": "min", "high": "max"}
 
 
@@ -45,14 +46,16 @@ def rocksdb(spark: SparkSession) -> Iterator[SparkSession]:
     spark.conf.unset(engines.PROVIDER)
 
 
-def flink(version: str, snapshot: str, out: Path, stop: int = 0, backend: str = "hashmap") -> dict[str, Any]:
+def flink(
+    version: str, snapshot: str, out: Path, *more: str, stop: int = 0, backend: str = "hashmap"
+) -> dict[str, Any]:
     """Run the job from a savepoint; return what was read and emitted."""
     arguments = [f"--snapshot={Path(snapshot).as_uri()}", f"--out={out}", f"--stop={stop}", "--parallelism=2"]
-    run(version, "oracle.Engines", [*arguments, f"--conf=state.backend.type={backend}"])
+    run(version, "oracle.Engines", [*arguments, f"--conf=state.backend.type={backend}", *more])
     found = json.loads((out / "found.json").read_text())
     return {
         "read": sorted(found["source"]["read"]),
-        **{uid: sorted(found.get(uid, {"emitted": []})["emitted"]) for uid in ("words", "windows")},
+        **{uid: sorted(found.get(uid, {"emitted": []})["emitted"]) for uid in OPERATORS},
     }
 
 
@@ -109,6 +112,54 @@ def test_from_spark_to_flink(
     assert unbroken["read"] == everything
     assert unbroken["words"] == sorted(before["words"] + after["words"])
     assert unbroken["windows"] == sorted(before["windows"] + after["windows"])
+
+
+def with_interval_join(sp: Savepoint, uid: str, rows: DataFrame) -> Savepoint:
+    """The savepoint with rows that wait as the buffers of Flink's interval join, and the timers that empty them."""
+    sides = {"left": "LEFT", "right": "RIGHT"}
+    entry = "named_struct('has_been_joined', false, 'element', row.n)"
+    buffers = [
+        f"map_from_entries(transform({side}, row -> struct(unix_millis(row.at), array({entry})))) AS {name}_BUFFER"
+        for side, name in sides.items()
+    ]
+    ends = f"unix_millis(row.at) + {1_000 * NEAR} AS timestamp"
+    timers = [
+        rows.selectExpr("word", f"explode({side}) AS row").selectExpr(
+            "word", f"'CLEANUP_{name}' AS namespace", ends, "'event' AS domain", "'CLEANUP_TIMER' AS service"
+        )
+        for side, name in sides.items()
+    ]
+    types = dict.fromkeys(("LEFT_BUFFER", "RIGHT_BUFFER"), "MAP<LONG, LIST<BUFFER_ENTRY<LONG>>>")
+    sp = sp.with_operator(
+        uid, rows.selectExpr("word", *buffers), key="word", types=types, states=dict.fromkeys(types, "map")
+    )
+    return sp.with_timers(
+        uid, timers[0].union(timers[1]), key="word", state="CLEANUP_TIMER", types={"namespace": "STRING"}
+    )
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_join_goes_on_in_flink(rocksdb: SparkSession, flink_version: str, backend: str, tmp_path: Path) -> None:
+    """Rows that wait in Spark's join are joined by a function of the job, and by Flink's interval join."""
+    rows, others = (engines.input_of(rocksdb, FROM_FIRST, STOP) for _ in range(2))
+    before = engines.run(engines.join(rows, others), tmp_path / "join")
+    query = open_streaming(rocksdb, tmp_path / "join")
+    assert query.offsets("0") == query.offsets("1") == {("numbers", 0): STOP, ("numbers", 1): STOP}
+    with pytest.warns(SavepointWarning, match="not carried over: operator 0 .*: which rows found a match"):
+        sp = savepoint_from_streaming(rocksdb, query, "join")
+    waiting = query.keyed_state().selectExpr(
+        "field0 AS word", "transform(left, row -> named_struct('n', row.n, 'at', row.at)) AS left",
+        "transform(right, row -> named_struct('n', row.other, 'at', row.then)) AS right",
+    )  # fmt: skip
+    sp = with_interval_join(sp, "interval-join", waiting)
+    written = with_numbers(sp, query.offsets("0"), END).write(tmp_path / "savepoint")
+
+    after = flink(flink_version, str(written.path), tmp_path / "out", "--join=true", backend=backend)
+    assert after["read"] == records(STOP, END)
+    pairs = emitted_pairs(records(FIRST, END))
+    assert before
+    assert sorted(before + after["join"]) == pairs
+    assert sorted(before + after["interval-join"]) == pairs
 
 
 def test_from_flink_to_spark(rocksdb: SparkSession, flink_version: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ package oracle;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -30,14 +31,17 @@ import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.streaming.api.datastream.KeyedStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.streaming.api.functions.co.KeyedCoProcessFunction;
+import org.apache.flink.streaming.api.functions.co.ProcessJoinFunction;
 import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
+import org.apache.flink.types.Row;
 import org.apache.flink.util.Collector;
 
 /**
- * Counts words with timers, and aggregates windows, over numbered records; Spark has the same jobs in
- * {@code engines.py}. Goes on from {@code --snapshot}, whose source has the splits, to their end, or stops with a
- * savepoint after {@code --stop} records. {@code OUT/found.json} has what each operator emitted until then.
+ * Counts words with timers and aggregates windows, or with {@code --join} joins, over numbered records; Spark has the
+ * same jobs in {@code engines.py}. Goes on from {@code --snapshot}, whose source has the splits, to their end, or stops
+ * with a savepoint after {@code --stop} records. {@code OUT/found.json} has what each operator emitted until then.
  */
 public final class Engines {
     /** Numbers of the second partition begin here. */
@@ -45,6 +49,9 @@ public final class Engines {
 
     private static final long MINUTE = 60_000;
     private static final long DELAY = 10 * MINUTE;
+    /** The records of a join are at most this far apart. */
+    private static final long NEAR = 20_000;
+
     private static final int WORDS = 11;
     /** Every fifth offset of a partition has no record. */
     private static final int GAP = 5;
@@ -63,7 +70,12 @@ public final class Engines {
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         env.setParallelism(parallelism);
         env.setMaxParallelism(128);
-        build(env, stop > 0);
+        KeyedStream<Long, String> records = records(env, stop > 0);
+        if (options.named().containsKey("join")) {
+            join(records);
+        } else {
+            aggregate(records);
+        }
         JobGraph job = env.getStreamGraph(false).getJobGraph();
         job.setSavepointRestoreSettings(SavepointRestoreSettings.forPath(options.get("snapshot"), false));
         Files.createDirectories(options.out().resolve("tmp"));
@@ -97,8 +109,8 @@ public final class Engines {
         System.exit(0);
     }
 
-    private static void build(StreamExecutionEnvironment env, boolean slowly) {
-        KeyedStream<Long, String> records = env.fromSource(
+    private static KeyedStream<Long, String> records(StreamExecutionEnvironment env, boolean slowly) {
+        return env.fromSource(
                         new NumberSequenceSource(0, 2 * HALF - 1),
                         WatermarkStrategy.<Long>forBoundedOutOfOrderness(Duration.ofMillis(DELAY))
                                 .withTimestampAssigner((split, before) -> number(split) * 1_000),
@@ -115,10 +127,27 @@ public final class Engines {
                 .returns(Types.LONG)
                 .uid("records")
                 .keyBy(Engines::word, Types.STRING);
+    }
+
+    private static void aggregate(KeyedStream<Long, String> records) {
         records.process(new Words()).uid("words");
         records.window(Compat.tumbling(Duration.ofMillis(MINUTE)))
                 .aggregate(new Sums(), new Emitted(), ACCUMULATOR, ACCUMULATOR, Types.VOID)
                 .uid("windows");
+    }
+
+    /** Joins the records with those that are divisible by 3: of the same word, at most {@link #NEAR} apart. */
+    private static void join(KeyedStream<Long, String> records) {
+        KeyedStream<Long, String> thirds = records.filter((FilterFunction<Long>) number -> {
+                    READ.add(number);
+                    return number % 3 == 0;
+                })
+                .uid("thirds")
+                .keyBy(Engines::word, Types.STRING);
+        records.connect(thirds).process(new Joined()).uid("join");
+        Compat.between(records.intervalJoin(thirds), Duration.ofMillis(-NEAR), Duration.ofMillis(NEAR))
+                .process(new InInterval())
+                .uid("interval-join");
     }
 
     private static long number(long split) {
@@ -127,6 +156,42 @@ public final class Engines {
 
     private static String word(long number) {
         return "w" + number * 7919 % WORDS;
+    }
+
+    /** A join with state of its own: the rows of both sides, as Spark keeps them. */
+    private static final class Joined extends KeyedCoProcessFunction<String, Long, Long, Void> {
+        private ListState<Row> rows(String side) {
+            return getRuntimeContext()
+                    .getListState(new ListStateDescriptor<>(side, Types.ROW(Types.LONG, Types.STRING, Types.INSTANT)));
+        }
+
+        private void processElement(Long number, String own, String other, Context context) throws Exception {
+            for (Row row : rows(other).get()) {
+                long before = (long) row.getField(0);
+                if (Math.abs(number - before) * 1_000 <= NEAR) {
+                    long left = own.equals("left") ? number : before;
+                    Found.add("join", "emitted", List.of(List.of(context.getCurrentKey(), left, number + before - left)));
+                }
+            }
+            rows(own).add(Row.of(number, context.getCurrentKey(), Instant.ofEpochSecond(number)));
+        }
+
+        @Override
+        public void processElement1(Long number, Context context, Collector<Void> out) throws Exception {
+            processElement(number, "left", "right", context);
+        }
+
+        @Override
+        public void processElement2(Long number, Context context, Collector<Void> out) throws Exception {
+            processElement(number, "right", "left", context);
+        }
+    }
+
+    private static final class InInterval extends ProcessJoinFunction<Long, Long, Void> {
+        @Override
+        public void processElement(Long left, Long right, Context context, Collector<Void> out) {
+            Found.add("interval-join", "emitted", List.of(List.of(word(left), left, right)));
+        }
     }
 
     /** At the end of each minute: the records of the word in it, in all minutes until then, and their numbers. */

@@ -12,6 +12,7 @@ import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobgraph.jsonplan.JsonPlanGenerator;
+import org.apache.flink.streaming.api.datastream.KeyedStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.source.ParallelSourceFunction;
@@ -33,6 +34,11 @@ final class Compat {
     static StateTtlConfig timeToLive(Duration duration) {
         return StateTtlConfig.newBuilder(org.apache.flink.api.common.time.Time.milliseconds(duration.toMillis()))
                 .build();
+    }
+
+    static <A, B, K> KeyedStream.IntervalJoined<A, B, K> between(
+            KeyedStream.IntervalJoin<A, B, K> join, Duration low, Duration high) {
+        return join.between(Time.milliseconds(low.toMillis()), Time.milliseconds(high.toMillis()));
     }
 
     static TumblingEventTimeWindows tumbling(Duration size) {

@@ -16,6 +16,7 @@ import org.apache.flink.api.java.typeutils.SetTypeInfo;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobgraph.jsonplan.JsonPlanGenerator;
 import org.apache.flink.runtime.rest.util.RestMapperUtils;
+import org.apache.flink.streaming.api.datastream.KeyedStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.source.legacy.ParallelSourceFunction;
@@ -35,6 +36,11 @@ final class Compat {
 
     static StateTtlConfig timeToLive(Duration duration) {
         return StateTtlConfig.newBuilder(duration).build();
+    }
+
+    static <A, B, K> KeyedStream.IntervalJoined<A, B, K> between(
+            KeyedStream.IntervalJoin<A, B, K> join, Duration low, Duration high) {
+        return join.between(low, high);
     }
 
     static TumblingEventTimeWindows tumbling(Duration size) {
