@@ -32,6 +32,7 @@ from pyspark_savepoint.formats.errors import (
     DAMAGED,
     CorruptStateError,
     OptionError,
+    SavepointError,
     SavepointWarning,
     SnapshotNotFoundError,
     StateNotFoundError,
@@ -723,7 +724,7 @@ def _texts(spark: SparkSession, path: str) -> dict[str, str]:
     reader = spark.read.format("text").option("wholetext", True)
     try:
         rows = reader.load(path).select("_metadata.file_name", "value").collect()
-    except PySparkException as error:
+    except Exception as error:  # what fails in a task is no PySparkException in a session of this process
         if "PATH_NOT_FOUND" in str(error):
             return {}
         raise StorageError(
@@ -870,7 +871,9 @@ def _spark_errors(path: str, problem: str) -> Iterator[None]:
     """Raise UnsupportedStateError with the first line of an error of Spark's own source."""
     try:
         yield
-    except PySparkException as error:
+    except SavepointError:
+        raise
+    except Exception as error:
         raise UnsupportedStateError(
             problem,
             path=path,
@@ -881,7 +884,9 @@ def _spark_errors(path: str, problem: str) -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+    """Return the first line of an error that says what happened: Py4J says before it which call failed."""
+    first, _, others = str(error).strip().partition("\n")
+    return others.partition("\n")[0].lstrip(": ") if first.startswith("An error occurred while calling") else first
 
 
 # -- columns ------------------------------------------------------------------------------------------------------

@@ -536,7 +536,7 @@ def test_keys_that_flink_has_not_are_left_out_by_a_condition(
     timers = {(row["key"], row["timestamp"]) for row in written.timers("sums").collect()}
     assert timers == {(half, (START + at) * 1_000 - 1) for half in (1, 2) for at in (90, 100)}
     with pytest.raises(OptionError, match="no condition on the columns of the key") as refused:
-        made(where="n > 5")
+        savepoint_from_streaming(spark, checkpoints("nulls"), "sums", aggregates={"n": "sum"}, where="n > 5")
     assert "columns half, such as" in str(refused.value)
 
 
