@@ -308,10 +308,10 @@ def _expect_spark(name: str) -> None:
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.partition(".")[0] not in ("pyspark", "py4j"):
             raise
-        found = getattr(sys.modules.get("pyspark"), "__version__", None)
+        version = getattr(sys.modules.get("pyspark"), "__version__", None)
         raise ImportError(
             f"pyspark_savepoint.{name} needs PySpark 4.0 or later, and "
-            + (f"PySpark {found} is installed" if found else "PySpark is not installed")
+            + (f"PySpark {version} is installed" if version else "PySpark is not installed")
             + ': pip install "pyspark-savepoint[spark]"; without Spark: pyspark_savepoint.open(path)',
             name=missing.name,
         ) from None

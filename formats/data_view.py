@@ -120,10 +120,10 @@ class DataInputView:
 
     def read_constant(self, value: int, what: str) -> None:
         """Read an int and raise a CorruptStateError unless it equals ``value``."""
-        found = self.read_i32(what)
-        if found != value:
+        actual = self.read_i32(what)
+        if actual != value:
             self.position -= 4
-            self.fail(f"{what} {value:#010x}", f"{found & 0xFFFFFFFF:#010x}")
+            self.fail(f"{what} {value:#010x}", f"{actual & 0xFFFFFFFF:#010x}")
 
     def read_utf(self, what: str = "a string") -> str:
         """Read ``DataInput.readUTF``: u16 byte length, modified UTF-8."""

@@ -105,8 +105,8 @@ def lifetime(snapshot_class: str) -> tuple[Flink | None, Flink | None]:
     >>> lifetime("org.apache.flink.api.common.typeutils.base.SetSerializerSnapshot")
     ((2, 0), None)
     """
-    found = ((since, until) for start, since, until in CLASSES if snapshot_class.startswith(start))
-    return next(found, (None, None))
+    matches = ((since, until) for start, since, until in CLASSES if snapshot_class.startswith(start))
+    return next(matches, (None, None))
 
 
 def why_unknown(snapshot_class: str, version: Flink) -> str | None:

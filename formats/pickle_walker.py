@@ -216,14 +216,14 @@ class _Walker:
     def elements(self) -> list[Any]:
         """Return the elements of the topmost list, set or object."""
         top = self.stack[-1] if self.stack else None
-        found: list[Any] = top.items if isinstance(top, Instance) else self.top(list, "a list or set")
-        return found
+        elements: list[Any] = top.items if isinstance(top, Instance) else self.top(list, "a list or set")
+        return elements
 
     def entries(self) -> list[tuple[Any, Any]]:
         """Return the entries of the topmost dict or object."""
         top = self.stack[-1] if self.stack else None
-        found: PickledDict = top.entries if isinstance(top, Instance) else self.top(PickledDict, "a dict")
-        return found.items
+        mapping: PickledDict = top.entries if isinstance(top, Instance) else self.top(PickledDict, "a dict")
+        return mapping.items
 
     def count(self, size: int) -> None:
         """Count elements that a conversion touches: parts may be shared, so only their number bounds the work."""

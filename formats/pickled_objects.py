@@ -66,11 +66,11 @@ class Instance:
         name = str(self.called) if isinstance(self.called, Global) else self.called
         if name == "uuid.UUID" and isinstance(fields.get("int"), int) and 0 <= fields["int"] < 1 << 128:
             return str(UUID(int=fields["int"]))
-        found: list[tuple[Any, Any]] = [(CLASS, name)]
-        found += [(key, value) for key, value in fields.items() if key != CLASS]
+        pairs: list[tuple[Any, Any]] = [(CLASS, name)]
+        pairs += [(key, value) for key, value in fields.items() if key != CLASS]
         optional = (ARGUMENTS, self.arguments), (STATE, rest), (ITEMS, self.items), (ENTRIES, self.entries.items)
-        found += [(key, value) for key, value in optional if value and key not in fields]
-        return PickledDict([(key, PickledDict(value) if key is ENTRIES else value) for key, value in found])
+        pairs += [(key, value) for key, value in optional if value and key not in fields]
+        return PickledDict([(key, PickledDict(value) if key is ENTRIES else value) for key, value in pairs])
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ def _fields(state: Any) -> tuple[dict[str, Any], Any]:
     ):
         both = [_fields(part) for part in state if part is not None]
         if all(rest is None for _, rest in both):
-            return {key: value for found, _ in both for key, value in found.items()}, None
+            return {key: value for attributes, _ in both for key, value in attributes.items()}, None
     return {}, state
 
 

@@ -32,8 +32,8 @@ def _installed() -> Any:
 
 def plugged_in(group: str) -> EntryPoints:
     """Return the entry points of a group; nothing of their packages is imported yet."""
-    found: EntryPoints = _installed().select(group=group)
-    return found
+    points: EntryPoints = _installed().select(group=group)
+    return points
 
 
 HOME = "pyspark_savepoint."
@@ -95,11 +95,11 @@ def _guarded(function: Callable[..., Any], name: str, method: str, returned: Any
     @functools.wraps(function)
     def call(self: Any, *arguments: Any, **more: Any) -> Any:
         with PlugIn(name, method):
-            found = function(self, *arguments, **more)
-            if returned is not None and not isinstance(found, returned):
-                raise TypeError(f"{method} returned {type(found).__name__}, expected {returned.__name__}")
-            if method == "decode" and isinstance(arguments[0], Cursors) and len(found) != len(arguments[0]):
-                raise ValueError(f"decode returned {len(found)} values for {len(arguments[0])} cursors")
-        return found
+            result = function(self, *arguments, **more)
+            if returned is not None and not isinstance(result, returned):
+                raise TypeError(f"{method} returned {type(result).__name__}, expected {returned.__name__}")
+            if method == "decode" and isinstance(arguments[0], Cursors) and len(result) != len(arguments[0]):
+                raise ValueError(f"decode returned {len(result)} values for {len(arguments[0])} cursors")
+        return result
 
     return call

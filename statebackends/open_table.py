@@ -97,7 +97,7 @@ def _compared(request: TableRequest, wanted: ComparisonRequest) -> Table:
 
     tables = [None if side is None else open_table(side) for side in wanted.sides]
     python = [table if isinstance(table, PythonTable) else None for table in tables]
-    below = [found.inner if isinstance(found, PythonTable) else found for found in tables]
+    below = [outer.inner if isinstance(outer, PythonTable) else outer for outer in tables]
     keyed = [table if isinstance(table, KeyedTable) else None for table in below]
     if any(isinstance(table, OperatorTable) for table in tables):
         return ChangedValues.of_elements((tables[0], tables[1]), request)

@@ -36,11 +36,11 @@ def operator_table(opened: OpenOperator, request: TableRequest) -> Table:
         return python_keyed_table(opened, request, table == "window_state")
     if request.py_types is not None and "pyTypes" in request.given:
         raise OptionError("option 'pyTypes' is for operators of PyFlink", operator=opened.operator.label)
-    found = _keyed_table(opened, request, table)
+    keyed = _keyed_table(opened, request, table)
     if request.field_names is None or table == OPERATOR_STATE:
-        return found
+        return keyed
     state = request.state if request.flatten else None
-    return named_fields(found, request.field_names, opened.operator, state, request.uid)
+    return named_fields(keyed, request.field_names, opened.operator, state, request.uid)
 
 
 def _keyed_table(opened: OpenOperator, request: TableRequest, table: str) -> Table:

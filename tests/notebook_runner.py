@@ -26,6 +26,8 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 SECONDS_FOR_A_CELL = 300
 #: What Spark prints of the worker of each query with ``transformWithState``.
 SPARKS_OWN = re.compile(r"(\s*(Starting )?Streaming TransformWithStateInPandas Python worker[^\n]*\s*)+")
+#: Where a warning says that it comes from: a file that the kernel makes of a cell.
+CELL = re.compile(r"\S*ipykernel_\d+\S+\.py:\d+: ")
 
 
 def read(name: str) -> nbformat.NotebookNode:
@@ -72,6 +74,8 @@ def relative(notebook: nbformat.NotebookNode, place: Path) -> nbformat.NotebookN
         for kind in ("text", "text/plain", "text/html"):
             for folder in (place.resolve(), place) if kind in texts else ():
                 texts[kind] = texts[kind].replace(f"{folder}{os.sep}", "").replace(f"{folder.parent}{os.sep}", "../")
+        if "text" in texts:
+            texts["text"] = CELL.sub("", texts["text"])
     return notebook
 
 

@@ -1079,17 +1079,17 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
         raise UsageError("--json and --csv exclude each other", remedy="give one of them")
     if "--quiet" in words and "--progress" in words:
         raise UsageError("--progress and --quiet exclude each other", remedy="give one of them")
-    found, unknown = parser().parse_known_args(words)
+    arguments, unknown = parser().parse_known_args(words)
     if unknown:
-        listed = next((one.all_arguments for one in COMMANDS if one.name == found.command), TOP)
+        listed = next((one.all_arguments for one in COMMANDS if one.name == arguments.command), TOP)
         options = [name for known in listed for name in known.names if name.startswith("--")]
         close = _similar(unknown[0].partition("=")[0], options)
         hint = f"did you mean {' or '.join(map(repr, close))}? " if close else _of_others(unknown[0])
         raise UsageError(
             f"unrecognized arguments: {' '.join(unknown)}",
-            remedy=f"{hint}{PROGRAM} {found.command or ''}".rstrip() + " --help",
+            remedy=f"{hint}{PROGRAM} {arguments.command or ''}".rstrip() + " --help",
         )
-    return found
+    return arguments
 
 
 def _of_others(given: str) -> str:
@@ -1152,13 +1152,13 @@ def read_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options of the data source for reads that the arguments give."""
     given = getattr(arguments, "option", ())
     file = "; --file names the file" if hasattr(arguments, "file") else ""
-    found: dict[str, Any] = dict(_pair(text, "--option", f"flatten=true{file}") for text in given)
+    options: dict[str, Any] = dict(_pair(text, "--option", f"flatten=true{file}") for text in given)
     stores = dict(_pair(text, "--storage-option", "region=eu-west-1") for text in arguments.storage_option)
     if stores:
-        found["storageOptions"] = stores
+        options["storageOptions"] = stores
     if arguments.allow_outside:
-        found["allowOutside"] = True
-    return found
+        options["allowOutside"] = True
+    return options
 
 
 def _pair(text: str, of: str, example: str) -> tuple[str, str]:

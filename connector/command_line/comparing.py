@@ -26,10 +26,10 @@ def diff(arguments: Namespace, output: Output) -> int:
     newer = {**options, **({} if arguments.new_as_of is None else version_option(arguments.new_as_of))}
     old, new = open_savepoint(arguments.path, **options), open_savepoint(arguments.new, **newer)
     if arguments.uid is not None:
-        found = old.diff(new, arguments.uid, table=arguments.table, state=arguments.state)
-        kinds = kinds_of(found.schema)
-        rows = (row_to_json(row, kinds) for row in found.rows())
-        shown = output.table(found.schema.names, rows, limit=arguments.limit, more="--limit 0 shows all", lines=1)
+        table = old.diff(new, arguments.uid, table=arguments.table, state=arguments.state)
+        kinds = kinds_of(table.schema)
+        rows = (row_to_json(row, kinds) for row in table.rows())
+        shown = output.table(table.schema.names, rows, limit=arguments.limit, more="--limit 0 shows all", lines=1)
         if not shown:
             output.say("no differences")
         return DIFFERENT if shown else SAME
@@ -55,12 +55,12 @@ def schema(arguments: Namespace, output: Output) -> int:
     if arguments.check == "":
         raise UsageError("--check must not be empty", remedy="name a file that schema PATH --file has written")
     if arguments.check is not None:
-        found = differences(read_schema(Path(arguments.check).expanduser()), schema_of(savepoint))
-        for sentence in found:
+        mismatches = differences(read_schema(Path(arguments.check).expanduser()), schema_of(savepoint))
+        for sentence in mismatches:
             output.say(sentence)
             output.record({"difference": sentence})
-        output.say(f"{numbered(len(found), 'difference')} from {arguments.check}")
-        return DIFFERENT if found else SAME
+        output.say(f"{numbered(len(mismatches), 'difference')} from {arguments.check}")
+        return DIFFERENT if mismatches else SAME
     if arguments.to == "avro":
         text = json.dumps(avro_schemas(savepoint), indent=2) + "\n"
     elif arguments.to == "json-schema":

@@ -62,11 +62,11 @@ def of_snapshot(column: str) -> Any:
         except SavepointError:
             return []
         if column == "uid":
-            found = [row["operator_uid"] or row["operator_uid_hash"] for row in rows]
+            names = [row["operator_uid"] or row["operator_uid_hash"] for row in rows]
         else:
             uid = getattr(parsed_args, "uid", None)
-            found = [row[column] for row in rows if uid in (row["operator_uid"], row["operator_uid_hash"])]
-        return [name for name in dict.fromkeys(found) if name]
+            names = [row[column] for row in rows if uid in (row["operator_uid"], row["operator_uid_hash"])]
+        return [name for name in dict.fromkeys(names) if name]
 
     return listed
 

@@ -33,8 +33,8 @@ def doctor(arguments: Namespace, output: Output) -> int:
     if not output.is_text:
         output.table(COLUMNS, (finding.row() for finding in findings))
     for finding in findings:
-        place = ", ".join(filter(None, (finding.operator, finding.state)))
-        output.say(f"{finding.severity.value:<8} {finding.check}" + (f": {place}" if place else ""))
+        subject = ", ".join(filter(None, (finding.operator, finding.state)))
+        output.say(f"{finding.severity.value:<8} {finding.check}" + (f": {subject}" if subject else ""))
         output.say(f"    {finding.evidence}")
         output.say(f"    to do: {finding.remedy}")
     counts = [f"{sum(one.severity is severity for one in findings)} {severity.value}s" for severity in Severity]

@@ -107,12 +107,12 @@ def finished(
 
 def sizes_of(savepoint: LocalSavepoint, operator: OperatorPlan) -> dict[str, tuple[int, int]]:
     """Return entries and bytes of each state of an operator, or of each timer service; no value is decoded."""
-    found: dict[str, tuple[int, int]] = {}
+    sizes: dict[str, tuple[int, int]] = {}
     for row in savepoint.table("sizes", operator.identifier).rows():
         name = row["state"] or ""
-        entries, size = found.get(name, (0, 0))
-        found[name] = (entries + (row["entries"] or 0), size + (row["bytes"] or 0))
-    return found
+        entries, size = sizes.get(name, (0, 0))
+        sizes[name] = (entries + (row["entries"] or 0), size + (row["bytes"] or 0))
+    return sizes
 
 
 def _sized(sizes: Mapping[str, tuple[int, int]], names: Sequence[str]) -> Change:
@@ -139,21 +139,21 @@ class Named:
 
 def named(savepoint: LocalSavepoint, text: str) -> Named:
     """Find ``UID`` or ``UID.STATE``; uids and states may have dots. Raise an error for nothing, or for two things."""
-    found: list[Named] = []
+    matches: list[Named] = []
     operator = savepoint.plan.find(text) if text.strip() else None
     if operator is not None:
-        found.append(Named(operator, None))
-    for dot in (place for place, sign in enumerate(text) if sign == "."):
+        matches.append(Named(operator, None))
+    for dot in (position for position, sign in enumerate(text) if sign == "."):
         uid, state = text[:dot], text[dot + 1 :]
         operator = savepoint.plan.find(uid) if uid.strip() and state else None
         if operator is not None and any(state in (one.name, one.service) for one in with_states(operator).states or ()):
-            found.append(Named(operator, state))
-    if len(found) == 1:
-        return found[0]
-    if found:
+            matches.append(Named(operator, state))
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
         raise UsageError(
-            f"{text!r} names {numbered(len(found), 'thing')}",
-            found=", ".join(f"{one.operator.label}: {one.state or 'the operator'}" for one in found),
+            f"{text!r} names {numbered(len(matches), 'thing')}",
+            found=", ".join(f"{one.operator.label}: {one.state or 'the operator'}" for one in matches),
             remedy="name the operator by its uid hash",
         )
     uid, mark, state = text.partition(".")
@@ -165,12 +165,12 @@ def named(savepoint: LocalSavepoint, text: str) -> Named:
 
 def _pair(text: str, savepoint: LocalSavepoint) -> tuple[Named, str]:
     """Split ``NAME=NEW``; names may contain the mark, as long as what stands before it exists."""
-    places = [place for place, sign in enumerate(text) if sign == "="]
+    places = [position for position, sign in enumerate(text) if sign == "="]
     if not places or not text[places[0] + 1 :].strip() or places[0] == 0:
         raise UsageError("a name takes the form NAME=NEW", expected="such as accounts=customers", found=repr(text))
-    for place in places[1:]:
+    for position in places[1:]:
         try:
-            return named(savepoint, text[:place]), text[place + 1 :]
+            return named(savepoint, text[:position]), text[position + 1 :]
         except SavepointError:
             continue
     return named(savepoint, text[: places[0]]), text[places[0] + 1 :]
@@ -453,7 +453,7 @@ def _put(arguments: Namespace, output: Output, base: LocalSavepoint) -> int:
 
 def _refuse_name_of_a_state(base: LocalSavepoint, uid: str) -> None:
     """Raise UsageError for ``UID.STATE`` of an existing state, as uid of a new operator."""
-    for dot in (place for place, sign in enumerate(uid) if sign == "."):
+    for dot in (position for position, sign in enumerate(uid) if sign == "."):
         operator = base.plan.find(uid[:dot]) if uid[:dot].strip() else None
         state = uid[dot + 1 :]
         if operator is not None and any(state == one.name for one in with_states(operator).states or ()):
@@ -538,14 +538,14 @@ class _Given:
         types = {name: text for name, text in map(_type_pair, arguments.type) if _is_of(name, columns)}
         kinds = {name: kind for name, kind in map(_kind_pair, arguments.kind) if name in columns}
         ttl = [name for name in _listed(arguments.ttl) if name in columns]
-        found = _more_options(arguments)
+        options = _more_options(arguments)
         if types:
-            found["types"] = types
+            options["types"] = types
         if kinds:
-            found["states"] = kinds
+            options["states"] = kinds
         if ttl:
-            found["ttl"] = ttl
-        return found
+            options["ttl"] = ttl
+        return options
 
     def changes(self, savepoint: LocalSavepoint) -> Iterator[Change]:
         """Yield what is written: a row for each state, with its types."""
@@ -612,12 +612,12 @@ def _known_types(
             schema = _keyed_table(base, operator)[1].schema
         except StateNotFoundError:
             return {}
-    found = {field.name: field.type for field in schema}
-    kind = found.pop("key", None)
+    types = {field.name: field.type for field in schema}
+    kind = types.pop("key", None)
     if table == BROADCAST and kind is not None:
-        return {**found, "key": kind}
+        return {**types, "key": kind}
     if kind is not None and len(key) == 1:
-        found[key[0]] = kind
+        types[key[0]] = kind
     elif kind is not None and pa.types.is_struct(kind) and kind.num_fields == len(key):
-        found |= {name: kind.field(number).type for number, name in enumerate(key)}
-    return found
+        types |= {name: kind.field(number).type for number, name in enumerate(key)}
+    return types

@@ -44,7 +44,7 @@ def erase(arguments: Namespace, output: Output) -> int:
     report = _erased(base, arguments, output, arguments.target, arguments.report, keys, options)
     if not arguments.dry_run:
         written(arguments, output)
-    found, failed = report.removed, 0
+    removed, failed = report.removed, 0
     for path, new in below:
         output.say("")
         output.say(path)
@@ -55,7 +55,7 @@ def erase(arguments: Namespace, output: Output) -> int:
                 output.record({"path": path, "self_contained": False})
                 continue
             own = None if arguments.report is None else _report_beside(new, path, arguments.report)
-            found += _erased(other, arguments, output, new, own, keys, options, may_be_gone=True).removed
+            removed += _erased(other, arguments, output, new, own, keys, options, may_be_gone=True).removed
         except SavepointError as error:
             failed += 1
             output.say(f"not erased: {error}")
@@ -64,7 +64,7 @@ def erase(arguments: Namespace, output: Output) -> int:
         output.say("")
         output.say(f"{numbered(failed, 'snapshot')} below {arguments.all_below} not erased")
         return FAILED
-    return FOUND if arguments.dry_run and found else DONE
+    return FOUND if arguments.dry_run and removed else DONE
 
 
 def _erased(
@@ -109,9 +109,9 @@ def _erased(
     verb = "would be removed: nothing was written" if arguments.dry_run else "removed"
     output.say(f"{numbered(report.removed, 'row')} {verb}")
     for one in content["not_looked_into"]:
-        place = place_of({**one, "column": one["table"]})
+        location = place_of({**one, "column": one["table"]})
         hits = sum(hit["hits"] for hit in one["hits"])
-        output.say(f"not looked into: {place}, {one['bytes']} bytes, {hits} hits: {one['why']}")
+        output.say(f"not looked into: {location}, {one['bytes']} bytes, {hits} hits: {one['why']}")
     for one in content["standing"]:
         inside = sum(hit["hits"] for hit in one["inside"])
         output.say(f"stays: {place_of(one)}: {one['equal']} equal, {inside} inside")
@@ -133,7 +133,7 @@ def _below(arguments: Namespace, base: LocalSavepoint) -> list[tuple[str, str]]:
     if arguments.all_below is None:
         return []
     folder, target = absolute(arguments.all_below), absolute(arguments.all_to)
-    others = [found.path for found in find_snapshots(folder) if found.path != base.path]
+    others = [snapshot.path for snapshot in find_snapshots(folder) if snapshot.path != base.path]
     return [(path, posixpath.join(target, posixpath.relpath(path, folder))) for path in others]
 
 
@@ -155,11 +155,11 @@ def verify_erasure(arguments: Namespace, output: Output) -> int:
     if arguments.salt_file is None and _beside(arguments.report).exists():
         options["salt"] = _read_salt(_beside(arguments.report))
     del options["by"], options["record_types"]
-    found = opened(arguments, arguments.path).verify_erasure(
+    findings = opened(arguments, arguments.path).verify_erasure(
         report, _keys(arguments), old=arguments.old, accept=arguments.accept, **options
     )
-    output.table(("severity", "check", "evidence"), found)
-    errors = sum(one["severity"] == ERROR for one in found)
+    output.table(("severity", "check", "evidence"), findings)
+    errors = sum(one["severity"] == ERROR for one in findings)
     output.say("proved" if not errors else f"not proved: {numbered(errors, 'error')}")
     return FOUND if errors else DONE
 

@@ -38,7 +38,7 @@ def vacuum_files(arguments: Namespace, output: Output) -> int:
         age = seconds(arguments.older_than)
     except InvalidOptionValueError as refused:
         raise UsageError("--older-than takes an age", expected=str(refused), found=repr(arguments.older_than)) from None
-    found = vacuum(located(arguments, arguments.path), age, arguments.dry_run)
+    stale = vacuum(located(arguments, arguments.path), age, arguments.dry_run)
     rows = [
         {
             "path": one.path,
@@ -46,11 +46,11 @@ def vacuum_files(arguments: Namespace, output: Output) -> int:
             "bytes": one.size,
             "modified": None if one.modified is None else datetime.fromtimestamp(one.modified, UTC),
         }
-        for one in found
+        for one in stale
     ]
     output.table(("path", "kind", "bytes", "modified"), rows)
     verb = "would be deleted" if arguments.dry_run else "deleted"
-    output.say(f"{numbered(len(found), 'entry', 'entries')}, {readable_size(sum(one.size for one in found))}, {verb}")
+    output.say(f"{numbered(len(stale), 'entry', 'entries')}, {readable_size(sum(one.size for one in stale))}, {verb}")
     return DONE
 
 

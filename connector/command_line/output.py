@@ -318,16 +318,16 @@ def broken(text: str, width: int, lines: int) -> list[str]:
     >>> broken("_timer_state/processing_user-timers", 16, 4), broken("abcdefgh", 5, 1)
     (['_timer_state/', 'processing_user-', 'timers'], ['abcd…'])
     """
-    found: list[str] = []
+    pieces: list[str] = []
     while width_of(text) > width:
-        if len(found) == lines - 1:
-            return [*found, _head(text, width - 1) + "…"]
+        if len(pieces) == lines - 1:
+            return [*pieces, _head(text, width - 1) + "…"]
         head = _head(text, width)
         ends = (max((match.end() for match in re.finditer(mark, head)), default=0) for mark in BREAKS)
         end = next((end for end in ends if end > len(head) // 3), max(len(head), 1))
-        found.append(text[:end].rstrip())
+        pieces.append(text[:end].rstrip())
         text = text[end:].lstrip()
-    return [*found, text]
+    return [*pieces, text]
 
 
 def _head(text: str, width: int) -> str:

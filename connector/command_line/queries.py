@@ -52,9 +52,9 @@ def ls_with_queries(arguments: Namespace, output: Output, leave: Callable[..., N
         import pyspark.sql.datasource  # noqa: F401 (PySpark 3 has none)
         from pyspark.errors import PySparkException
     except ModuleNotFoundError:
-        found = getattr(sys.modules.get("pyspark"), "__version__", "none")
+        version = getattr(sys.modules.get("pyspark"), "__version__", "none")
         raise OptionError(
-            "--sql needs PySpark 4", expected="4.0 or later", found=f"{found} is installed", remedy=NO_SPARK
+            "--sql needs PySpark 4", expected="4.0 or later", found=f"{version} is installed", remedy=NO_SPARK
         ) from None
     if leave is not None:
         signal.signal(signal.SIGINT, leave)
@@ -78,10 +78,10 @@ def ls_with_queries(arguments: Namespace, output: Output, leave: Callable[..., N
         for query in arguments.sql:
             for line in ("", *query.splitlines()):
                 output.say(line)
-            found = spark.sql(query).toArrow()
-            kinds, limit = kinds_of(found.schema), SHOWN if output.is_text else 0
-            rows = (row_to_json(row, kinds) for row in found.to_pylist())
-            output.table(found.schema.names, rows, True, limit, "--json or --csv shows all", lines=1)
+            table = spark.sql(query).toArrow()
+            kinds, limit = kinds_of(table.schema), SHOWN if output.is_text else 0
+            rows = (row_to_json(row, kinds) for row in table.to_pylist())
+            output.table(table.schema.names, rows, True, limit, "--json or --csv shows all", lines=1)
     except PySparkException as error:
         raise OptionError(without_traces(str(error))) from None
     finally:

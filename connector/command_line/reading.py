@@ -219,17 +219,17 @@ def key_of_text(text: str, kind: pa.DataType) -> Any:
 def sizes(arguments: Namespace, output: Output) -> int:
     """Show the sizes of states, added up over key groups."""
     table = table_of(arguments, output, table="sizes", **operator_options(arguments.uid))
-    place = {"state": (), "subtask": ("subtask",), "key-group": ("subtask", "key_group")}[arguments.by]
+    grouping = {"state": (), "subtask": ("subtask",), "key-group": ("subtask", "key_group")}[arguments.by]
     total: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in table.rows():
-        names = (*OF_STATE, "operator_name", "kind", *place)
+        names = (*OF_STATE, "operator_name", "kind", *grouping)
         key = tuple(row[name] for name in (*names, "note"))
-        found = total.setdefault(key, {name: row[name] for name in names} | {"entries": 0, "bytes": 0, "largest": 0})
-        found["entries"] += row["entries"] or 0
-        found["bytes"] += row["bytes"] or 0
-        found["largest"] = max(found["largest"], row["largest"] or 0)
-        found["note"] = row["note"]
-    columns = ("operator", "table", "state", "kind", *place, "entries", "bytes", "largest", "note")
+        sums = total.setdefault(key, {name: row[name] for name in names} | {"entries": 0, "bytes": 0, "largest": 0})
+        sums["entries"] += row["entries"] or 0
+        sums["bytes"] += row["bytes"] or 0
+        sums["largest"] = max(sums["largest"], row["largest"] or 0)
+        sums["note"] = row["note"]
+    columns = ("operator", "table", "state", "kind", *grouping, "entries", "bytes", "largest", "note")
     output.table(columns, (_named(row) for row in sorted(total.values(), key=lambda row: -row["bytes"])))
     output.say(f"in all {readable_size(sum(row['bytes'] for row in total.values()))}")
     return DONE

@@ -229,11 +229,11 @@ def _named_type(text: str) -> tuple[str, str]:
 
 def _by_remedy(check: MigrationCheck) -> dict[str, list[str]]:
     """Return the parts that keep a migration from being written, by their remedy."""
-    found: dict[str, list[str]] = {}
+    by_remedy: dict[str, list[str]] = {}
     for part in check.missing:
         if part.remedy:
-            found.setdefault(part.remedy, []).append(part.label)
-    return found
+            by_remedy.setdefault(part.remedy, []).append(part.label)
+    return by_remedy
 
 
 def _listed(names: Sequence[str]) -> str:

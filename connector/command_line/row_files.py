@@ -58,15 +58,15 @@ class RowsOfFile(LocalTable):
 def file_form(path: Path, form: str | None) -> str:
     """Return the format of a file, by its suffix unless it is given; raise OptionError for one that has none."""
     _expect_file(path)
-    found = form or FORMATS.get(path.suffix.lower())
-    if found is None:
+    file_format = form or FORMATS.get(path.suffix.lower())
+    if file_format is None:
         raise OptionError(
             "the format of the file does not follow from its name",
             found=path.name,
             expected=", ".join(FORMATS),
             remedy="--format parquet, arrow, json or csv",
         )
-    return found
+    return file_format
 
 
 def text_of_file(path: Path) -> str:
@@ -81,8 +81,8 @@ def text_of_file(path: Path) -> str:
 def _expect_file(path: Path) -> None:
     """Raise the error for a path that is no file: a pipe would never end, nor would some devices."""
     if not path.is_file():
-        found = "a folder" if path.is_dir() else "a pipe, socket or device" if path.exists() else "nothing"
-        raise SnapshotNotFoundError("there is no such file", path=str(path), found=found)
+        kind = "a folder" if path.is_dir() else "a pipe, socket or device" if path.exists() else "nothing"
+        raise SnapshotNotFoundError("there is no such file", path=str(path), found=kind)
 
 
 def rows_of_file(path: Path, form: str | None, types: Mapping[str, pa.DataType]) -> RowsOfFile:
@@ -166,10 +166,10 @@ class ArrowRowsOfFile(RowsOfFile):
         with pa.memory_map(str(self.path)) as file:
             if self.is_file:
                 reader = pa.ipc.open_file(file)
-                found = map(reader.get_batch, range(reader.num_record_batches))
+                batches = map(reader.get_batch, range(reader.num_record_batches))
             else:
-                found = iter(pa.ipc.open_stream(file))
-            for batch in found:
+                batches = iter(pa.ipc.open_stream(file))
+            for batch in batches:
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
 
@@ -224,7 +224,7 @@ class TypedTexts(RowsOfFile):
         """Yield batches of converted rows."""
         rows: list[dict[str, Any]] = []
         for line, row in self.values():
-            rows.append({each.name: self._converted(row.get(each.name), each, line) for each in self.schema})
+            rows.append({field.name: self._converted(row.get(field.name), field, line) for field in self.schema})
             if len(rows) == BATCH:
                 yield pa.RecordBatch.from_pylist(rows, self.schema)
                 rows = []
@@ -391,12 +391,12 @@ class CsvRows(TypedTexts):
         if value is None or seen.kind == pa.string():
             return
         if WHOLE.fullmatch(value) and int(value) in LONGS and value != "-0":
-            found: Any = int(value)
+            parsed: Any = int(value)
         elif NUMBER.fullmatch(value):
-            found = Decimal(value)
+            parsed = Decimal(value)
         else:
-            found = {"true": True, "false": False}.get(value, value)
-        if seen.see(found) is not None:
+            parsed = {"true": True, "false": False}.get(value, value)
+        if seen.see(parsed) is not None:
             seen.kind = pa.string()
 
 

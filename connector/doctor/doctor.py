@@ -85,7 +85,7 @@ class Budgets:
     @classmethod
     def parse(cls, text: str | None) -> Self:
         """Parse ``size=20GB,skew=4,ttl-age=30d``."""
-        known = {found.name.replace("_", "-"): found for found in fields(cls)}
+        known = {budget.name.replace("_", "-"): budget for budget in fields(cls)}
         values: dict[str, float] = {}
         for part in () if text is None else text.split(","):
             name, _, value = (piece.strip() for piece in part.partition("="))
@@ -134,12 +134,12 @@ def examine(
 def examined(surveys: Surveys, budgets: Budgets, older: Surveys | None = None, job: Job | None = None) -> list[Finding]:
     """Return the findings of :func:`examine` by what surveys have read."""
     snapshot = surveys.snapshot
-    found = [*check_metadata(snapshot, budgets), *check_release(surveys), *check_state(surveys, budgets)]
+    findings = [*check_metadata(snapshot, budgets), *check_release(surveys), *check_state(surveys, budgets)]
     if older is not None:
-        found += check_growth(surveys, older)
+        findings += check_growth(surveys, older)
     if job is not None:
-        found += _orphans(snapshot, job)
-    return sorted(found, key=lambda finding: (finding.severity.rank, finding.check, finding.operator or ""))
+        findings += _orphans(snapshot, job)
+    return sorted(findings, key=lambda finding: (finding.severity.rank, finding.check, finding.operator or ""))
 
 
 def findings_table(findings: list[Finding]) -> pa.Table:
@@ -264,13 +264,13 @@ def _outside(savepoint: Snapshot, operator: OperatorState) -> Iterator[Finding]:
 
 def _kryo(operator: OperatorState, types: RegisteredStates) -> Iterator[Finding]:
     for state, serializers in _named(types):
-        found = sorted({one.flink_type for one in _all(serializers) if isinstance(one, KryoSerializer)})
-        if found:
+        classes = sorted({one.flink_type for one in _all(serializers) if isinstance(one, KryoSerializer)})
+        if classes:
             yield _finding(
                 "kryo",
                 Severity.WARNING,
                 operator,
-                f"serialized by Kryo: {', '.join(found[:5])}; its form changes with classes, and from Flink 1 to 2",
+                f"serialized by Kryo: {', '.join(classes[:5])}; its form changes with classes, and from Flink 1 to 2",
                 "give the type a serializer of Flink's (POJO, tuple, Avro), and write the state with it",
                 state,
             )
@@ -304,9 +304,9 @@ def check_release(surveys: Surveys) -> Iterator[Finding]:
         # Timers have the operator's key, about which there is a finding of its own.
         if part.outcome is Outcome.RESTORES or (part.ref.state.startswith(TIMERS) and part.part == "key"):
             continue
-        place = part.ref.operator_uid or part.ref.operator_uid_hash, part.ref.state
-        if place not in worst or worst[place].outcome.severity < part.outcome.severity:
-            worst[place] = part
+        state_id = part.ref.operator_uid or part.ref.operator_uid_hash, part.ref.state
+        if state_id not in worst or worst[state_id].outcome.severity < part.outcome.severity:
+            worst[state_id] = part
     for (operator, state), part in worst.items():
         check, evidence = CHECKS[part.outcome]
         reason = ": ".join(filter(None, (part.type, part.reason)))
@@ -365,8 +365,8 @@ def _ages(surveys: Surveys, budgets: Budgets) -> Iterator[Finding]:
     old: dict[tuple[str, str], int] = {}
     for row in surveys.ages:
         if row["from_seconds"] is not None and row["from_seconds"] >= budgets.ttl_age:
-            place = label_of(row), row["state"]
-            old[place] = old.get(place, 0) + row["units"]
+            state_id = label_of(row), row["state"]
+            old[state_id] = old.get(state_id, 0) + row["units"]
     for (operator, state), units in old.items():
         yield Finding(
             "old-ttl-state",

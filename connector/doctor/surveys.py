@@ -187,18 +187,18 @@ class Surveys:
         table = self._all(lambda: self.savepoint.table("sizes"))
         is_noted = pc.or_(pc.is_null(table.column("table")), pc.is_valid(table.column("note")))
         columns = table.filter(pc.invert(is_noted)).select(SIZES).to_pydict().values()
-        found: dict[Place, StateSize] = {}
+        sizes: dict[Place, StateSize] = {}
         for uid, uid_hash, name, state, kind, group, entries, count, largest in zip(*columns, strict=True):
-            place = (uid or uid_hash, name, state or "")
-            size = found.get(place)
+            state_id = (uid or uid_hash, name, state or "")
+            size = sizes.get(state_id)
             if size is None:
-                size = found[place] = StateSize(*place, kind or "")
+                size = sizes[state_id] = StateSize(*state_id, kind or "")
             size.entries, size.bytes = size.entries + (entries or 0), size.bytes + (count or 0)
             size.largest = max(size.largest, largest or 0)
             if group is not None:
                 before = size.groups.get(group, (0, 0))
                 size.groups[group] = before[0] + (entries or 0), before[1] + (count or 0)
-        return sorted(found.values(), key=lambda size: -size.bytes), table.filter(is_noted).to_pylist()
+        return sorted(sizes.values(), key=lambda size: -size.bytes), table.filter(is_noted).to_pylist()
 
     @property
     def sizes(self) -> list[StateSize]:
@@ -218,12 +218,12 @@ class Surveys:
     @cached_property
     def key_groups(self) -> dict[str, dict[int, int]]:
         """The bytes of all key groups by operator, of those that have keyed state, windows or timers."""
-        found: dict[str, dict[int, int]] = {}
+        by_operator: dict[str, dict[int, int]] = {}
         for size in self.sizes:
-            totals = found.setdefault(size.operator, {}) if size.groups else {}
+            totals = by_operator.setdefault(size.operator, {}) if size.groups else {}
             for group, (_, count) in size.groups.items():
                 totals[group] = totals.get(group, 0) + count
-        return found
+        return by_operator
 
     @cached_property
     def heaviest(self) -> list[Row]:
@@ -241,7 +241,7 @@ class Surveys:
     @cached_property
     def timers(self) -> dict[tuple[str, str], TimerTimes]:
         """Times of the timers by operator and domain, without those that never fire; none of what cannot be read."""
-        found: dict[tuple[str, str], TimerTimes] = {}
+        times: dict[tuple[str, str], TimerTimes] = {}
         with_timers = {row["operator_uid_hash"]: label_of(row) for row in self.states if row["table"] == "timers"}
         for uid_hash, operator in with_timers.items():
             counted = partial(self._counted, uid_hash)
@@ -254,8 +254,8 @@ class Surveys:
                 mine = [row for row in rows if row["domain"] == domain]
                 first, last = min(row["first"] for row in mine), max(row["last"] for row in mine)
                 total = sum(row["count"] for row in mine)
-                found[operator, domain] = TimerTimes(total, first, last, counted, domain)
-        return found
+                times[operator, domain] = TimerTimes(total, first, last, counted, domain)
+        return times
 
     def _counted(self, uid_hash: str, moments: Sequence[int] = ()) -> pa.Table:
         """Return the numbers of the timers of an operator, some rows for each domain."""

@@ -204,8 +204,8 @@ class Erasing:
             self._look(plan, leaves)
         for row in self.states:
             if row["table"] == "master_state":
-                place = {"operator_uid": None, "operator_uid_hash": None, "table": "master_state", "state": None}
-                self._read_rows(place, leaves, table="master_state")
+                location = {"operator_uid": None, "operator_uid_hash": None, "table": "master_state", "state": None}
+                self._read_rows(location, leaves, table="master_state")
                 break
         self.files = searched_files(self.snapshot, search)
 
@@ -227,8 +227,8 @@ class Erasing:
         for (_, table, state), one in self.looked.states.items():
             removed[table in KEYED_TABLES and not state.startswith(ELEMENTS)] += one.removed
         standing = sum(one.equal + certain_of(one.hits) for one in self.looked.standing.values())
-        found = removed[True], removed[False], standing, sum(certain_of(one.hits) for one in self.files)
-        return dict(zip(HELD, found, strict=True))
+        counts = removed[True], removed[False], standing, sum(certain_of(one.hits) for one in self.files)
+        return dict(zip(HELD, counts, strict=True))
 
     def _prepare(self) -> None:
         plans = tuple(with_states(plan) for plan in self.plan.operators)
@@ -252,10 +252,10 @@ class Erasing:
                 )
             self.columns[plan.identifier.operator_id.hex] = columns
         for name, kind in self.record_types.items():
-            place = self._named(name)
-            if place is None:
+            resolved = self._named(name)
+            if resolved is None:
                 continue
-            plan, named = place
+            plan, named = resolved
             parts = [row["state"] for row in named if row["table"] == IN_FLIGHT and row["state"] != ASYNC_STATE]
             if not parts:
                 raise StateNotFoundError(
@@ -275,17 +275,17 @@ class Erasing:
         return next((row["operator_uid"] for row in self._rows_of(plan)), plan.identifier.uid)
 
     def _tables(self, plan: OperatorPlan) -> list[str]:
-        there = {row["table"] for row in self._rows_of(plan)}
-        return [table for table in KEYED_TABLES if table in there]
+        tables = {row["table"] for row in self._rows_of(plan)}
+        return [table for table in KEYED_TABLES if table in tables]
 
     def _conditions(self) -> dict[str, tuple[object, str]]:
         """Return the conditions on keys by operator, and keep those on states and on tables of connectors."""
-        found: dict[str, tuple[object, str]] = {}
+        conditions: dict[str, tuple[object, str]] = {}
         for name, condition in self.where.items():
-            place = self._named(name)
-            if place is None:
+            resolved = self._named(name)
+            if resolved is None:
                 continue
-            plan, named = place
+            plan, named = resolved
             argument = f"where[{name!r}]"
             own = plan.identifier.operator_id.hex
             if not named:
@@ -295,9 +295,9 @@ class Erasing:
                         operator=plan.label,
                         remedy=f"where={{'{plan.label}.STATE': ...}}",
                     )
-                if own in found:
+                if own in conditions:
                     raise _twice(argument, plan.label)
-                found[own] = (condition, argument)
+                conditions[own] = (condition, argument)
                 continue
             known = self.elements.setdefault(own, [])
             for row in named:
@@ -308,7 +308,7 @@ class Erasing:
                 ):
                     raise _twice(argument, plan.label)
                 known.append(new)
-        return found
+        return conditions
 
     def _named(self, name: str) -> tuple[OperatorPlan, list[Place]] | None:
         """Find ``UID`` (no rows), ``UID.STATE``, ``UID.TABLE`` or a part in flight; uids and states may have dots.
@@ -318,7 +318,7 @@ class Erasing:
         plan = self.plan.find(name) if name.strip() else None
         if plan is not None:
             return plan, []
-        for dot in (place for place, sign in enumerate(name) if sign == "."):
+        for dot in (position for position, sign in enumerate(name) if sign == "."):
             plan = self.plan.find(name[:dot]) if name[:dot].strip() else None
             if plan is None:
                 continue
@@ -344,7 +344,7 @@ class Erasing:
 
     def _names(self) -> list[str]:
         """Return all that conditions can name."""
-        known = [each.label for each in self.plan.operators]
+        known = [operator.label for operator in self.plan.operators]
         for row in self.states:
             if row["state"]:
                 known.append(f"{row['operator_uid'] or row['operator_uid_hash']}.{row['state']}")
@@ -356,16 +356,16 @@ class Erasing:
 
     def _others(self, plan: OperatorPlan) -> list[str]:
         """Return the tables of an operator that show what is neither of keys nor operator state of the user's."""
-        found: list[str] = []
+        tables: list[str] = []
         for row in self._rows_of(plan):
             if row["table"] in ("coordinator_state", "raw_operator_state") or (
                 row["table"] == "raw_keyed_state" and not plan.raw_timers
             ):
-                found.append(row["table"])
+                tables.append(row["table"])
             shown = SHOWN_BY.search(row["note"] or "")
             if shown is not None and shown[1] != IN_FLIGHT:
-                found.append(shown[1])
-        return list(dict.fromkeys(found))
+                tables.append(shown[1])
+        return list(dict.fromkeys(tables))
 
     def _in_flight(self, plan: OperatorPlan) -> list[str]:
         """Return the parts of table ``in_flight`` that an operator has."""
@@ -435,15 +435,15 @@ class Erasing:
         keys = self.keys.get(own)
         for table in self._tables(plan):
             assert keys is not None  # of all operators that have tables of keys
-            place = {**base, "table": table, "state": None}
+            location = {**base, "table": table, "state": None}
             look, given = partial(self._look_keyed, plan, keys, table), bool(self.elements.get(own))
             failed = [
                 states
                 for states in self._readable_together(rows, table)
-                if not reading(self.looked, place, partial(look, states, place, leaves), given=given)
+                if not reading(self.looked, location, partial(look, states, location, leaves), given=given)
             ]
             if failed:
-                reading(self.looked, place, partial(self._count_keys, keys, own, table))
+                reading(self.looked, location, partial(self._count_keys, keys, own, table))
         others: list[tuple[str, str | None]] = [
             ("operator_state", row["state"])
             for row in rows
@@ -452,12 +452,12 @@ class Erasing:
         others += [(table, None) for table in self._others(plan)]
         others += [(IN_FLIGHT, part) for part in self._in_flight(plan)]
         for table, state in dict.fromkeys(others):
-            place = {**base, "table": table, "state": state}
+            location = {**base, "table": table, "state": state}
             texts = {"uidHash": own, "table": table} | ({"state": state} if state is not None else {})
             if table == IN_FLIGHT:
                 texts |= self._record_type(plan, state)
             removed = [one for one in self.elements.get(own, ()) if (one.table, one.state) == (table, state)]
-            self._read_rows(place, leaves, removed, **texts)
+            self._read_rows(location, leaves, removed, **texts)
 
     def _record_type(self, plan: OperatorPlan, part: str | None) -> dict[str, str]:
         """Return the option with the type of records in flight, if one is given."""
@@ -517,11 +517,11 @@ class Erasing:
             yield batch
 
     def _add_emptied(self, plan: OperatorPlan, table: str, state: str | None, rows: pa.RecordBatch) -> None:
-        place = plan.identifier.operator_id.hex, table, state
-        keys = self.emptied.get(place) or KeysOfOperator.of(plan)
+        state_id = plan.identifier.operator_id.hex, table, state
+        keys = self.emptied.get(state_id) or KeysOfOperator.of(plan)
         assert keys is not None
         keys.add_rows(rows)
-        self.emptied[place] = keys
+        self.emptied[state_id] = keys
 
     def unexplained(self, own: str, table: str, state: str | None, keys: Sequence[Any], kind: pa.DataType) -> int:
         """Return how many rows that are missing, by their keys, are neither of the keys nor emptied by conditions."""
@@ -602,8 +602,8 @@ class Erasing:
             for one in self.elements.get(own, ()):
                 if one.table == IN_FLIGHT and one.state not in (None, ASYNC_STATE):
                     for row in self._selected(plan, one):
-                        place = own, str(one.state), row["subtask"], row["channel"]
-                        positions.setdefault(place, set()).add(row["position"])
+                        channel_id = own, str(one.state), row["subtask"], row["channel"]
+                        positions.setdefault(channel_id, set()).add(row["position"])
         return without_records(self.snapshot, positions) if positions else {}
 
     def _removed_from_connectors(self, plan: OperatorPlan) -> OperatorPlan:
@@ -735,8 +735,8 @@ class Erasing:
         sizes: dict[tuple[str, str], int] = {}
         for batch in batches_of(self.held, self.path, table="sizes")[1]:
             for row in batch.to_pylist():
-                place = row["operator_uid_hash"], row["state"] or ""
-                sizes[place] = sizes.get(place, 0) + (row["bytes"] or 0)
+                state_id = row["operator_uid_hash"], row["state"] or ""
+                sizes[state_id] = sizes.get(state_id, 0) + (row["bytes"] or 0)
         unread = {(one["operator_uid_hash"], one["table"], one["state"]): one["why"] for one in self.looked.unread}
         for row in self.states:
             why = self._why(row, unread)
@@ -774,18 +774,21 @@ class Erasing:
                 yield {**one, "bytes": None, "hits": described(hits)}
 
     def _hits_in_files(self, own: str | None, kind: str) -> Hits:
-        found: Hits = Hits()
+        hits: Hits = Hits()
         for one in self.files:
             if (own or "", kind) in one.of:
-                found += one.hits
-        return found
+                hits += one.hits
+        return hits
 
     def _hits_of(self, own: str | None, table: str, state: str | None) -> Hits:
         hits = Hits()
         for one in self.looked.standing.values():
-            place = one.place
-            here = place["state"] or re.split(r"[.\[{]", one.column)[0]
-            if (place["operator_uid_hash"], place["table"]) == (own, table) and state in (here, place["state"]):
+            location = one.place
+            here = location["state"] or re.split(r"[.\[{]", one.column)[0]
+            if (location["operator_uid_hash"], location["table"]) == (own, table) and state in (
+                here,
+                location["state"],
+            ):
                 hits += one.hits
         return hits
 
@@ -823,8 +826,8 @@ def is_self_contained(plan: SavepointPlan) -> bool:
         assert operator.base is not None
         snapshot = operator.base.snapshot
         for handle in streams_of(operator.base.operator):
-            place = snapshot.resolve(handle)
-            if isinstance(place, FileLocation) and posixpath.dirname(place.path) != snapshot.location.directory:
+            location = snapshot.resolve(handle)
+            if isinstance(location, FileLocation) and posixpath.dirname(location.path) != snapshot.location.directory:
                 return False
     return True
 
@@ -938,8 +941,8 @@ def _flat(column: pa.Array) -> tuple[Longs, list[pa.Array]]:
 
 def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     for name, column in columns.items():
-        place = batch.schema.get_field_index(name)
-        batch = batch.set_column(place, batch.schema.field(place), column)
+        index = batch.schema.get_field_index(name)
+        batch = batch.set_column(index, batch.schema.field(index), column)
     return batch
 
 

@@ -95,14 +95,14 @@ class _Files:
                 for name, kind in KINDS.items():
                     part = replace(operator, subtasks={index: OperatorSubtaskState(**{name: getattr(subtask, name)})})
                     for handle in streams_of(part):
-                        place = self.snapshot.resolve(handle, operator)
-                        if isinstance(place, FileLocation):
-                            self._file(place, self._name(place), (operator.operator_id.hex, kind))
+                        location = self.snapshot.resolve(handle, operator)
+                        if isinstance(location, FileLocation):
+                            self._file(location, self._name(location), (operator.operator_id.hex, kind))
                 if subtask.managed_keyed_state is not None:
                     self._tables(operator, subtask.managed_keyed_state)
         for master in self.snapshot.metadata.master_states:
             yield self._part(f"_metadata: master state {master.name}", ("", "master state"), [master.data])
-        yield from (each for name, each in self.found.items() if name != "_metadata")
+        yield from (searched for name, searched in self.found.items() if name != "_metadata")
 
     def _name(self, place: FileLocation) -> str:
         folder, name = posixpath.split(place.path)
@@ -153,8 +153,8 @@ class _Files:
     def _tables(self, operator: OperatorState, handle: KeyedStateHandle) -> None:
         """Open the table files of a database, and search their entries."""
         if isinstance(handle, ChangelogStateBackendHandle):
-            for each in handle.materialized:
-                self._tables(operator, each)
+            for part in handle.materialized:
+                self._tables(operator, part)
         if not isinstance(handle, IncrementalRemoteKeyedStateHandle):
             return
         from pyspark_savepoint.formats.rocksdb.database import Database
@@ -164,8 +164,8 @@ class _Files:
         with Database(dict(source.files), prefix) as database:
             for family in database.families.values():
                 for info in family.files.values():
-                    place = database.files[info.name]
-                    name = self._name(place) if isinstance(place, FileLocation) else f"_metadata: {info.name}"
+                    location = database.files[info.name]
+                    name = self._name(location) if isinstance(location, FileLocation) else f"_metadata: {info.name}"
                     one = self.found.setdefault(name, Searched(name))
                     if ("", "entries") in one.of:
                         continue
@@ -188,9 +188,9 @@ class _Files:
             for index, subtask in sorted(operator.subtasks.items()):
                 part = replace(operator, subtasks={index: OperatorSubtaskState(**{name: getattr(subtask, name)})})
                 for handle in streams_of(part):
-                    place = self.snapshot.resolve(handle, operator)
-                    if isinstance(place, InlineLocation):
-                        pieces.append(place.data)
+                    location = self.snapshot.resolve(handle, operator)
+                    if isinstance(location, InlineLocation):
+                        pieces.append(location.data)
                 if name == "managed_keyed_state":
                     pieces += _changes(subtask.managed_keyed_state)
             if pieces:

@@ -185,7 +185,7 @@ class _Windows:
         length = np.array([len(pattern) for pattern in patterns], np.int64)
         data = np.frombuffer(b"".join(patterns), np.uint8)
         start = np.cumsum(length) - length
-        place, value = _rarest(data, start, length, width)
+        window, value = _rarest(data, start, length, width)
         order = np.argsort(value, kind="stable")
         kinds: dict[Kind, int] = {}
         kind = [
@@ -196,7 +196,7 @@ class _Windows:
         self.kind = np.array(kind, np.int64)[order]
         self.before = np.array([encoding.before for encoding in patterns.values()], np.int64)[order]
         self.after = np.array([encoding.after for encoding in patterns.values()], np.int64)[order]
-        self.data, self.start, self.length, self.window = data, start[order], length[order], place[order]
+        self.data, self.start, self.length, self.window = data, start[order], length[order], window[order]
         self.values, self.first, self.count = np.unique(value[order], return_index=True, return_counts=True)
         self.bits = max(TABLE_BITS[0], min(TABLE_BITS[1], (PLACES * len(self.values)).bit_length()))
         self.table = np.zeros(1 << self.bits, bool)
@@ -214,8 +214,8 @@ class _Windows:
         near = np.flatnonzero(self.table[self._places(windows)])
         values = windows[near]
         places = np.minimum(np.searchsorted(self.values, values), len(self.values) - 1)
-        there = self.values[places] == values
-        near, places = near[there] + start, places[there]
+        matched = self.values[places] == values
+        near, places = near[matched] + start, places[matched]
         for low in range(0, len(near), AT_ONCE):
             some, counts = places[low : low + AT_ONCE], self.count[places[low : low + AT_ONCE]]
             within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -270,7 +270,7 @@ class Search:
         for pattern, encoding in patterns.found.items():
             width = next(width for width in WIDTHS if width <= len(pattern))
             by_width.setdefault(width, {})[pattern] = encoding
-        self._windows = [_Windows(width, found) for width, found in by_width.items()]
+        self._windows = [_Windows(width, encodings) for width, encodings in by_width.items()]
         #: How many bytes of the next part of a stream must follow those of a part.
         self.overlap = max(map(len, patterns.found), default=0) + 2
 

@@ -214,15 +214,17 @@ def _same_files(check: str, then: Sequence[Row], now: Sequence[Row]) -> Iterator
 
 def _standing(new: Erasing, accept: Collection[str]) -> Iterator[Row]:
     for one in new.looked.standing.values():
-        place = place_of(one.row())
+        location = place_of(one.row())
         certain = certain_of(one.hits)
         if one.equal or certain:
-            severity = NOTE if place in accept else ERROR
+            severity = NOTE if location in accept else ERROR
             yield finding(
-                "standing", severity, f"{place}: {one.equal} values equal to a key, {certain} with one inside"
+                "standing", severity, f"{location}: {one.equal} values equal to a key, {certain} with one inside"
             )
         elif one.hits:
-            yield finding("standing", NOTE, f"{place}: possible hits of short patterns: {_hits(one.row()['inside'])}")
+            yield finding(
+                "standing", NOTE, f"{location}: possible hits of short patterns: {_hits(one.row()['inside'])}"
+            )
 
 
 def _in_files(content: Row, new: Erasing, accept: Collection[str]) -> Iterator[Row]:

@@ -56,17 +56,17 @@ class Sought:
                 )
             collected = rows.collected()
             columns = {name: [row[name] for row in collected] for name in rows.schema.names}
-        found = {name: _distinct(values) for name, values in columns.items()}
-        if not any(found.values()):
+        keys = {name: _distinct(values) for name, values in columns.items()}
+        if not any(keys.values()):
             raise OptionError("there are no keys to erase", remedy="give at least one")
-        return cls(found)
+        return cls(keys)
 
     @classmethod
     def with_expressions(
         cls, engine: Engine, given: object, by: Mapping[str, Any]
     ) -> tuple[Sought, dict[str, str | dict[str, str]]]:
         """Return keys with a column for each expression in ``by``, and ``by`` with the names of these columns."""
-        found: dict[str, str | dict[str, str]] = {}
+        named_columns: dict[str, str | dict[str, str]] = {}
         expressions: dict[str, Any] = {}
 
         def named(column: object, place: str) -> str:
@@ -77,9 +77,9 @@ class Sought:
 
         for uid, columns in by.items():
             if isinstance(columns, Mapping):
-                found[uid] = {path: named(column, f"{uid}: {path}") for path, column in columns.items()}
+                named_columns[uid] = {path: named(column, f"{uid}: {path}") for path, column in columns.items()}
             else:
-                found[uid] = named(columns, uid)
+                named_columns[uid] = named(columns, uid)
         for name, expression in expressions.items():
             rows = engine.rows(pa.table({KEY: list(given)}) if isinstance(given, list | tuple) else given)
             given = None if rows is None else engine.with_column(rows, name, expression)
@@ -90,7 +90,7 @@ class Sought:
                     expected="the name of a column, an expression of pyarrow.compute or, with Spark, a column",
                     remedy="give keys as rows, and by={'UID': 'COLUMN'} or pyarrow.compute.field('id') + 1",
                 )
-        return cls.of(engine, given), found
+        return cls.of(engine, given), named_columns
 
     @property
     def values(self) -> list[Any]:
@@ -117,10 +117,10 @@ class Sought:
 
     def patterns(self) -> Patterns:
         """Return the bytes that the values may have."""
-        found = Patterns()
+        patterns = Patterns()
         for value in self.values:
-            found.add(encodings_of(value))
-        return found
+            patterns.add(encodings_of(value))
+        return patterns
 
     def hashes(self, salt: bytes) -> list[str]:
         """Return a salted hash of each value, in order of the hashes."""
@@ -330,10 +330,10 @@ class KeysOfOperator:
             return pa.repeat(pa.scalar(False), len(batch))
         if not keys.null_count:
             return pc.is_in(self.encoded(batch), value_set=self.stored)
-        there = keys.is_valid()
-        found = self.mask(batch.filter(there))
-        places = pc.subtract(pc.cumulative_sum(there.cast(pa.int64())), 1)
-        return pc.if_else(there, found.take(pc.if_else(there, places, None)), False)
+        valid = keys.is_valid()
+        mask = self.mask(batch.filter(valid))
+        places = pc.subtract(pc.cumulative_sum(valid.cast(pa.int64())), 1)
+        return pc.if_else(valid, mask.take(pc.if_else(valid, places, None)), False)
 
     def _among(self, keys: pa.Array) -> pa.Array:
         if keys.type not in self.by_type:

@@ -51,11 +51,11 @@ class Leaves:
     @classmethod
     def of(cls, values: Sequence[Any], search: Search) -> Leaves:
         """Return what is sought for some keys."""
-        numbers = {each for each in values if isinstance(each, int) and not isinstance(each, bool)}
+        numbers = {key for key in values if isinstance(key, int) and not isinstance(key, bool)}
         return cls(
-            pa.array(sorted(each for each in numbers if -(1 << 63) <= each < 1 << 63), pa.int64()),
-            pa.array(sorted({str(each) for each in values if isinstance(each, str)}), pa.string()),
-            pa.array(sorted({each for each in values if isinstance(each, bytes)}), pa.binary()),
+            pa.array(sorted(key for key in numbers if -(1 << 63) <= key < 1 << 63), pa.int64()),
+            pa.array(sorted({str(key) for key in values if isinstance(key, str)}), pa.string()),
+            pa.array(sorted({key for key in values if isinstance(key, bytes)}), pa.binary()),
             search,
         )
 
@@ -159,15 +159,15 @@ def look_at_keyed(
     for batch in batches:
         gone = mask(batch)
         if table == "timers":
-            for each in pc.value_counts(batch.column("service")).to_pylist():
-                looked.counts(uid, table, each["values"]).seen += each["counts"]
-            for each in pc.value_counts(batch.filter(gone).column("service")).to_pylist():
-                looked.counts(uid, table, each["values"]).removed += each["counts"]
+            for tally in pc.value_counts(batch.column("service")).to_pylist():
+                looked.counts(uid, table, tally["values"]).seen += tally["counts"]
+            for tally in pc.value_counts(batch.filter(gone).column("service")).to_pylist():
+                looked.counts(uid, table, tally["values"]).removed += tally["counts"]
         for state in states:
-            there = batch.column(state).is_valid()
+            valid = batch.column(state).is_valid()
             one = looked.counts(uid, table, state)
-            one.seen += there.true_count
-            one.removed += pc.and_(there, gone).true_count
+            one.seen += valid.true_count
+            one.removed += pc.and_(valid, gone).true_count
         stays = batch.filter(pc.invert(gone)) if gone.true_count else batch
         looked.search(stays, [name for name in schema.names if name not in ("domain", "service")], place, leaves)
 

@@ -198,31 +198,31 @@ class _Parser:
             return _not(lambda batch: pc.is_null(null(batch))) if negated else lambda batch: pc.is_null(null(batch))
         negated = self._take("NOT") is not None
         if self._take("IN"):
-            found = self._among(left, start)
+            predicate = self._among(left, start)
         elif self._take("BETWEEN"):
             low = self._operand()
             self._expect("AND")
             high = self._operand()
-            found = _joined(
+            predicate = _joined(
                 pc.and_kleene, self._compared(">=", left, low, start), self._compared("<=", left, high, start)
             )
         elif self._take("LIKE"):
-            found = self._like(left, start)
+            predicate = self._like(left, start)
         elif negated:
             self._refuse("IN, LIKE or BETWEEN is missing after NOT", self._here)
         elif pa.types.is_boolean(left.kind):
             return left.of
         else:
             self._refuse(f"a comparison with {left.text} is missing", self._here)
-        return _not(found) if negated else found
+        return _not(predicate) if negated else predicate
 
     def _among(self, left: Operand, start: int) -> Callable[[pa.RecordBatch], Any]:
         self._expect("(")
-        found = self._compared("=", left, self._operand(), start)
+        predicate = self._compared("=", left, self._operand(), start)
         while self._take(","):
-            found = _joined(pc.or_kleene, found, self._compared("=", left, self._operand(), start))
+            predicate = _joined(pc.or_kleene, predicate, self._compared("=", left, self._operand(), start))
         self._expect(")")
-        return found
+        return predicate
 
     def _like(self, left: Operand, start: int) -> Callable[[pa.RecordBatch], Any]:
         pattern = self._operand()
@@ -318,36 +318,36 @@ class _Parser:
             self._refuse(f"{name} is a function: conditions have none", start)
         column = self._known(name, self.schema.names, start)
         self.used[column] = None
-        found, path = self.schema.field(column).type, [column]
+        data_type, path = self.schema.field(column).type, [column]
         while self._take("."):
             if self.position == len(self.tokens) or self.tokens[self.position][0] not in ("word", "quoted"):
                 self._refuse("the name of a field is missing", self._here)
             kind, text, at = self.tokens[self.position]
             self.position += 1
-            if not pa.types.is_struct(found):
+            if not pa.types.is_struct(data_type):
                 self._refuse(f"{'.'.join(path)} has no fields", at)
-            fields = [found.field(number) for number in range(found.num_fields)]
+            fields = [data_type.field(number) for number in range(data_type.num_fields)]
             name = text[1:-1].replace("``", "`") if kind == "quoted" else text
-            name = self._known(name, [each.name for each in fields], at)
+            name = self._known(name, [field.name for field in fields], at)
             path.append(name)
-            found = next(each.type for each in fields if each.name == name)
+            data_type = next(field.type for field in fields if field.name == name)
         inner = path[1:]
 
         def values(batch: pa.RecordBatch) -> Any:
             whole = batch.column(column)
             return pc.struct_field(whole, inner) if inner else whole
 
-        return Operand(found, values, ".".join(path))
+        return Operand(data_type, values, ".".join(path))
 
     def _known(self, name: str, names: list[str], start: int) -> str:
         """Return a name as it is written; as in Spark, case makes no difference unless two names differ by it."""
-        found = [known for known in names if known == name] or [
+        matches = [known for known in names if known == name] or [
             known for known in names if known.casefold() == name.casefold()
         ]
-        if len(found) != 1:
-            problem = f"there is no column {name}" if not found else f"{name} is {' or '.join(found)}"
+        if len(matches) != 1:
+            problem = f"there is no column {name}" if not matches else f"{name} is {' or '.join(matches)}"
             self._refuse(problem, start, did_you_mean(name, names))
-        return found[0]
+        return matches[0]
 
 
 def _literal(scalar: pa.Scalar, text: str) -> Operand:

@@ -84,7 +84,7 @@ def html_tree(plan: SavepointPlan, path: str | None, options: Mapping[str, str])
 
 def _states(path: str, options: Mapping[str, str]) -> dict[str, list[Row]]:
     """Return the rows of table ``states`` by uid hash; none if they cannot be read."""
-    found: dict[str, list[Row]] = {}
+    states: dict[str, list[Row]] = {}
     try:
         allowed = options.get("allowOutside") == "true"
         for part in open_table(TableRequest(reached(path, options), table="states", allow_outside=allowed)).partitions(
@@ -92,17 +92,17 @@ def _states(path: str, options: Mapping[str, str]) -> dict[str, list[Row]]:
         ):
             for batch in part.batches():
                 for row in batch.to_pylist():
-                    found.setdefault(row["operator_uid_hash"], []).append(row)
+                    states.setdefault(row["operator_uid_hash"], []).append(row)
     except (SavepointError, OSError):
         return {}
-    return found
+    return states
 
 
 def _sizes(plan: SavepointPlan, path: str, options: Mapping[str, str]) -> dict[tuple[str, ...], int]:
     """Return the bytes of states by uid hash, table and name; none of a large savepoint, or if they cannot be read."""
-    found: dict[tuple[str, ...], int] = {}
+    sizes: dict[tuple[str, ...], int] = {}
     if sum(map(_size_of, plan.operators)) > MAX_READ:
-        return found
+        return sizes
     try:
         request = TableRequest(
             reached(path, options), table="sizes", allow_outside=options.get("allowOutside") == "true"
@@ -110,11 +110,11 @@ def _sizes(plan: SavepointPlan, path: str, options: Mapping[str, str]) -> dict[t
         for part in open_table(request).partitions(1):
             for batch in part.batches():
                 for row in batch.to_pylist():
-                    place = _place(row)
-                    found[place] = found.get(place, 0) + (row["bytes"] or 0)
+                    state_id = _place(row)
+                    sizes[state_id] = sizes.get(state_id, 0) + (row["bytes"] or 0)
     except (SavepointError, OSError):
         return {}
-    return found
+    return sizes
 
 
 def _place(row: Row) -> tuple[str, ...]:

@@ -62,9 +62,9 @@ def _parts(function: Any) -> Mapping[str, Any]:
     """Return the objects that are pickled with a function, by name."""
     if not isinstance(function, FunctionType):
         return getattr(function, "__dict__", {})
-    found = inspect.getclosurevars(function)
+    closure = inspect.getclosurevars(function)
     given = zip(reversed(inspect.getfullargspec(function).args), reversed(function.__defaults__ or ()), strict=False)
-    return {**found.globals, **found.nonlocals, **dict(given)}
+    return {**closure.globals, **closure.nonlocals, **dict(given)}
 
 
 def _culprits(parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -177,10 +177,10 @@ def _received(pipe: IO[bytes]) -> bytes:
 
 
 def _exactly(pipe: IO[bytes], size: int) -> bytes:
-    found = pipe.read(size)
-    if len(found) < size:
+    payload = pipe.read(size)
+    if len(payload) < size:
         raise EOFError
-    return found
+    return payload
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def values_of(
 ) -> Mapping[str, ValueVerdicts] | None:
     """Return how the job's release of Flink reads the values in the savepoint; ``classes`` are jars and folders."""
     given = [classes, job.get("typesFrom") if isinstance(job, Mapping) else None]
-    paths = [path for each in given for path in ([each] if isinstance(each, str) else map(str, each or ()))]
+    paths = [path for source in given for path in ([source] if isinstance(source, str) else map(str, source or ()))]
     return restored_values(savepoint, described, paths, job if isinstance(job, Snapshot) else None)
 
 
@@ -65,7 +65,7 @@ def undescribed(check: RestoreCheck) -> list[str]:
 
     Their verdicts are about ids and parallelism alone. Sources keep their splits as bytes, which need no description.
     """
-    found = []
+    labels = []
     for row in check.operators:
         if row.operator is None or row.match is None or row.verdict is not Verdict.RESTORES:
             continue
@@ -78,8 +78,8 @@ def undescribed(check: RestoreCheck) -> list[str]:
         if (keyed and row.operator.keyed_states is None) or (
             names - {SOURCE_READER_STATE} and row.operator.operator_states is None
         ):
-            found.append(row.operator.label)
-    return found
+            labels.append(row.operator.label)
+    return labels
 
 
 def restore_table(

@@ -163,7 +163,7 @@ def _expect_one_kryo(plan: SavepointPlan, path: str) -> None:
     remedy = "write(..., flink_version='2.3') or '1.20': that of the job which restores the savepoint"
     for operator in plan.operators:
         key = [] if operator.key_serializer is None else [operator.key_serializer]
-        states = [each for state in operator.states or () for each in state.meta.serializers.values()]
+        states = [serializer for state in operator.states or () for serializer in state.meta.serializers.values()]
         expect_one_kryo([*key, *states], path, operator.label, remedy)
 
 
@@ -219,7 +219,7 @@ def _headers(base: Base, names: Names) -> dict[KeyGroupRange, NewHeader] | None:
     handles = [subtask.managed_keyed_state for subtask in subtasks if subtask.managed_keyed_state is not None]
     if not all(isinstance(handle, KeyGroupsSavepointStateHandle) and handle.key_group_range for handle in handles):
         return None
-    found = {}
+    headers = {}
     keyed = base.opened.keyed
     for source, header in zip(keyed.sources, keyed.headers, strict=True):
         assert isinstance(source, KeyedSource)
@@ -227,8 +227,8 @@ def _headers(base: Base, names: Names) -> dict[KeyGroupRange, NewHeader] | None:
             if opened.read(0, header.size) != _bytes(header):
                 return None
         states = tuple(replace(meta, name=names[meta.name, not is_key_value(meta)]) for meta in header.states)
-        found[source.key_group_range] = NewHeader(_bytes(replace(header, states=states)), header.size)
-    return found
+        headers[source.key_group_range] = NewHeader(_bytes(replace(header, states=states)), header.size)
+    return headers
 
 
 def _bytes(header: KeyedBackendHeader) -> bytes:

@@ -52,8 +52,8 @@ def partitions_of(
         count = tried.parallelism or default_parallelism(chosen.state_bytes, chosen.max_parallelism, workers)
         return chosen, chosen.partitions(count)
 
-    found, (table, partitions) = _retried(options, plan, planned=True)
-    return found, table, partitions
+    effective_options, (table, partitions) = _retried(options, plan, planned=True)
+    return effective_options, table, partitions
 
 
 def _retried(
@@ -63,16 +63,16 @@ def _retried(
 
     ``planned``: a table of the snapshots was opened before, so that its versions stay, and they have been there.
     """
-    there = planned or bool(options.chosen_of or options.versions)
+    existed = planned or bool(options.chosen_of or options.versions)
     for _ in range(ATTEMPTS):
         try:
             return options, of_one_version(partial(run, options))
         except (StateFileNotFoundError, SnapshotNotFoundError) as error:
-            known = there or isinstance(error, StateFileNotFoundError)
-            found = explained(error, options.snapshots, options.chosen_of, there=known)
+            known = existed or isinstance(error, StateFileNotFoundError)
+            failure = explained(error, options.snapshots, options.chosen_of, there=known)
             again = options.chosen_newest or (bool(options.versions) and not planned)
-            if not (again and isinstance(found, SnapshotGoneError)):
-                raise found from None
+            if not (again and isinstance(failure, SnapshotGoneError)):
+                raise failure from None
             options = options.again()
     return options, run(options)
 

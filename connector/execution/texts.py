@@ -53,8 +53,8 @@ def writable(target: Path) -> Path:
 
     """
     try:
-        found = target.resolve() if target.is_symlink() else target
-        kind = stat.S_IFMT(found.stat().st_mode) if found.exists() else stat.S_IFREG
+        file = target.resolve() if target.is_symlink() else target
+        kind = stat.S_IFMT(file.stat().st_mode) if file.exists() else stat.S_IFREG
     except (OSError, RuntimeError, ValueError) as error:  # a link to itself, a name of too many bytes, a NUL in it
         number = getattr(error, "errno", None)
         raise OutputError("the file cannot be written", path=str(target), found=_why(number, error)) from None
@@ -66,11 +66,11 @@ def writable(target: Path) -> Path:
             expected="a file, or a new name",
             remedy="name another file",
         )
-    if not found.absolute().parent.is_dir():
+    if not file.absolute().parent.is_dir():
         raise OutputError(
-            "there is no such folder", path=str(found.absolute().parent), remedy="make it, or name another file"
+            "there is no such folder", path=str(file.absolute().parent), remedy="make it, or name another file"
         )
-    return found
+    return file
 
 
 @contextmanager

@@ -61,12 +61,12 @@ class RecordTask(Pickled):
     def run(self, number: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield entries of state, or the function's rows, for the records of one subtask."""
         if isinstance(self.plan, BootstrapPlan):
-            found = BootstrapTask(self.plan, number).run(batches)
+            output = BootstrapTask(self.plan, number).run(batches)
         elif isinstance(self.plan, OperatorStatePlan):
-            found = OperatorStateTask(self.plan, number).run(batches)
+            output = OperatorStateTask(self.plan, number).run(batches)
         else:
-            found = ProcessTask(self.plan, number).run(batches)
-        yield from named_errors(None, found)
+            output = ProcessTask(self.plan, number).run(batches)
+        yield from named_errors(None, output)
 
 
 @dataclass(frozen=True)
@@ -153,9 +153,9 @@ class KeyedRecordInput:
 
     def with_texts(self, more: Mapping[str, str]) -> KeyedRecordInput:
         """Return the input with more options."""
-        found = replace(self, texts=merged(self.texts, more))
-        ProcessingOptions.parse(found.texts)
-        return found
+        extended = replace(self, texts=merged(self.texts, more))
+        ProcessingOptions.parse(extended.texts)
+        return extended
 
     def distributed(self, max_parallelism: int) -> tuple[Rows, int]:
         """Return the records distributed by subtask, and the number of tasks."""
@@ -184,8 +184,8 @@ class KeyedRecordInput:
             key = describe_key(schema, spec, None, None)
         except SavepointError as error:
             raise self._with_key_by_remedy(error) from None
-        found = KeyedDescriptor(key.columns, key.serializer, (), key_group=spec.key_group, composite=key.composite)
-        return found, spec.restoring_flink
+        descriptor = KeyedDescriptor(key.columns, key.serializer, (), key_group=spec.key_group, composite=key.composite)
+        return descriptor, spec.restoring_flink
 
     def _with_key_by_remedy(self, error: SavepointError) -> SavepointError:
         """Return an error about a key with a remedy for key_by."""
@@ -202,14 +202,14 @@ class KeyedRecordInput:
 
 def processed(source: KeyedRecords, function: KeyedProcessFunction | ConnectedFunction, schema: Any) -> Any:
     """Return the rows that a function yields, as a table of the records' engine."""
-    found = source.engine.function_schema(schema)
+    output_schema = source.engine.function_schema(schema)
     copy_of(function)
     processing = source.processing
     key, version = source.descriptor(None)
     limit = processing.max_parallelism or DEFAULT_MAX_PARALLELISM
     rows, parallelism = source.distributed(limit)
     plan = ProcessPlan(
-        function, key, source.columns, found, limit, order_of(source), processing.reuse, version, parallelism,
+        function, key, source.columns, output_schema, limit, order_of(source), processing.reuse, version, parallelism,
         processing.backend, source.inputs,
     )  # fmt: skip
     return source.engine.yielded(rows, RecordTask(plan), schema)

@@ -68,14 +68,14 @@ class ConnectedSource:
     @property
     def inputs(self) -> Inputs:
         """The columns of the table with the rows of each input."""
-        keyed = tuple(_input(number, each) for number, each in enumerate(self.given, 1))
+        keyed = tuple(_input(number, record_input) for number, record_input in enumerate(self.given, 1))
         if self.broadcast is None:
             return Inputs(keyed)
         return Inputs(keyed, _input(BROADCAST, self.broadcast), self.broadcast.descriptors)
 
     def descriptor(self, flink_version: tuple[int, int] | None) -> tuple[KeyedDescriptor, tuple[int, int]]:
         """Return the descriptor of the key in the table, which all inputs must have."""
-        (first, version), *others = (each.descriptor(flink_version) for each in self.given)
+        (first, version), *others = (record_input.descriptor(flink_version) for record_input in self.given)
         for number, (other, _) in enumerate(others, 2):
             if (other.key_serializer, other.key_group is None) != (first.key_serializer, first.key_group is None):
                 raise OptionError(
@@ -94,8 +94,8 @@ class ConnectedSource:
         descriptor, _ = self.descriptor(None)
         parallelism = self.processing.parallelism or engine.tasks(self.given[0].rows, max_parallelism)
         check_parallelism(max_parallelism, parallelism)
-        hashed = replace(self, given=tuple(each.hashed(max_parallelism) for each in self.given))
-        tables = [hashed._table(number, each) for number, each in enumerate(hashed.given, 1)]
+        hashed = replace(self, given=tuple(record_input.hashed(max_parallelism) for record_input in self.given))
+        tables = [hashed._table(number, record_input) for number, record_input in enumerate(hashed.given, 1)]
         keyed = reduce(lambda a, b: a.union(b), tables)
         broadcast = hashed._table(BROADCAST, self.broadcast) if self.broadcast is not None else None
         return engine.connected(keyed, broadcast, ORDER, descriptor, max_parallelism, parallelism), parallelism
@@ -113,12 +113,20 @@ class ConnectedSource:
         every: list[tuple[int, KeyedRecordInput | BroadcastInput]] = list(enumerate(self.given, 1))
         if self.broadcast is not None:
             every.append((BROADCAST, self.broadcast))
-        for other, each in every:
+        for other, record_input in every:
             own = other == number
-            cells.append(Cell(f"{ROWS}{other}", each.rows, each.columns, each.columns if own else None, True))
-            if each.timestamp is not None:
-                time = (each.timestamp,)
-                cells.append(Cell(f"{TIMES}{other}", each.rows, time, time if own else None))
+            cells.append(
+                Cell(
+                    f"{ROWS}{other}",
+                    record_input.rows,
+                    record_input.columns,
+                    record_input.columns if own else None,
+                    True,
+                )
+            )
+            if record_input.timestamp is not None:
+                time = (record_input.timestamp,)
+                cells.append(Cell(f"{TIMES}{other}", record_input.rows, time, time if own else None))
         return self.engine.packed(given.rows, INPUT, number, cells)
 
 
@@ -147,7 +155,7 @@ class ConnectedTransformation(StateTransformation, Generic[T]):
     broadcast: BroadcastInput | None = None
 
     def _about(self) -> str:
-        inputs = [f"rows ({', '.join(each.columns)})" for each in self.given]
+        inputs = [f"rows ({', '.join(record_input.columns)})" for record_input in self.given]
         return " and ".join([*inputs, *([] if self.broadcast is None else ["a broadcast input"])])
 
     def _with_texts(self, more: Mapping[str, str]) -> Self:
@@ -192,8 +200,8 @@ class ConnectedTransformation(StateTransformation, Generic[T]):
             orders.key_by("customer").connect(payments.key_by("customer")).process(Balance(), "id long, balance long")
 
         """
-        found: T = processed(self._source(function), function, schema)
-        return found
+        rows: T = processed(self._source(function), function, schema)
+        return rows
 
     def _source(self, function: Any) -> ConnectedSource:
         processing = self.given[0].processing

@@ -297,11 +297,11 @@ class OneInputTransformation(StateTransformation, Generic[T]):
             orders.key_by("customer").connect(rates.broadcast(RATES)).transform(Converted())
 
         """
-        if not descriptors or not all(isinstance(each, MapStateDescriptor) for each in descriptors):
+        if not descriptors or not all(isinstance(descriptor, MapStateDescriptor) for descriptor in descriptors):
             raise OptionError(
                 "broadcast() needs descriptors of the states that the input fills",
                 expected="a MapStateDescriptor, or several",
-                found=", ".join(type_name(each) for each in descriptors) or "nothing",
+                found=", ".join(type_name(descriptor) for descriptor in descriptors) or "nothing",
                 remedy="broadcast(MapStateDescriptor('rates', 'STRING', 'DOUBLE'))",
             )
         _refuse_options(self.texts)
@@ -440,8 +440,8 @@ class KeyedTransformation(StateTransformation, Generic[T]):
 
         """
         expect_function(function, KeyedProcessFunction)
-        found: T = processed(self._keyed(), function, schema)
-        return found
+        rows: T = processed(self._keyed(), function, schema)
+        return rows
 
     def _keyed(self) -> KeyedRecordInput:
         source = self.source

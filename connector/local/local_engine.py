@@ -89,7 +89,7 @@ class LocalRows:
 
     def renamed(self, names: Mapping[str, str]) -> LocalRows:
         """Return the rows with new names of columns."""
-        schema = pa.schema([each.with_name(names.get(each.name, each.name)) for each in self.schema])
+        schema = pa.schema([field.with_name(names.get(field.name, field.name)) for field in self.schema])
         return self._each(
             schema, lambda batches: (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches)
         )
@@ -120,7 +120,7 @@ class LocalRows:
 
     def joined(self, other: LocalRows, column: str) -> LocalRows:
         """Return the rows with the columns of another table, which is held in memory."""
-        more = [each for each in other.schema if each.name != column]
+        more = [field for field in other.schema if field.name != column]
         schema = pa.schema([*self.schema, *more])
 
         def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -128,7 +128,7 @@ class LocalRows:
             values = table.column(column).combine_chunks()
             for batch in batches:
                 places = pc.index_in(batch.column(column), value_set=values)
-                columns = [table.column(each.name).combine_chunks().take(places) for each in more]
+                columns = [table.column(field.name).combine_chunks().take(places) for field in more]
                 yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
 
         return self._each(schema, found)
@@ -267,12 +267,12 @@ class LocalEngine:
                 sessions = batch.column(WINDOW_COLUMN).to_pylist()
                 states = []
                 for key, session in zip(keys, sessions, strict=True):
-                    place = repr((key, session))
-                    if place not in windows:
+                    session_key = repr((key, session))
+                    if session_key not in windows:
                         raise ValueRangeError(
                             f"{lookup.unknown}{session}. Write the session there first, or give column {STATE_WINDOW}."
                         )
-                    states.append(windows[place])
+                    states.append(windows[session_key])
                 column = pa.array(states, schema.field(STATE_WINDOW).type)
                 yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
 
@@ -335,19 +335,19 @@ class LocalEngine:
 
         def column(batch: pa.RecordBatch) -> pa.Array:
             with UserCode(selector, "a column"):
-                found = selector(batch) if callable(selector) else selector
-            if isinstance(found, pa.ChunkedArray):
-                found = found.combine_chunks()
-            if not isinstance(found, pa.Array) or len(found) != batch.num_rows:
+                values = selector(batch) if callable(selector) else selector
+            if isinstance(values, pa.ChunkedArray):
+                values = values.combine_chunks()
+            if not isinstance(values, pa.Array) or len(values) != batch.num_rows:
                 raise OptionError(
                     "a column must be a name, or a function of a batch of records that returns an array of as many",
-                    found=f"{len(found)} values of {batch.num_rows}"
-                    if isinstance(found, pa.Array)
-                    else type_name(found),
+                    found=f"{len(values)} values of {batch.num_rows}"
+                    if isinstance(values, pa.Array)
+                    else type_name(values),
                     remedy="for example key_by('id', 'day'), or key_by(lambda batch: pyarrow.compute.add(batch['id'], "
                     "1)): it is called for each batch, not for every record",
                 )
-            return found
+            return values
 
         kind = column(_empty(rows.schema)).type
         schema = rows.schema.append(pa.field(name, _plain(kind, name)))
@@ -446,8 +446,8 @@ class LocalEngine:
     def yielded(self, rows: LocalRows, task: PartTask, given: object) -> LocalTable:
         """Return what copies of a task yield for the parts."""
         schema = arrow_columns(given)
-        found = self.made(rows, task, schema, None)
-        return ComputedTable(schema, lambda: map(_without_nulls, found.batches()))
+        output = self.made(rows, task, schema, None)
+        return ComputedTable(schema, lambda: map(_without_nulls, output.batches()))
 
     def explaining(self) -> AbstractContextManager[None]:
         """Explain nothing: there is one Python."""
@@ -524,17 +524,17 @@ def _once(reader: pa.RecordBatchReader) -> Part:
 
 def _of_stream(given: pa.Schema, part: Part) -> LocalRows:
     """Return rows of a user with types that Flink's can be derived from, which are those that Spark would give."""
-    schema = pa.schema([pa.field(each.name, _plain(each.type, each.name)) for each in given])
+    schema = pa.schema([pa.field(field.name, _plain(field.type, field.name)) for field in given])
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in part():
             columns = []
-            for column, each in zip(batch.columns, schema, strict=True):
+            for column, field in zip(batch.columns, schema, strict=True):
                 try:
-                    columns.append(column if column.type == each.type else column.cast(each.type))
+                    columns.append(column if column.type == field.type else column.cast(field.type))
                 except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                     raise ValueRangeError(
-                        f"column {each.name!r} has values that cannot be written as {each.type}",
+                        f"column {field.name!r} has values that cannot be written as {field.type}",
                         found=str(error).splitlines()[0],
                         remedy="cast the column, such as to microseconds",
                     ) from None
@@ -568,7 +568,7 @@ def _plain(kind: pa.DataType, name: str) -> pa.DataType:
     if types.is_fixed_size_binary(kind):
         return pa.binary()
     if types.is_struct(kind):
-        return pa.struct([pa.field(each.name, _plain(each.type, f"{name}.{each.name}")) for each in kind])
+        return pa.struct([pa.field(field.name, _plain(field.type, f"{name}.{field.name}")) for field in kind])
     if types.is_map(kind):
         return pa.map_(_plain(kind.key_type, name), _plain(kind.item_type, name))
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
@@ -638,13 +638,13 @@ def _spill(
 
 def _state_windows(sets: LocalRows, lookup: SessionLookup) -> dict[str, Any]:
     """Return the state window of every session, and of every state window itself, by key and window as text."""
-    found: dict[str, Any] = {}
+    windows: dict[str, Any] = {}
     for batch in sets.batches():
         keys, pairs = batch.column("key").to_pylist(), batch.column(lookup.state).to_pylist()
         for given, sessions in zip(keys, pairs, strict=True):
             key = tuple(given.values()) if len(lookup.keys) > 1 else (given,)
             for pair in sessions or ():
                 session, window = pair if lookup.is_map else (pair["f0"], pair["f1"])
-                found.setdefault(repr((key, window)), window)
-                found[repr((key, session))] = window
-    return found
+                windows.setdefault(repr((key, window)), window)
+                windows[repr((key, session))] = window
+    return windows

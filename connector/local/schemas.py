@@ -87,8 +87,8 @@ def read_schema(path: Path) -> Schema:
     except StateFileNotFoundError:
         raise OptionError("there is no schema at this path", path=str(path), remedy=_remedy(path)) from None
     except SavepointError as error:
-        found = error.facts.get("found", error.message)
-        raise OptionError("the schema cannot be read", path=str(path), found=found) from None
+        reason = error.facts.get("found", error.message)
+        raise OptionError("the schema cannot be read", path=str(path), found=reason) from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise OptionError("the file is not the schema of a snapshot", path=str(path), remedy=_remedy(path)) from None
     return dict(schema)
@@ -108,15 +108,15 @@ def differences(expected: Schema, found: Schema) -> list[str]:
     """
     before, after = _states(expected), _states(found)
     sentences = []
-    for place in sorted(before.keys() | after.keys()):
-        uid, table, state = place
+    for state_id in sorted(before.keys() | after.keys()):
+        uid, table, state = state_id
         name = f"{uid}, {table} {state!r}"
-        if place not in after:
+        if state_id not in after:
             sentences.append(f"{name} is gone")
-        elif place not in before:
-            sentences.append(f"{name} is new: {json.dumps(after[place])}")
+        elif state_id not in before:
+            sentences.append(f"{name} is new: {json.dumps(after[state_id])}")
         else:
-            old, new = before[place], after[place]
+            old, new = before[state_id], after[state_id]
             sentences += [
                 f"{name}: {field} was {old.get(field, 'none')}, is {new.get(field, 'none')}"
                 for field in FIELDS

@@ -101,19 +101,19 @@ def of_flink(options: Mapping[str, str]) -> dict[str, str]:
     >>> of_flink({"execution.sorted-shuffles.enabled": "false", "execution.batch-state-backend.enabled": "false"})
     {'sorted': 'false', 'stateBackend': 'heap'}
     """
-    found = {}
+    translated = {}
     for name, text in options.items():
         if name not in OF_FLINK:
-            found[name] = text
+            translated[name] = text
             continue
         if text.casefold() not in ("true", "false"):
             raise OptionError(f"option {name!r} has a value that is not valid", expected="true or false", found=text)
         option, off = OF_FLINK[name]
         if text.casefold() == "false":
-            found[option] = off
+            translated[option] = off
         elif option == "sorted":
-            found[option] = "true"
-    return found
+            translated[option] = "true"
+    return translated
 
 
 def merged(options: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:

@@ -109,12 +109,12 @@ class _Words:
         """Return a decimal, whose precision and scale may follow."""
         numbers = [10, 0]
         if self.skip("("):
-            for place in range(2):
+            for index in range(2):
                 word = self.next("a number")
                 if not re.fullmatch(r"[0-9]{1,2}", word):
                     raise self.unexpected("a number", word)
-                numbers[place] = int(word)
-                if place == 1 or not self.skip(","):
+                numbers[index] = int(word)
+                if index == 1 or not self.skip(","):
                     break
             self.expect(")")
         precision, scale = numbers

@@ -60,12 +60,12 @@ def absolute_path(value: str) -> str:
 def class_paths(value: str) -> tuple[str, ...]:
     """Parse paths separated by commas, or a JSON list of paths."""
     try:
-        found = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
+        paths = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
     except (ValueError, RecursionError):
-        found = [None]
-    if not all(isinstance(path, str) and path.strip() for path in found):
+        paths = [None]
+    if not all(isinstance(path, str) and path.strip() for path in paths):
         raise InvalidOptionValueError("paths of jars and folders, separated by commas or as a JSON list")
-    return tuple(absolute_path(path.strip()) for path in found)
+    return tuple(absolute_path(path.strip()) for path in paths)
 
 
 @typed("Mapping[str, object] | str")
@@ -82,10 +82,10 @@ def seconds(value: str) -> int:
     (7200, 90, 0)
     """
     match = re.fullmatch(r"\s*([0-9]{1,9})\s*(s|m|min|h|d|)\s*", value.casefold())
-    found = int(match[1]) * {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}[match[2]] if match else -1
-    if not 0 <= found <= MAX_SECONDS:
+    duration = int(match[1]) * {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}[match[2]] if match else -1
+    if not 0 <= duration <= MAX_SECONDS:
         raise InvalidOptionValueError("a time such as 90s, 30m, 2h or 1d")
-    return found
+    return duration
 
 
 # -- fields -------------------------------------------------------------------------------------------------
@@ -96,8 +96,8 @@ def named(options: type) -> tuple[tuple[str, Field[Any]], ...]:
     """Return every option with its name in Spark, the field's in camel case; those without default come first."""
     declared = [field for field in fields(options) if field.metadata]
     every = sorted(declared, key=lambda field: not is_required(field))
-    words = [(found.name.split("_"), found) for found in every]
-    return tuple((head + "".join(part.capitalize() for part in rest), found) for (head, *rest), found in words)
+    words = [(option.name.split("_"), option) for option in every]
+    return tuple((head + "".join(part.capitalize() for part in rest), option) for (head, *rest), option in words)
 
 
 def is_required(option: Field[Any]) -> bool:
@@ -109,9 +109,9 @@ def table_of(options: type) -> str:
     """Return all public options as a Markdown table, for the README."""
     rows = ["| option | default | meaning |", "| --- | --- | --- |"]
     rows += [
-        f"| `{name}` | {found.metadata['default']} | {found.metadata['doc']} |"
-        for name, found in named(options)
-        if found.metadata["doc"]
+        f"| `{name}` | {option.metadata['default']} | {option.metadata['doc']} |"
+        for name, option in named(options)
+        if option.metadata["doc"]
     ]
     return "\n".join(rows)
 
@@ -132,15 +132,15 @@ def collect(
     spelt = {key.lower(): key for key in given}
     texts = _without_catalog({key.lower(): value for key, value in given.items()})
     problems, refused_names = list(_take_paths(texts)), list[str]()
-    known = {name.lower(): (name, found) for name, found in named(options)}
+    known = {name.lower(): (name, option) for name, option in named(options)}
     problems += [_unknown(spelt.get(key, key), options) for key in texts if key not in known]
     values: dict[str, Any] = {}
-    for key, (name, found) in known.items():
+    for key, (name, option) in known.items():
         if key not in texts:
             continue
         refused_names.append(f"'{name}'")
         try:
-            values[found.name] = found.metadata["parse"](texts[key])
+            values[option.name] = option.metadata["parse"](texts[key])
             refused_names.pop()
         except OptionError as error:
             problems.append("; ".join([error.message, *(str(fact) for fact in error.facts.values())]))
@@ -158,7 +158,7 @@ def collect(
 
 def given_names(options: type, values: Mapping[str, Any]) -> list[str]:
     """Return the names in Spark of the given options."""
-    return [name for name, found in named(options) if found.name in values]
+    return [name for name, option in named(options) if option.name in values]
 
 
 def listed(names: list[str]) -> str:
@@ -196,7 +196,7 @@ def _unknown(key: str, options: type) -> str:
     elsewhere: Mapping[str, str] = getattr(options, "ELSEWHERE", {})
     if key.casefold() in elsewhere:
         return f"there is no option '{key}': {elsewhere[key.casefold()]}"
-    documented = [(name, found.name) for name, found in named(options) if found.metadata["doc"]]
+    documented = [(name, option.name) for name, option in named(options) if option.metadata["doc"]]
     keyword = "_" in key.strip("_") and key not in {snake for _, snake in documented}
     known = [snake if keyword else name for name, snake in documented]
     close = [name for name in nearest(key, known) if len(name) > 3 or len(key) <= 5]

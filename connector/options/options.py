@@ -142,14 +142,14 @@ def _time(value: str) -> datetime:
     '2026-11-24T12:00:00+00:00'
     """
     try:
-        found = datetime.fromisoformat(value.strip())
+        moment = datetime.fromisoformat(value.strip())
     except ValueError:
         raise InvalidOptionValueError("a time with its zone, such as 2026-11-24T12:00:00Z or ...+02:00") from None
-    if found.tzinfo is None:
+    if moment.tzinfo is None:
         raise InvalidOptionValueError(
-            f"a time with its zone, such as {found.isoformat()}Z or {found.isoformat()}+02:00"
+            f"a time with its zone, such as {moment.isoformat()}Z or {moment.isoformat()}+02:00"
         )
-    return found
+    return moment
 
 
 def _version_or_time(value: str) -> int | str | datetime:
@@ -445,7 +445,7 @@ class SavepointReadOptions(TableOptions):
     @property
     def snapshots(self) -> list[str]:
         """Return the paths of the snapshots that are read, with their storage options."""
-        paths = [found.path for found in self.versions if found is not None] or [self.path]
+        paths = [version.path for version in self.versions if version is not None] or [self.path]
         compared = None if self.plan is None else self.plan.compared
         if compared is not None:
             paths = [str(side["path"]) for side in compared["sides"] if side is not None]
@@ -477,16 +477,18 @@ class SavepointReadOptions(TableOptions):
         """Return the request for the changes between the versions."""
         ends = self.versions[:: max(1, len(self.versions) - 1)]
         own: type = type(self)
-        of_one: dict[str, Any] = {each.name: each.default for name, each in named(own) if name in (*FEED, *STREAM)}
-        found: list[FeedVersion | None] = []
+        of_one: dict[str, Any] = {
+            attribute.name: attribute.default for name, attribute in named(own) if name in (*FEED, *STREAM)
+        }
+        versions: list[FeedVersion | None] = []
         for snapshot in ends if self.deduplication_mode == NET_CHANGES else self.versions:
             if snapshot is None:
-                found.append(None)
+                versions.append(None)
                 continue
             time = None if snapshot.modified is None else round(snapshot.modified * 1_000_000)
             alone = replace(self, path=snapshot.path, versions=(), streamed=False, **of_one)
-            found.append(FeedVersion(alone.request(), snapshot.checkpoint_id or 0, time))
-        return FeedRequest(tuple(found), self.deduplication_mode == NO_DEDUPLICATION, self.streamed)
+            versions.append(FeedVersion(alone.request(), snapshot.checkpoint_id or 0, time))
+        return FeedRequest(tuple(versions), self.deduplication_mode == NO_DEDUPLICATION, self.streamed)
 
     def request(self) -> TableRequest:
         """Return the request for the table."""
@@ -497,7 +499,7 @@ class SavepointReadOptions(TableOptions):
             pickle=self.pickle,
             text=self.text,
         )
-        same = {found.name: getattr(self, found.name) for found in fields(TableOptions)}
+        same = {field.name: getattr(self, field.name) for field in fields(TableOptions)}
         own: dict[str, Any] = {
             "path": self.located,
             "uid_hash": self.uid_hash if self.node is None or self.versions else self._place(self.node),
@@ -546,10 +548,10 @@ class SavepointReadOptions(TableOptions):
         held = {name.casefold() for name in self.inherited}
         values = asdict(self)
         own: type = type(self)
-        for name, found in named(own):
-            changed = values[found.name] != found.default
-            if changed and found.metadata["doc"] and name.casefold() not in held:
-                yield name, found.metadata["tables"]
+        for name, field in named(own):
+            changed = values[field.name] != field.default
+            if changed and field.metadata["doc"] and name.casefold() not in held:
+                yield name, field.metadata["tables"]
 
     def _place(self, node: str) -> str:
         """Return the uid hash of the operator at a position in the execution plan."""
@@ -583,12 +585,12 @@ def opened_at(options: Mapping[str, str], opened: Callable[[dict[str, str]], A])
         try:
             return opened(dict(chosen))
         except (SnapshotNotFoundError, StateFileNotFoundError) as error:
-            storage, there = chosen.get(OPTION), chosen != dict(options)
-            above = StoragePath.of(folder, storage) if there else None
-            found = explained(error, [StoragePath.of(chosen["path"], storage)], above, there=there)
-            again = newest.strip().casefold() == LATEST and isinstance(found, SnapshotGoneError)
+            storage, existed = chosen.get(OPTION), chosen != dict(options)
+            above = StoragePath.of(folder, storage) if existed else None
+            failure = explained(error, [StoragePath.of(chosen["path"], storage)], above, there=existed)
+            again = newest.strip().casefold() == LATEST and isinstance(failure, SnapshotGoneError)
             if not again or attempt == ATTEMPTS - 1:
-                raise found from None
+                raise failure from None
     raise AssertionError
 
 

@@ -60,11 +60,11 @@ def located_types(located: Callable[[str], str], options: Mapping[str, str]) -> 
         listed = json.loads(given) if given.lstrip().startswith("[") else [given]
     except ValueError:
         return dict(options)  # the error is raised when options are parsed
-    found = []
+    paths = []
     for text in map(str, listed):
         path, mark, operator = text.partition("#")
-        found.append(located(path) + mark + operator)
-    return {**options, TYPES_FROM: found[0] if len(found) == 1 else json.dumps(found)} if given else dict(options)
+        paths.append(located(path) + mark + operator)
+    return {**options, TYPES_FROM: paths[0] if len(paths) == 1 else json.dumps(paths)} if given else dict(options)
 
 
 def _working_directory(spark: SparkSession) -> str | None:

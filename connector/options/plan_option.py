@@ -99,10 +99,10 @@ def write_plan(spec: WriteSpec, fragment: str, header: Header | None, bases: Seq
     ``header`` is that of entries or elements, ``bases`` the options that read others, which are merged with them.
     """
     values = asdict(spec)
-    known = {found.name: found for found in fields(WriteSpec)}
+    known = {option.name: option for option in fields(WriteSpec)}
     defaults = {
-        name: found.default_factory() if found.default_factory is not MISSING else found.default
-        for name, found in known.items()
+        name: option.default_factory() if option.default_factory is not MISSING else option.default
+        for name, option in known.items()
     }
     given: dict[str, Any] = {
         name: value for name, value in values.items() if name not in ELSEWHERE and value != defaults[name]
@@ -113,7 +113,7 @@ def write_plan(spec: WriteSpec, fragment: str, header: Header | None, bases: Seq
         header.write(view)
         given[HEADER] = base64.b64encode(view.getvalue()).decode("ascii")
     if bases:
-        given[BASES] = [dict(each) for each in bases]
+        given[BASES] = [dict(base) for base in bases]
     return json.dumps({"version": VERSION, "write": given})
 
 
@@ -141,19 +141,19 @@ def parse_write_plan(text: str) -> PlannedWrite:
 def _content(text: str, *kinds: str) -> dict[str, dict[str, Any]]:
     """Return the one of some kinds of plans that a text is, by kind."""
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError):
         raise _refused() from None
-    if not isinstance(found, dict) or "version" not in found:
+    if not isinstance(content, dict) or "version" not in content:
         raise _refused()
-    version = found.pop("version")
-    if len(found) != 1 or not all(kind in kinds and isinstance(value, dict) for kind, value in found.items()):
+    version = content.pop("version")
+    if len(content) != 1 or not all(kind in kinds and isinstance(value, dict) for kind, value in content.items()):
         raise _refused()
     if type(version) is not int or version != VERSION:
         raise InvalidOptionValueError(
             f"version {VERSION}: driver and executors must have the same version of pyspark-savepoint"
         )
-    return found
+    return content
 
 
 def _refused() -> InvalidOptionValueError:
@@ -179,17 +179,17 @@ def _converted(hint: Any, value: Any) -> Any:
     """Return a value of JSON as one of a field's type; raise ValueError for any other."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is UnionType:
-        for each in arguments:
+        for part in arguments:
             try:
-                return _converted(each, value)
+                return _converted(part, value)
             except ValueError:
                 continue
         raise ValueError
     if origin is tuple and isinstance(value, list):
         kinds = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else arguments
-        return tuple(_converted(kind, each) for kind, each in zip(kinds, value, strict=True))
+        return tuple(_converted(kind, part) for kind, part in zip(kinds, value, strict=True))
     if origin is Mapping and isinstance(value, dict):
-        return {name: _converted(arguments[1], each) for name, each in value.items()}
+        return {name: _converted(arguments[1], part) for name, part in value.items()}
     if hint is NoneType and value is None:
         return None
     if hint in (str, int, bool) and type(value) is hint:

@@ -38,7 +38,7 @@ def table_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema of a table of Spark, with comments as :func:`spark_schema` takes them."""
     comments = [field.metadata.get("comment") for field in schema]
     fields = zip(arrow_schema(schema), comments, strict=True)
-    return pa.schema([each.with_metadata({COMMENT: text.encode()} if text else None) for each, text in fields])
+    return pa.schema([column.with_metadata({COMMENT: text.encode()} if text else None) for column, text in fields])
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -57,14 +57,14 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 def struct_type(schema: str | StructType) -> StructType:
     """Return a schema given as a StructType or as text such as ``key int, timers array<bigint>``."""
-    found = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    if not isinstance(found, StructType) or not len(found):
+    struct = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(struct, StructType) or not len(struct):
         raise OptionError(
             "a schema for the rows that the function yields is missing",
             found=repr(schema),
             remedy="name the columns with their types: 'key int, value string'",
         )
-    return found
+    return struct
 
 
 # -- batches with Spark's schema ----------------------------------------------------------------------------
@@ -116,8 +116,8 @@ def _columns(table: pa.Schema, names: Sequence[str]) -> list[str | None]:
     def column(name: str) -> str | None:
         if name in exact:
             return name
-        found = folded.get(name.casefold(), [])
-        return found[0] if len(found) == 1 else None
+        matches = folded.get(name.casefold(), [])
+        return matches[0] if len(matches) == 1 else None
 
     return [column(name) for name in names]
 

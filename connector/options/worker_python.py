@@ -64,11 +64,11 @@ def check_worker_python(spark: SparkSession) -> None:
     if sys.prefix == sys.base_prefix or not hasattr(spark, "_jsparkSession"):
         return
     context = spark.sparkContext
-    found = shutil.which(str(context.pythonExec))
-    if not str(context.master).startswith("local") or _environment(found) == _environment(sys.executable):
+    interpreter = shutil.which(str(context.pythonExec))
+    if not str(context.master).startswith("local") or _environment(interpreter) == _environment(sys.executable):
         return
     warnings.warn(
-        f"Spark starts {found or context.pythonExec} for its tasks, which is not the Python of this virtual "
+        f"Spark starts {interpreter or context.pythonExec} for its tasks, which is not the Python of this virtual "
         f"environment ({sys.prefix}) and may not have pyspark_savepoint: set PYSPARK_PYTHON={sys.executable} before "
         "the session starts, or activate the environment",
         SavepointWarning,

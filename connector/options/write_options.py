@@ -59,11 +59,11 @@ OLDEST = (1, 16)
 
 def _types_from(value: str) -> tuple[str, ...]:
     """Parse a path, or a JSON list of paths, each optionally with ``#`` and an operator."""
-    found = []
+    paths = []
     for given in json_names(value) if value.lstrip().startswith("[") else [text(value)]:
         path, mark, operator = given.partition("#")
-        found.append(absolute_path(path) + mark + operator)
-    return tuple(found)
+        paths.append(absolute_path(path) + mark + operator)
+    return tuple(paths)
 
 
 @redacted
@@ -120,7 +120,7 @@ class SavepointWriteOptions(WriteSpec):
         if self.plan is not None:
             source = self.plan.request.type_source
             type_source = None if source is None else StoragePath.of(source, self.storage_options)
-            bases = tuple(SavepointReadOptions.parse(each).request() for each in self.plan.bases)
+            bases = tuple(SavepointReadOptions.parse(base).request() for base in self.plan.bases)
             request = self.plan.request_with(self.serializers)
             return replace(request, path=path, type_source=type_source, bases=bases)
         spec = _spec({name: value for name, value in asdict(replace(self, plan=None)).items() if value is not None})
@@ -169,7 +169,8 @@ def _spec(values: Mapping[str, Any]) -> dict[str, Any]:
 def of_writes_alone() -> frozenset[str]:
     """Return the names of options that reads do not have, in lower case: such as of a view that is written and read."""
     written, read = (
-        {name.lower() for name, _ in named(each)} for each in (SavepointWriteOptions, SavepointReadOptions)
+        {name.lower() for name, _ in named(option_class)}
+        for option_class in (SavepointWriteOptions, SavepointReadOptions)
     )
     return frozenset(written - read)
 

@@ -73,7 +73,7 @@ def base_of(plan: OperatorPlan) -> Base:
 
 def only_source(plans: Sequence[OperatorPlan], connector: str | None) -> OperatorPlan:
     """Return the operator whose splits can be changed; raise OptionError unless there is exactly one."""
-    found = []
+    sources = []
     for plan in plans:
         names = list_states(plan.base.operator) if plan.base is not None else ()
         if READER_STATE in names or CONSUMER_STATE in names:
@@ -81,15 +81,15 @@ def only_source(plans: Sequence[OperatorPlan], connector: str | None) -> Operato
                 source_of(plan, connector)
             except (StateNotFoundError, UnsupportedStateError):
                 continue
-            found.append(plan)
-    if len(found) != 1:
+            sources.append(plan)
+    if len(sources) != 1:
         raise OptionError(
             "the snapshot has no source whose offsets could be changed"
-            if not found
-            else f"the snapshot has {len(found)} sources: name one of them",
-            expected=", ".join(plan.label for plan in found) or "a source of a known kind",
+            if not sources
+            else f"the snapshot has {len(sources)} sources: name one of them",
+            expected=", ".join(plan.label for plan in sources) or "a source of a known kind",
         )
-    return found[0]
+    return sources[0]
 
 
 def source_of(plan: OperatorPlan, connector: str | None) -> SourceState:
@@ -182,7 +182,7 @@ def offset_rows(offsets: Mapping[Any, Any], plan: OperatorPlan) -> list[dict[str
 def offsets_of_rows(source: SourceState, rows: Sequence[Mapping[str, Any]]) -> dict[Any, Row]:
     """Return the fields of each split's row; raise OptionError for a split that is repeated or not named."""
     columns = key_columns(source)
-    found: dict[Any, Row] = {}
+    by_split: dict[Any, Row] = {}
     for given in rows:
         row = positioned(source, given)
         missing = [name for name in columns if row.get(name) is None]
@@ -194,10 +194,10 @@ def offsets_of_rows(source: SourceState, rows: Sequence[Mapping[str, Any]]) -> d
                 found=", ".join(row),
             )
         key = tuple(row[name] for name in columns)
-        if key in found:
+        if key in by_split:
             raise OptionError("two rows have the same split", operator=source.label, found="-".join(map(str, key)))
-        found[key] = row
-    return found
+        by_split[key] = row
+    return by_split
 
 
 def with_committables_removed(

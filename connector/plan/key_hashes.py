@@ -92,8 +92,8 @@ class KeyHashing:
         types = OperatorTypes.named_by(spec)
         known = types.described(spec.job_classes).key if types is not None else None
         key = describe_key(schema, spec, None, known)
-        found = KeyedDescriptor(key.columns, key.serializer, (), key_group=spec.key_group, composite=key.composite)
-        return cls(found, max_parallelism)
+        descriptor = KeyedDescriptor(key.columns, key.serializer, (), key_group=spec.key_group, composite=key.composite)
+        return cls(descriptor, max_parallelism)
 
     @classmethod
     def described(cls, rows: KeyedDescriptor, max_parallelism: int) -> KeyHashing:

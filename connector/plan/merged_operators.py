@@ -135,15 +135,15 @@ def _key_of_both(source: OperatorPlan, into: OperatorPlan) -> TypeSerializer:
     assert source.key_serializer is not None
     if into.key_serializer is None:
         return source.key_serializer
-    found = united_serializers((into.key_serializer, source.key_serializer))
-    if found is None:
+    serializer = united_serializers((into.key_serializer, source.key_serializer))
+    if serializer is None:
         raise OptionError(
             "the two operators have keys of different types",
             operator=f"{source.label} and {into.label}",
             expected=into.key_serializer.flink_type,
             found=source.key_serializer.flink_type,
         )
-    return found
+    return serializer
 
 
 def _identity(meta: StateMetaInfoSnapshot) -> tuple[str, bool]:
@@ -156,9 +156,9 @@ def _merged(
     """Return what writing tasks merge: options that read existing entries, and other rows; nothing if keys go."""
     if any(plan.deletions for plan in plans):
         return (), []
-    found = [edited for plan in plans if (edited := edited_state(engine, plan, merges=True)) is not None]
-    bases = [renumbered(base, _numbers(one, header), len(header.states)) for one in found for base in one.bases]
-    return tuple(bases), [_renumbered(one, header) for one in found if one.rows is not None] if bases else []
+    edits = [edited for plan in plans if (edited := edited_state(engine, plan, merges=True)) is not None]
+    bases = [renumbered(base, _numbers(one, header), len(header.states)) for one in edits for base in one.bases]
+    return tuple(bases), [_renumbered(one, header) for one in edits if one.rows is not None] if bases else []
 
 
 def _numbers(edited: EditedState, header: KeyedBackendHeader) -> tuple[int, ...]:

@@ -215,9 +215,9 @@ class OperatorPlan:
 
     def with_renamed_state(self, old: str, new: str) -> OperatorPlan:
         """Rename a state or a timer service; raise StateExistsError if the name is taken."""
-        found = self._find(old)
+        matches = self._find(old)
         expect_name(new, self.label)
-        renamed = [_renamed(state, old, new) if state in found else state for state in self.states or ()]
+        renamed = [_renamed(state, old, new) if state in matches else state for state in self.states or ()]
         names = [(state.name, state.kind) for state in renamed]
         if len(set(names)) < len(names):
             raise StateExistsError(
@@ -226,7 +226,7 @@ class OperatorPlan:
                 state=old,
                 remedy=f"give it another name, or remove the other first: remove_state({new!r})",
             )
-        return self._edited(renamed, {state.kind for state in found})
+        return self._edited(renamed, {state.kind for state in matches})
 
     def with_deleted_keys(self, keys: Rows) -> OperatorPlan:
         """Delete keys from all keyed states and timers that exist now."""
@@ -242,13 +242,13 @@ class OperatorPlan:
     def _find(self, name: str) -> list[PlannedState]:
         if not any(state.name == name for state in self.states or ()):
             expect_name(name, self.label)
-        found = [state for state in self.states or () if name in (state.name, state.service)]
-        if not found:
+        matches = [state for state in self.states or () if name in (state.name, state.service)]
+        if not matches:
             names = dict.fromkeys(state.service or state.name for state in self.states or ())
             raise StateNotFoundError(
                 f"the operator has no state {name!r}", operator=self.label, remedy=did_you_mean(name, names)
             )
-        return found
+        return matches
 
 
 def expect_name(name: object, operator: str) -> None:

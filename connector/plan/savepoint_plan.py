@@ -53,18 +53,18 @@ class SavepointPlan:
         While identifiers change, an operator that had the name from the beginning precedes one that got it.
         """
         wanted = identifier_of(named)
-        found = [operator for operator in self.operators if operator.identifier.operator_id == wanted.operator_id]
-        if found:
-            return min(found, key=lambda operator: operator.renamed)
+        matches = [operator for operator in self.operators if operator.identifier.operator_id == wanted.operator_id]
+        if matches:
+            return min(matches, key=lambda operator: operator.renamed)
         # If a job sets both uid and uid hash, the hash is the id, and the uid is recorded too.
         recorded = [operator for operator in self.operators if named == operator.identifier.uid]
         return recorded[0] if recorded else None
 
     def operator(self, named: OperatorRef) -> OperatorPlan:
         """Return the operator with a uid or uid hash; raise OperatorNotFoundError, which names the nearest."""
-        found = self.find(named)
-        if found is not None:
-            return found
+        plan = self.find(named)
+        if plan is not None:
+            return plan
         wanted = identifier_of(named)
         known = [operator.identifier.uid or operator.identifier.operator_id.hex for operator in self.operators]
         raise OperatorNotFoundError(
@@ -112,7 +112,7 @@ class SavepointPlan:
                 raise StateExistsError(
                     "two operators would have the same id",
                     operator=operator.label,
-                    found=", ".join(_before(each) for each in (other, operator)),
+                    found=", ".join(_before(duplicate) for duplicate in (other, operator)),
                     remedy="change the identifier of one of them: all changes apply together, so two can be swapped",
                 )
 

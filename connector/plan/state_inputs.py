@@ -219,11 +219,11 @@ def _by_known_name(spec: WriteSpec, names: set[str], known: str) -> WriteSpec:
     """Return types and kinds with the column's new name in place of the state's or column's old one."""
 
     def renamed(given: Mapping[str, str]) -> dict[str, str]:
-        found = {}
+        by_path = {}
         for path, text in given.items():
             head, dot, rest = path.partition(".")
-            found[known + dot + rest if head in names else path] = text
-        return found
+            by_path[known + dot + rest if head in names else path] = text
+        return by_path
 
     return replace(spec, types=renamed(spec.types), states=renamed(spec.states))
 
@@ -275,9 +275,9 @@ def _added(
         # Serializers come from the base: here from its headers, and by the same name where the rows are written.
         source = f"{base.path}#{base.operator.operator_id}"
         spec = replace(spec, type_source=StoragePath.of(source, base.options.get(OPTION)))
-        found = OperatorTypes.of_operator(base.opened) if spec.serializers is None else OperatorTypes.named_by(spec)
-        assert found is not None
-        types = found.described(classes)
+        recorded = OperatorTypes.of_operator(base.opened) if spec.serializers is None else OperatorTypes.named_by(spec)
+        assert recorded is not None
+        types = recorded.described(classes)
     schema = rows.schema
     if spec.table == OPERATOR_STATE:
         described = describe_operator_state(schema, spec, types)
@@ -317,7 +317,7 @@ def refuse_to_choose(options: Mapping[str, str]) -> None:
 def planned(described: Described) -> list[PlannedState]:
     """Return the states of a table."""
     if isinstance(described, tuple):
-        return [state for each in described for state in planned(each)]
+        return [state for descriptor in described for state in planned(descriptor)]
     if isinstance(described, OperatorStateDescriptor):
         return [PlannedState(OPERATOR, described.meta_info(), described.name)]
     return [

@@ -55,7 +55,7 @@ def drawn(text: str) -> str:
     >>> drawn("a💥")
     'a\\U0001f4a5'
     """
-    return "".join(each if ord(each) < 1 << 16 else ascii(each)[1:-1] for each in text)
+    return "".join(character if ord(character) < 1 << 16 else ascii(character)[1:-1] for character in text)
 
 
 def on_tile(text: str) -> str:
@@ -120,7 +120,7 @@ def _axis(rows: Sequence[Row]) -> Mapping[str, Any]:
 
 def _of_series(series: Sequence[str]) -> dict[str, Any]:
     series = [drawn(name) for name in series]
-    colours = [COLOURS[place % len(COLOURS)] for place in range(len(series))]
+    colours = [COLOURS[index % len(COLOURS)] for index in range(len(series))]
     return {"field": "series", "type": "nominal", "scale": {"domain": list(series), "range": colours}}
 
 
@@ -137,7 +137,7 @@ def treemap(tiles: Sequence[Row], width: int, height: int) -> str:
     """Return a treemap: tiles have ``id``, ``parent`` (None of the whole), ``size``, ``name``, ``said``, ``colour``."""
     inside = {"signal": "0.8 * (datum.x1 - datum.x0) - 6"}
     room = "datum.x1 - datum.x0 > 44 && datum.y1 - datum.y0 > 18"
-    place = {"x": {"field": "x0"}, "x2": {"field": "x1"}, "y": {"field": "y0"}, "y2": {"field": "y1"}}
+    rectangle = {"x": {"field": "x0"}, "x2": {"field": "x1"}, "y": {"field": "y0"}, "y2": {"field": "y1"}}
     text = {"limit": inside, "fill": {"value": INK}, "font": {"value": FONT}, "fontSize": {"value": 12}}
     spec = {
         "$schema": "https://vega.github.io/schema/vega/v5.json",
@@ -160,14 +160,14 @@ def treemap(tiles: Sequence[Row], width: int, height: int) -> str:
             {
                 "type": "rect", "from": {"data": "operators"},
                 "encode": {"enter": {
-                    **place, "fill": {"field": "colour"}, "fillOpacity": {"value": 0.18}, "stroke": {"field": "colour"},
-                    "description": {"field": "said"},
+                    **rectangle, "fill": {"field": "colour"}, "fillOpacity": {"value": 0.18},
+                    "stroke": {"field": "colour"}, "description": {"field": "said"},
                 }},
             },
             {
                 "type": "rect", "from": {"data": "states"},
                 "encode": {"enter": {
-                    **place, "fill": {"field": "colour"}, "fillOpacity": {"value": 0.35},
+                    **rectangle, "fill": {"field": "colour"}, "fillOpacity": {"value": 0.35},
                     "description": {"field": "said"},
                 }},
             },

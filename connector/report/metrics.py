@@ -127,11 +127,11 @@ def samples_of(
 
     """
     snapshot = surveys.snapshot
-    found: dict[tuple[str, Labels], list[float]] = {}
+    series: dict[tuple[str, Labels], list[float]] = {}
 
     def add(name: str, value: float, *labels: str) -> None:
         named = tuple(zip(METRICS[name].labels, map(_label, labels), strict=True))
-        found.setdefault((name, named), []).append(value)
+        series.setdefault((name, named), []).append(value)
 
     readable, unreadable = snapshots
     add("checkpoint_id", snapshot.metadata.checkpoint_id)
@@ -143,23 +143,23 @@ def samples_of(
     add("unread_operators", len(surveys.unread_operators))
     add("snapshots", len(readable))
     add("unreadable_snapshots", len(unreadable))
-    for place, operator in enumerate(sorted(snapshot.operators, key=lambda one: -one.state_size)):
+    for rank, operator in enumerate(sorted(snapshot.operators, key=lambda one: -one.state_size)):
         name = operator.uid or str(operator.operator_id)
-        add("operator_size_bytes", operator.state_size, name if place < most else OTHERS)
-        if place < most:
+        add("operator_size_bytes", operator.state_size, name if rank < most else OTHERS)
+        if rank < most:
             add("operator_parallelism", operator.parallelism, name)
             add("operator_max_parallelism", operator.max_parallelism, name)
         groups = surveys.key_groups.get(name)
         if groups:
-            add("key_group_skew_ratio", _skew(list(groups.values()), len(groups)), name if place < most else OTHERS)
-            add("subtask_skew_ratio", subtask_skew(groups, operator), name if place < most else OTHERS)
-    for place, size in enumerate(surveys.sizes):
-        for each, value in _numbers_of(size):
-            add(each, value, *(size.place if place < most else ("", "", OTHERS)))
+            add("key_group_skew_ratio", _skew(list(groups.values()), len(groups)), name if rank < most else OTHERS)
+            add("subtask_skew_ratio", subtask_skew(groups, operator), name if rank < most else OTHERS)
+    for rank, size in enumerate(surveys.sizes):
+        for metric, value in _numbers_of(size):
+            add(metric, value, *(size.place if rank < most else ("", "", OTHERS)))
     order = list(METRICS)
     return [
         Sample(METRICS[name], labels, METRICS[name].joined(values))
-        for (name, labels), values in sorted(found.items(), key=lambda one: order.index(one[0][0]))
+        for (name, labels), values in sorted(series.items(), key=lambda one: order.index(one[0][0]))
     ]
 
 
@@ -178,10 +178,10 @@ def new_bytes(snapshot: Snapshot, before: Snapshot | None) -> int:
 
 def bytes_of_subtasks(groups: Mapping[int, int], parallelism: int, max_parallelism: int) -> list[int]:
     """Return the bytes of each subtask at a parallelism, by those of the key groups."""
-    found = [0] * parallelism
+    sizes = [0] * parallelism
     for group, size in groups.items():
-        found[operator_index_for_key_group(max_parallelism, parallelism, group)] += size
-    return found
+        sizes[operator_index_for_key_group(max_parallelism, parallelism, group)] += size
+    return sizes
 
 
 def subtask_skew(groups: Mapping[int, int], operator: OperatorState) -> float:

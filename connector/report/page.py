@@ -136,7 +136,7 @@ def history_of(snapshot: Snapshot, folder: str, options: Mapping[str, str], last
     if last < 2:
         raise OptionError("argument 'last' must be at least 2: growth is between snapshots", found=last)
     readable, _ = in_order(reached(folder, options))
-    end = next((place for place, info in enumerate(readable) if info.path == snapshot.path), None)
+    end = next((index for index, info in enumerate(readable) if info.path == snapshot.path), None)
     if end is None:
         raise OptionError(
             "the folder does not have the snapshot",
@@ -205,7 +205,7 @@ def _rendered(surveys: Surveys, sections: Sequence[Section]) -> str:
     def rows_of(table: Table) -> Markup:
         """Return the rows of a table, each value escaped: a template takes several times as long."""
         role = " role=row" if table.choices is not None else ""
-        rows = ("".join(_cell(table, place, value, text_of) for place, value in enumerate(row)) for row in table.rows)
+        rows = ("".join(_cell(table, index, value, text_of) for index, value in enumerate(row)) for row in table.rows)
         return Markup("\n".join(f"<tr{role}>{cells}</tr>" for cells in rows))  # noqa: S704 (each value is escaped)
 
     redact("")  # looks for the secrets of the environment, once for all values
@@ -283,9 +283,9 @@ def _table(
 ) -> Table:
     """Return a table of at most MOST_ROWS rows without empty columns; titles of columns of numbers end with ``#``."""
     titles = [Column(name.strip().removesuffix("#"), name.strip().endswith("#")) for name in columns.split("|")]
-    filled = [place for place in range(len(titles)) if any(row[place] not in (None, "") for row in rows)]
-    titles = [titles[place] for place in filled]
-    rows = [["" if row[place] is None else row[place] for place in filled] for row in rows]
+    filled = [index for index in range(len(titles)) if any(row[index] not in (None, "") for row in rows)]
+    titles = [titles[index] for index in filled]
+    rows = [["" if row[index] is None else row[index] for index in filled] for row in rows]
     return Table(caption, titles, rows[:MOST_ROWS], max(0, len(rows) - MOST_ROWS), folded, choices)
 
 
@@ -321,8 +321,8 @@ def _what(to: Section, surveys: Surveys, asked: Asked) -> None:
 
 
 def _job_id(path: str) -> str | None:
-    found = re.search(r"/([0-9a-f]{32})/chk-\d+", path)
-    return found[1] if found else None
+    match = re.search(r"/([0-9a-f]{32})/chk-\d+", path)
+    return match[1] if match else None
 
 
 def _releases(version: int) -> str:
@@ -333,21 +333,21 @@ def _releases(version: int) -> str:
 
 
 def _backends(snapshot: Snapshot) -> list[str]:
-    found: dict[str, None] = {}
+    backends: dict[str, None] = {}
     for operator in snapshot.operators:
         for subtask in operator.subtasks.values():
             handle = subtask.managed_keyed_state
             parts = handle.materialized if isinstance(handle, ChangelogStateBackendHandle) else (handle,)
             if isinstance(handle, ChangelogStateBackendHandle):
-                found["changelog"] = None
+                backends["changelog"] = None
             for part in parts:
                 if isinstance(part, KeyGroupsSavepointStateHandle):
-                    found["any (canonical format)"] = None
+                    backends["any (canonical format)"] = None
                 elif isinstance(part, IncrementalRemoteKeyedStateHandle):
-                    found["RocksDB or ForSt (incremental)"] = None
+                    backends["RocksDB or ForSt (incremental)"] = None
                 elif part is not None:
-                    found["hashmap, or RocksDB (full)"] = None
-    return list(found)
+                    backends["hashmap, or RocksDB (full)"] = None
+    return list(backends)
 
 
 def _findings(to: Section, surveys: Surveys, older: Surveys | None, asked: Asked) -> None:
@@ -357,8 +357,8 @@ def _findings(to: Section, surveys: Surveys, older: Surveys | None, asked: Asked
     rows = [(one.severity.value, one.check, one.operator, one.state, one.evidence, one.remedy) for one in findings]
     to.short = "nothing that may go wrong was found"
     if rows:
-        place = " ".join(filter(None, (findings[0].operator, findings[0].state)))
-        to.short = f"{to.about.partition(', as')[0]}; the first is {findings[0].check}{place and f' of {place}'}"
+        subject = " ".join(filter(None, (findings[0].operator, findings[0].state)))
+        to.short = f"{to.about.partition(', as')[0]}; the first is {findings[0].check}{subject and f' of {subject}'}"
         columns = "severity | check | operator | state | what was found | what to do"
         to.tables.append(_table("Findings, the worst first", columns, rows, choices=0))
 
@@ -378,9 +378,9 @@ def _sizes(to: Section, surveys: Surveys) -> None:
         to.short = "no state has bytes"
     if total:
         most = sizes[0]
-        place, share = f"{most.operator} {most.state or most.table}", 100 * most.bytes / total
+        label, share = f"{most.operator} {most.state or most.table}", 100 * most.bytes / total
         more = f"; {to.short}" if surveys.unread_operators else ""
-        to.short = f"the largest state is {place}: {readable_size(most.bytes)}, {share:.1f} % of all{more}"
+        to.short = f"the largest state is {label}: {readable_size(most.bytes)}, {share:.1f} % of all{more}"
         tiles = _tiles(sizes)
         caption = "Bytes by operator (frame) and state (tile)"
         to.charts.append(Chart(caption, charts.treemap(tiles, 1100, 420), charts.treemap(tiles, 370, 420)))
@@ -403,22 +403,22 @@ def _sizes(to: Section, surveys: Surveys) -> None:
 def _tiles(sizes: Sequence[StateSize]) -> list[Row]:
     """Return the tiles of the treemap: operators and their states; of many, small ones are joined."""
     operators: dict[str, dict[str, int]] = {}
-    for rank, each in enumerate(sizes):
-        operator = each.operator if each.operator in operators or len(operators) < MOST_FRAMES else OTHERS
+    for rank, state_size in enumerate(sizes):
+        operator = state_size.operator if state_size.operator in operators or len(operators) < MOST_FRAMES else OTHERS
         states = operators.setdefault(operator, {})
-        state = (each.state or each.table) if rank < MOST_TILES and operator != OTHERS else OTHERS
-        states[state] = states.get(state, 0) + each.bytes
+        state = (state_size.state or state_size.table) if rank < MOST_TILES and operator != OTHERS else OTHERS
+        states[state] = states.get(state, 0) + state_size.bytes
     tiles: list[Row] = [{"id": "all", "parent": None}]
-    for place, (operator, states) in enumerate(sorted(operators.items(), key=lambda one: -sum(one[1].values()))):
-        colour, name = charts.COLOURS[place % len(charts.COLOURS)], charts.said(operator)
+    for index, (operator, states) in enumerate(sorted(operators.items(), key=lambda one: -sum(one[1].values()))):
+        colour, name = charts.COLOURS[index % len(charts.COLOURS)], charts.said(operator)
         said = f"{name}: {readable_size(sum(states.values()))}"
         tiles.append(
-            {"id": f"o{place}", "parent": "all", "name": charts.on_tile(operator), "said": said, "colour": colour}
+            {"id": f"o{index}", "parent": "all", "name": charts.on_tile(operator), "said": said, "colour": colour}
         )
         for number, (state, size) in enumerate(states.items()):
             own = charts.said(state)
             tiles.append({
-                "id": f"o{place}s{number}", "parent": f"o{place}", "name": charts.on_tile(state), "size": size,
+                "id": f"o{index}s{number}", "parent": f"o{index}", "name": charts.on_tile(state), "size": size,
                 "colour": colour, "said": f"{name}, {own}: {readable_size(size)}",
             })  # fmt: skip
     return tiles
@@ -435,7 +435,7 @@ def _skew(to: Section, surveys: Surveys) -> None:
         "one stays heavy at every parallelism."
     )
     rows, points, excess = [], [], -1.0
-    for place, (name, groups) in enumerate(by_size):
+    for rank, (name, groups) in enumerate(by_size):
         operator, said = known[name], charts.said(name)
         limit, mean = operator.max_parallelism, sum(groups.values()) / len(groups)
         skews = {}
@@ -452,7 +452,7 @@ def _skew(to: Section, surveys: Surveys) -> None:
             _ratio(groups[worst] / max(mean, 1)), operator.parallelism, _ratio(skews[operator.parallelism]),
             ", ".join(f"{skew:.2f} at {parallelism}" for parallelism, skew in skews.items()),
         ))  # fmt: skip
-        if place < MOST_OPERATORS:
+        if rank < MOST_OPERATORS:
             bars = _binned(groups, limit)
             filled = [bar["y"] for bar in bars if bar["y"]] or [0]
             what = "key group" if limit <= MOST_BARS else f"{-(-limit // MOST_BARS)} key groups each, from"
@@ -500,11 +500,11 @@ def _binned(groups: Mapping[int, int], limit: int) -> list[Row]:
         sums[group // width] += size
     return [
         {
-            "x": str(place * width),
+            "x": str(index * width),
             "y": size,
-            "said": f"key group{_range(place * width, width, limit)}: {readable_size(size)}",
+            "said": f"key group{_range(index * width, width, limit)}: {readable_size(size)}",
         }
-        for place, size in enumerate(sums)
+        for index, size in enumerate(sums)
     ]
 
 
@@ -515,14 +515,14 @@ def _range(first: int, width: int, limit: int) -> str:
 
 def _heaviest(to: Section, surveys: Surveys) -> None:
     whole = {size.place: size.bytes for size in surveys.sizes}
-    found = sorted((row for row in surveys.heaviest if row["bytes"] is not None), key=lambda row: -row["bytes"])
-    if not found:
+    heaviest = sorted((row for row in surveys.heaviest if row["bytes"] is not None), key=lambda row: -row["bytes"])
+    if not heaviest:
         to.short = to.about = "No operator has keyed state."
         return
     if not surveys.show_keys:
         to.about = "Keys may be personal data: they are shown only if the report is made with --show-keys."
     rows = []
-    for row in found[:MOST_HEAVY]:
+    for row in heaviest[:MOST_HEAVY]:
         share = row["bytes"] / max(whole.get((label_of(row), row["table"], row["state"] or ""), 1), 1)
         rows.append((
             label_of(row), row["state"], " ".join(filter(None, (row["key"], row["window"]))), row["key_group"],
@@ -539,8 +539,8 @@ def _ages(to: Section, surveys: Surveys) -> None:
     for row in surveys.ages:
         if row["units"] is not None:
             low = -1 if row["from_seconds"] is None else row["from_seconds"]
-            place = label_of(row), row["state"], low, age_of(row["from_seconds"], row["to_seconds"])
-            totals[place] = totals.get(place, 0) + row["units"]
+            group = label_of(row), row["state"], low, age_of(row["from_seconds"], row["to_seconds"])
+            totals[group] = totals.get(group, 0) + row["units"]
     if not totals:
         kept = [row for row in surveys.states if row["ttl"]]
         to.short = to.about = "No state with a time to live can be read." if kept else "No state has a time to live."
@@ -549,7 +549,7 @@ def _ages(to: Section, surveys: Surveys) -> None:
     to.short = f"the oldest are {numbered(units, 'unit')} of {operator} {state}: {age}"
     to.about = "How long before the snapshot values, elements of lists and entries of maps were last used."
     states = list(dict.fromkeys((operator, state) for operator, state, _, _ in totals))
-    drawn = {place: charts.said(f"{place[0]} {place[1]}") for place in states[:MOST_LINES]}
+    drawn = {group: charts.said(f"{group[0]} {group[1]}") for group in states[:MOST_LINES]}
     bars = [
         {"x": age, "y": units, "series": drawn[operator, state], "said": f"{drawn[operator, state]}, {age}: {units:,}"}
         for (operator, state, _, age), units in sorted(totals.items(), key=lambda one: one[0][2])
@@ -574,9 +574,9 @@ def _timers(to: Section, surveys: Surveys) -> None:
     now = snapshot_time_of(surveys.snapshot) // 1000
     rows = []
     by_count = sorted(surveys.timers.items(), key=lambda one: -one[1].count)
-    for place, ((operator, domain), times) in enumerate(by_count):
+    for rank, ((operator, domain), times) in enumerate(by_count):
         first, last = times.first, times.last
-        edges = histogram_edges(first, last, MOST_TIMES) if place < MOST_OPERATORS else []
+        edges = histogram_edges(first, last, MOST_TIMES) if rank < MOST_OPERATORS else []
         moments = sorted({now, last + 1, *edges})
         before = dict(zip(moments, times.before(moments), strict=True))
         rows.append((
@@ -645,19 +645,19 @@ def _sources(to: Section, surveys: Surveys, older: Surveys | None) -> None:
     if not now:
         to.short = to.about = "No source of a known kind has splits."
         return
-    to.short = f"{numbered(len(now), 'split')} of {numbered(len({place[0] for place in now}), 'source')}"
+    to.short = f"{numbered(len(now), 'split')} of {numbered(len({split[0] for split in now}), 'source')}"
     before = {} if older is None else _positions(older)
-    times = [snapshot_time_of(each.snapshot) / 1e6 for each in (older, surveys) if each is not None]
+    times = [snapshot_time_of(survey.snapshot) / 1e6 for survey in (older, surveys) if survey is not None]
     seconds = times[-1] - times[0]
     rows: list[list[Any]] = []
-    for place, row in sorted(now.items()):
-        old = before.get(place)
+    for split, row in sorted(now.items()):
+        old = before.get(split)
         moved: Any = None
         if old is not None and None not in (old["offset"], row["offset"]):
             moved = row["offset"] - old["offset"]
         rate = f"{moved / seconds:,.3g}" if moved is not None and seconds > 0 else None
         was = old and old["position"]
-        rows.append([place[0], row["connector"], *place[1:], row["position"], was, moved, rate])
+        rows.append([split[0], row["connector"], *split[1:], row["position"], was, moved, rate])
     columns = "source | connector | stream | partition | next position | before# | moved# | per second#"
     if before and older is not None:
         to.about = f"Moved since checkpoint {older.snapshot.metadata.checkpoint_id}, {_span(seconds)} before."
@@ -688,24 +688,24 @@ def _numbers(history: Sequence[SnapshotInfo]) -> list[str]:
     """Return how charts name snapshots: by checkpoint id, and if several have one id by a number too."""
     ids = [info.checkpoint_id for info in history]
     return [
-        f"{number}" if ids.count(number) == 1 else f"{number}.{ids[: place + 1].count(number)}"
-        for place, number in enumerate(ids)
+        f"{number}" if ids.count(number) == 1 else f"{number}.{ids[: index + 1].count(number)}"
+        for index, number in enumerate(ids)
     ]
 
 
 def _growth(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
     before: Snapshot | None = None
-    found: list[tuple[SnapshotInfo, int, int | None, list[StateSize]]] = []
+    history: list[tuple[SnapshotInfo, int, int | None, list[StateSize]]] = []
     for info, other in zip(asked.history, snapshots, strict=True):
         new = None if before is None else new_bytes(other.snapshot, before)
-        found.append((info, sum(one.state_size for one in other.snapshot.operators), new, other.sizes))
+        history.append((info, sum(one.state_size for one in other.snapshot.operators), new, other.sizes))
         before = other.snapshot
-    newest = {size.place: size.bytes for size in found[-1][3]}
-    drawn = dict(list({(place[0], place[2] or place[1]): size for place, size in newest.items()}.items())[:MOST_LINES])
+    newest = {size.place: size.bytes for size in history[-1][3]}
+    drawn = dict(list({(state[0], state[2] or state[1]): size for state, size in newest.items()}.items())[:MOST_LINES])
     points: list[Row] = []
     rows: list[Sequence[Any]] = []
     numbers = _numbers(asked.history)
-    for at, (info, full, new, sizes) in zip(numbers, found, strict=True):
+    for at, (info, full, new, sizes) in zip(numbers, history, strict=True):
         of_state: dict[str, int] = {}
         for size in sizes:
             named = size.operator, size.state or size.table
@@ -731,7 +731,7 @@ def _growth(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
             "series": kind,
             "said": f"checkpoint {at}, {kind}: {readable_size(size)}",
         }
-        for at, (_, full, new, _) in zip(numbers, found, strict=True)
+        for at, (_, full, new, _) in zip(numbers, history, strict=True)
         for kind, size in (("all files", full), ("new files", new))
         if size is not None
     ]
@@ -739,21 +739,21 @@ def _growth(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
     to.charts.append(Chart(caption, charts.lines(files, "checkpoint", "bytes", ["all files", "new files"])))
     columns = "checkpoint# | complete | all files# | new files# | entries# | bytes, serialized#"
     to.tables.append(_table("Checkpoints, the newest last", columns, rows))
-    first = {size.place: size for size in found[0][3]}
+    first = {size.place: size for size in history[0][3]}
     grown = [
         (
             size.operator, size.table, size.state, _count(first[size.place].entries if size.place in first else 0),
             _count(size.entries), _bytes(first[size.place].bytes if size.place in first else 0), _bytes(size.bytes),
             _bytes_more(size.bytes - (first[size.place].bytes if size.place in first else 0)),
         )
-        for size in found[-1][3]
+        for size in history[-1][3]
     ]  # fmt: skip
     grown.sort(key=lambda row: -row[-1].value)
-    to.short = f"no state has grown in {numbered(len(found), 'snapshot')}"
+    to.short = f"no state has grown in {numbered(len(history), 'snapshot')}"
     if grown and grown[0][-1].value > 0:
         most = grown[0]
-        place = f"{most[0]} {most[2] or most[1]}"
-        to.short = f"{place} has grown most: {most[-1].text} to {most[-2].text} in {numbered(len(found), 'snapshot')}"
+        state = f"{most[0]} {most[2] or most[1]}"
+        to.short = f"{state} has grown most: {most[-1].text} to {most[-2].text} in {numbered(len(history), 'snapshot')}"
     if len(set(numbers)) < len(numbers) or any("." in number for number in numbers):
         to.about = "Several snapshots have the same checkpoint id: a number after it tells them apart, by time."
     columns = "operator | table | state | entries first# | entries last# | bytes first# | bytes last# | growth#"
@@ -769,12 +769,12 @@ def _changes(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
     points, rows = [], []
     compared = snapshots[-MOST_COMPARED - 1 :]
     numbers = _numbers(asked.history)[1 - len(compared) :]
-    for place, ((older, newer), at) in enumerate(zip(pairwise(compared), numbers, strict=True)):
+    for index, ((older, newer), at) in enumerate(zip(pairwise(compared), numbers, strict=True)):
         total = dict.fromkeys((kind for kind, _ in kinds), 0)
         for row in older.differences(newer):
             if any(row[kind] for kind, _ in kinds):
                 rows.append((
-                    Cell(at, place), label_of(row), row["table"], row["state"],
+                    Cell(at, index), label_of(row), row["table"], row["state"],
                     *(_count(row[kind] or 0) for kind, _ in kinds), row["note"],
                 ))  # fmt: skip
             for kind in total:
@@ -799,7 +799,7 @@ def _changes(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
 
 
 def _since(to: Section, surveys: Surveys, older: Surveys) -> None:
-    found = older.differences(surveys)
+    differences = older.differences(surveys)
     to.about = f"Compared with {older.path}."
     rows = [
         (
@@ -807,9 +807,9 @@ def _since(to: Section, surveys: Surveys, older: Surveys) -> None:
             *(None if row[name] is None else _count(row[name]) for name in COUNTS),
             row["note"],
         )
-        for row in found
+        for row in differences
     ]  # fmt: skip
-    counts = {name: sum(row[name] or 0 for row in found) for name in COUNTS[2:]}
+    counts = {name: sum(row[name] or 0 for row in differences) for name in COUNTS[2:]}
     to.short = "entries: " + ", ".join(f"{count:,} {name}" for name, count in counts.items())
     columns = (
         "operator | change | table | state | entries before# | entries after# | added# | changed# | removed# | note"

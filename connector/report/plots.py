@@ -115,7 +115,7 @@ class Plots:
         _in_bytes(left, "y")
         scales = parallelisms(operator.parallelism, operator.max_parallelism)
         sizes = {scale: bytes_of_subtasks(groups, scale, operator.max_parallelism) for scale in scales}
-        skews = [max(each) * scale / max(sum(each), 1) for scale, each in sizes.items()]
+        skews = [max(subtask_sizes) * scale / max(sum(subtask_sizes), 1) for scale, subtask_sizes in sizes.items()]
         bars = right.bar([str(scale) for scale in scales], skews)
         right.bar_label(bars, fmt="%.2f", padding=2, fontsize=8)
         right.axhline(1, color="black", linestyle="--", linewidth=1)
@@ -143,14 +143,14 @@ class Plots:
         rows = []
         for info in history:
             sizes = {size.place: size.bytes for size in self._surveys.at(info.path).sizes}
-            rows.append([*(sizes.get(place, 0) for place in drawn), sum(sizes.values())])
+            rows.append([*(sizes.get(state, 0) for state in drawn), sum(sizes.values())])
         figure, (axes,) = _figure(1, 3.6)
         at = range(len(history))
-        for place, values in zip([*drawn, None], zip(*rows, strict=True), strict=True):
-            if place is None:
+        for state, values in zip([*drawn, None], zip(*rows, strict=True), strict=True):
+            if state is None:
                 axes.plot(at, values, color="black", linestyle="--", label="all states")
             else:
-                axes.plot(at, values, marker=".", label=_name(f"{place[0]}  {place[2] or place[1]}"))
+                axes.plot(at, values, marker=".", label=_name(f"{state[0]}  {state[2] or state[1]}"))
         step = -(-len(history) // 12)
         axes.set_xticks(at[::step], [str(info.checkpoint_id) for info in history[::step]])
         axes.set_xlabel("checkpoint")
@@ -175,19 +175,19 @@ class Plots:
             OperatorNotFoundError: If the operator has no timers that can be read.
 
         """
-        found = {place: times for place, times in self._surveys.timers.items() if uid in (None, place[0])}
-        if not found:
+        timers = {queue: times for queue, times in self._surveys.timers.items() if uid in (None, queue[0])}
+        if not timers:
             known = [operator for operator, _ in self._surveys.timers]
             raise OperatorNotFoundError(
                 "no operator of this name has timers", operator=uid, remedy=did_you_mean(uid or "", known)
             )
         figure, (axes,) = _figure(1, 3)
         now = snapshot_time_of(self._surveys.snapshot) / 1000
-        first, last = min(one.first for one in found.values()), max(one.last for one in found.values())
+        first, last = min(one.first for one in timers.values()), max(one.last for one in timers.values())
         edges = [*histogram_edges(first, last, MOST_TIMES), last + 1]
         days = (np.array(edges) - now) / DAY_MILLIS
         below = np.zeros(len(edges) - 1)
-        for (operator, domain), times in found.items():
+        for (operator, domain), times in timers.items():
             heights = np.diff(times.before(edges))
             label = _name(f"{operator}, {domain} time")
             axes.bar(days[:-1], heights, np.diff(days), bottom=below, align="edge", label=label)
@@ -252,8 +252,8 @@ def _figure(columns: int, height: float) -> tuple[Figure, tuple[Axes, ...]]:
             remedy='pip install "pyspark-savepoint[plot]"',
         ) from None
     figure, axes = pyplot.subplots(1, columns, figsize=(9, height), layout="constrained", squeeze=False)
-    for each in axes[0]:
-        each.spines[["top", "right"]].set_visible(False)
+    for subplot in axes[0]:
+        subplot.spines[["top", "right"]].set_visible(False)
     # Notebooks show what a cell returns; an open figure would be shown a second time.
     pyplot.close(figure)
     return figure, tuple(axes[0])
@@ -267,7 +267,7 @@ def _in_bytes(axes: Any, which: str) -> None:
     low, high = axis.get_view_interval()
     unit = 1024 ** max(0, int(math.log2(max(high, 1)) // 10))
     step = max(high - low, 1) / unit / 5
-    step = min((each for each in STEPS if each >= step), default=STEPS[-1]) * unit
+    step = min((candidate for candidate in STEPS if candidate >= step), default=STEPS[-1]) * unit
     axis.set_major_locator(ticker.MultipleLocator(step))
     axis.set_major_formatter(lambda value, _: readable_size(value))
     axis.set_tick_params(labelsize=8)

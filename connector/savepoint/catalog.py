@@ -212,7 +212,7 @@ def _end(given: Any) -> int | str | datetime:
 
 def constants(name: str, arguments: Mapping[str, AnalyzeArgument | None]) -> dict[str, Any]:
     """Return the values of arguments that are given; raise OptionError for one that only a row would tell."""
-    found = {}
+    values = {}
     for argument, given in arguments.items():
         if given is None:
             continue
@@ -222,8 +222,8 @@ def constants(name: str, arguments: Mapping[str, AnalyzeArgument | None]) -> dic
                 remedy="give a text or a number; for another path in each row use the data source",
             )
         if given.value is not None:
-            found[argument] = given.value
-    return found
+            values[argument] = given.value
+    return values
 
 
 def analyzed(name: str, arguments: Mapping[str, AnalyzeArgument | None], feed: Mapping[str, Any]) -> Analyzed:
@@ -308,23 +308,23 @@ def create_tables(
     expect_last(last)
     _expect_prefix(prefix)
     texts, path = to_options(options), located(spark, folder)
-    found = [one.path for one in readable_snapshots(reached(path, texts))][-(last or 0) :]
+    paths = [one.path for one in readable_snapshots(reached(path, texts))][-(last or 0) :]
     names, made = Names(), list[str]()
     below = f" in {path}"
     wanted = []
-    for place, at in [*((one, posixpath.basename(one)) for one in found), (path, LATEST)]:
+    for location, at in [*((one, posixpath.basename(one)) for one in paths), (path, LATEST)]:
         follows = at == LATEST
         name = names.take(f"{prefix}_{at}" if prefix else at)
         states = SnapshotTable.of(
-            SavepointReadOptions.parse({**texts, "path": found[-1] if follows else place, "table": "states"})
+            SavepointReadOptions.parse({**texts, "path": paths[-1] if follows else location, "table": "states"})
         )
-        mark = f"{MARK}{'the newest snapshot' if follows else place}{below}"
+        mark = f"{MARK}{'the newest snapshot' if follows else location}{below}"
         held = {**texts, "asOf": LATEST} if follows else texts
-        wanted.append((in_one_namespace(name_tables(states.rows()), name), place, held, mark))
+        wanted.append((in_one_namespace(name_tables(states.rows()), name), location, held, mark))
     _refuse_others(spark, {tables[0].namespace: mark for tables, _, _, mark in wanted}, path)
     _drop(spark, lambda comment: comment.startswith(MARK) and comment.endswith(below))
-    for tables, place, held, mark in wanted:
-        for _, statement in create_statements(tables, place, held, mark):
+    for tables, location, held, mark in wanted:
+        for _, statement in create_statements(tables, location, held, mark):
             spark.sql(statement)
         made += [table.sql for table in tables]
     return made

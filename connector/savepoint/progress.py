@@ -130,9 +130,9 @@ def _connect(spark: Any) -> Iterator[Callable[[], Tasks]]:
     known: dict[str, Tasks] = {}
 
     def report(stages: Iterable[Any] | None, operation_id: str | None, **_: Any) -> None:
-        found = _sum((stage.num_completed_tasks, stage.num_tasks) for stage in stages or ())
-        if found[1]:
-            known[operation_id or ""] = found
+        tasks = _sum((stage.num_completed_tasks, stage.num_tasks) for stage in stages or ())
+        if tasks[1]:
+            known[operation_id or ""] = tasks
 
     spark.registerProgressHandler(report)
     try:

@@ -204,22 +204,22 @@ class StreamingCheckpoint:
             query.keyed_state(aggregates={"total": "sum", "orders": "count"})
 
         """
-        found = self._carried(operator)
-        _expect_own(found, aggregates, durations)
-        if found.has_variables:
+        stateful = self._carried(operator)
+        _expect_own(stateful, aggregates, durations)
+        if stateful.has_variables:
             if not evolved:
-                self._expect_one_type(found)
-            return self._variables(found, durations or {})
-        if found.name == JOIN:
-            return self._waiting(found)
-        frame = self._read(found)
+                self._expect_one_type(stateful)
+            return self._variables(stateful, durations or {})
+        if stateful.name == JOIN:
+            return self._waiting(stateful)
+        frame = self._read(stateful)
         keys = _key_columns(frame)
-        if found.name == AGGREGATION:
-            columns = _accumulators(frame, found, aggregates, keys)
-        elif found.name in GROUP_STATE:
+        if stateful.name == AGGREGATION:
+            columns = _accumulators(frame, stateful, aggregates, keys)
+        elif stateful.name in GROUP_STATE:
             value: Any = frame.schema["value"].dataType
             columns = [_value(F.col("value.groupState"), value["groupState"].dataType).alias(_free(STATE, keys))]
-        elif found.name == WITHIN_WATERMARK:
+        elif stateful.name == WITHIN_WATERMARK:
             columns = [F.expr(EXPIRES_MILLIS).alias(_free(EXPIRES, keys))]
         else:
             columns = [F.lit(True).alias(_free(SEEN, keys))]
@@ -247,19 +247,19 @@ class StreamingCheckpoint:
             query.window_state(aggregates={"window-contents": "sum"})
 
         """
-        found = self._carried(operator)
-        _expect_own(found, aggregates, None)
-        frame = self._read(found)
+        stateful = self._carried(operator)
+        _expect_own(stateful, aggregates, None)
+        frame = self._read(stateful)
         window = _window_of(frame)
-        if found.name != AGGREGATION or window is None:
+        if stateful.name != AGGREGATION or window is None:
             raise UnsupportedStateError(
                 "the stateful operator does not aggregate by event-time windows",
                 path=self.path,
-                found=_shown(found),
+                found=_shown(stateful),
                 remedy="keyed_state() has its state",
             )
         keys = _key_columns(frame, window)
-        columns = _accumulators(frame, found, aggregates, [*keys, WINDOW])
+        columns = _accumulators(frame, stateful, aggregates, [*keys, WINDOW])
         return frame.select(*keys.values(), F.col(f"key.{quoted(window)}").alias(WINDOW), *columns)
 
     def timers(self, operator: int | None = None, *, domain: Literal["event", "processing"] | None = None) -> DataFrame:
@@ -282,18 +282,18 @@ class StreamingCheckpoint:
             query.timers().groupBy("domain").count().show()
 
         """
-        found = self._carried(operator)
-        if domain is not None and found.name not in GROUP_STATE:
+        stateful = self._carried(operator)
+        if domain is not None and stateful.name not in GROUP_STATE:
             raise OptionError(
                 "the checkpoint has the kind of these timers",
                 path=self.path,
-                operator=_shown(found),
+                operator=_shown(stateful),
                 remedy="leave out domain= (timeout= of savepoint_from_streaming), which is for applyInPandasWithState",
             )
-        if found.has_variables:
-            return self._registered(found)
-        frame = self._read(found, **({"joinSide": SIDES[0]} if found.name == JOIN else {}))
-        window = _window_of(frame) if found.name == AGGREGATION else None
+        if stateful.has_variables:
+            return self._registered(stateful)
+        frame = self._read(stateful, **({"joinSide": SIDES[0]} if stateful.name == JOIN else {}))
+        window = _window_of(frame) if stateful.name == AGGREGATION else None
         keys = _key_columns(frame, window)
         service, at = USER_TIMERS, F.lit(None).cast("bigint")
         others: list[Column] = []
@@ -301,9 +301,9 @@ class StreamingCheckpoint:
             others = [F.col(f"key.{quoted(window)}").alias(NAMESPACE)]
             at = F.unix_millis(F.col(f"key.{quoted(window)}.end")) - 1
             service = WINDOW_TIMERS
-        elif found.name == WITHIN_WATERMARK:
+        elif stateful.name == WITHIN_WATERMARK:
             at = F.expr(EXPIRES_MILLIS) - 1
-        elif found.name in GROUP_STATE and "timeoutTimestamp" in _fields(frame, "value"):
+        elif stateful.name in GROUP_STATE and "timeoutTimestamp" in _fields(frame, "value"):
             if domain is None:
                 raise OptionError(
                     "a checkpoint does not have the kind of timeouts",
@@ -328,30 +328,30 @@ class StreamingCheckpoint:
             for sentence in query.not_carried_over(): print(sentence)
 
         """
-        found = []
+        sentences = []
         for operator in self.operators:
             where = f"operator {operator.number} ({operator.name})"
             if not operator.is_carried:
-                found.append(f"{where}: {LEFT.get(operator.name, 'Spark does not document its state')}")
+                sentences.append(f"{where}: {LEFT.get(operator.name, 'Spark does not document its state')}")
                 continue
             if operator.name == AGGREGATION:
-                found += [f"{where}: {opaque}" for opaque in _opaque(self._read(operator))]
+                sentences += [f"{where}: {opaque}" for opaque in _opaque(self._read(operator))]
             if operator.name == JOIN:
-                found.append(f"{where}: which rows found a match, which outer and semi joins need")
+                sentences.append(f"{where}: which rows found a match, which outer and semi joins need")
             for state in operator.states:
                 if state.ttl:
-                    found.append(
+                    sentences.append(
                         f"{where}: the duration after which values of {state.name!r} expire: give it in durations="
                     )
         for name, logged in self.sources.items():
             if logged is not None and _partitions(logged) is None:
-                found.append(f"source {name}: its position {logged:.200} has no counterpart in a source of Flink")
+                sentences.append(f"source {name}: its position {logged:.200} has no counterpart in a source of Flink")
         if self.watermark is not None:
-            found.append(
+            sentences.append(
                 f"the watermark, {self.watermark}: a Flink job starts without one, so that records that are older, "
                 "which Spark would drop, are accepted until it has one"
             )
-        return found
+        return sentences
 
     # -- offsets ----------------------------------------------------------------------------------------------
 
@@ -391,15 +391,15 @@ class StreamingCheckpoint:
             raise OptionError(
                 f"the query has no source {source!r}", path=self.path, remedy=did_you_mean(str(source), self.sources)
             )
-        found = known.get(str(source))
-        if found is None:
+        offsets = known.get(str(source))
+        if offsets is None:
             raise UnsupportedStateError(
                 "the source has no offsets by topic and partition",
                 path=self.path,
                 found=f"{self.sources[str(source)] or 'none'!s:.200}",
                 remedy="start the Flink job's source at the right position by its own settings",
             )
-        return found
+        return offsets
 
     # -- internal ---------------------------------------------------------------------------------------------
 
@@ -413,8 +413,8 @@ class StreamingCheckpoint:
                 expected="; ".join(map(_shown, self.operators)),
                 remedy=f"operator={self.operators[0].number}",
             )
-        found = next(iter(self.operators), None) if number is None else numbers.get(number)
-        if found is None:
+        stateful = next(iter(self.operators), None) if number is None else numbers.get(number)
+        if stateful is None:
             raise StateNotFoundError(
                 "the query has no stateful operator"
                 if number is None
@@ -422,15 +422,15 @@ class StreamingCheckpoint:
                 path=self.path,
                 expected="; ".join(map(_shown, self.operators)) or None,
             )
-        if not found.is_carried:
+        if not stateful.is_carried:
             raise UnsupportedStateError(
                 "the state of this operator cannot be carried over",
                 path=self.path,
-                operator=_shown(found),
-                found=LEFT.get(found.name, "an operator whose state Spark does not document"),
+                operator=_shown(stateful),
+                found=LEFT.get(stateful.name, "an operator whose state Spark does not document"),
                 remedy="let the Flink job build it anew: start its source early enough",
             )
-        return found
+        return stateful
 
     def _read(self, operator: StreamingOperator, **options: Any) -> DataFrame:
         """Return state as Spark's own source reads it."""
@@ -641,9 +641,9 @@ def savepoint_from_streaming(
         query = checkpoint
     else:
         query = open_streaming(spark, checkpoint, batch_id=batch_id)
-    found = query._carried(operator)
+    stateful = query._carried(operator)
     sp = Savepoint.create(spark, max_parallelism=options.get("max_parallelism", 128)) if into is None else into
-    timers = query.timers(found.number, domain=timeout)
+    timers = query.timers(stateful.number, domain=timeout)
     keys = timers.columns[: -len(OF_TIMERS)]
     windows = keys[-1] == NAMESPACE
     keys = keys[:-1] if windows else keys
@@ -655,9 +655,9 @@ def savepoint_from_streaming(
                 "the aggregates of the query are needed to make the accumulators of a window operator",
                 path=query.path,
                 expected='such as aggregates={"total": "sum", "orders": "count"}, in the order of the query',
-                found=", ".join(_fields(query._read(found), "value")),
+                found=", ".join(_fields(query._read(stateful), "value")),
             )
-        rows = query.window_state(found.number, aggregates=aggregates)
+        rows = query.window_state(stateful.number, aggregates=aggregates)
         names = [quoted(name) for name in rows.columns[len(keys) + 1 :]]
         contents = (
             F.col(names[0])
@@ -670,18 +670,18 @@ def savepoint_from_streaming(
         sp = sp.with_operator(uid).with_window_state(uid, rows, key=keys, **given)
         service = WINDOW_TIMERS
     else:
-        rows = query.keyed_state(found.number, aggregates=aggregates, durations=durations, evolved=evolved)
+        rows = query.keyed_state(stateful.number, aggregates=aggregates, durations=durations, evolved=evolved)
         rows = rows if where is None else rows.where(where)
         given = {"ttl": [_free(name, keys) for name in durations], **options} if durations else {**options}
-        kinds = {_free(state.name, keys): state.kind for state in found.states}
-        kinds |= dict.fromkeys(SIDES if found.name == JOIN else (), "list")
+        kinds = {_free(state.name, keys): state.kind for state in stateful.states}
+        kinds |= dict.fromkeys(SIDES if stateful.name == JOIN else (), "list")
         values = {name: "value" for name in rows.columns if name not in keys and not name.endswith(LAST_ACCESS)}
         states = given.pop("states", {})
         states = json.loads(states) if isinstance(states, str) else states
         given = {**given, "states": {**values, **kinds, **states}}
         sp = sp.with_operator(uid, rows, key=keys, **given)
         service = USER_TIMERS
-    with _spark_errors(query.path, f"the state of operator {_shown(found)} cannot be read by this Spark"):
+    with _spark_errors(query.path, f"the state of operator {_shown(stateful)} cannot be read by this Spark"):
         timed = not timers.isEmpty()
     if timed:
         sp = sp.with_timers(uid, timers, key=keys, state=service)
@@ -778,12 +778,12 @@ def _parsed(text: str) -> Any:
 def _number(path: str, text: str, name: str) -> int:
     """Return a number of the metadata in a log; 0 if it has none."""
     metadata = _parsed(text)
-    found = metadata.get(name, 0) if isinstance(metadata, dict) else None
-    if type(found) is not int or found < 0:
+    number = metadata.get(name, 0) if isinstance(metadata, dict) else None
+    if type(number) is not int or number < 0:
         raise CorruptStateError(
             f"the log of the query has no number {name}", path=path, found=f"{text:.100}", remedy=DAMAGED
         )
-    return found
+    return number
 
 
 def _sources(path: str, text: str) -> tuple[str, dict[str, str | None]]:
@@ -806,15 +806,15 @@ def _partitions(logged: str) -> dict[tuple[str, int], int] | None:
     ({('orders', 0): 23, ('orders', 10): 7}, None, None)
     """
     topics = _parsed(logged)
-    found = {}
+    offsets = {}
     for topic, partitions in topics.items() if isinstance(topics, dict) else ():
         if not isinstance(partitions, dict):
             return None
         for partition, offset in partitions.items():
             if not partition.isdecimal() or type(offset) is not int:
                 return None
-            found[topic, int(partition)] = offset
-    return found or None
+            offsets[topic, int(partition)] = offset
+    return offsets or None
 
 
 def _operators(spark: SparkSession, path: str, batch: int) -> tuple[tuple[StreamingOperator, ...], int]:
@@ -824,7 +824,7 @@ def _operators(spark: SparkSession, path: str, batch: int) -> tuple[tuple[Stream
     first = max((row["minBatchId"] for row in rows), default=batch)
     if batch < first:
         raise OptionError(f"the state after batch {batch} was deleted", path=path, remedy=f"choose one from {first} on")
-    found: dict[int, StreamingOperator] = {}
+    operators: dict[int, StreamingOperator] = {}
     for row in sorted(rows, key=lambda row: row["operatorId"]):
         properties = json.loads(row["operatorProperties"] or "{}")
         variables = [one for one in properties.get("stateVariables", ()) if one["stateVariableType"] != TIMERS]
@@ -842,17 +842,17 @@ def _operators(spark: SparkSession, path: str, batch: int) -> tuple[tuple[Stream
             for one in variables
         )
         mode = str(properties.get("timeMode", "")).lower()
-        found[row["operatorId"]] = StreamingOperator(
+        operators[row["operatorId"]] = StreamingOperator(
             row["operatorId"], row["operatorName"], tuple(sorted(states, key=lambda state: state.name)), mode
         )
-    if not found and _has_files(spark, f"{path}/state"):
+    if not operators and _has_files(spark, f"{path}/state"):
         raise UnsupportedVersionError(
             "Spark did not record the stateful operators of the query",
             path=path,
             expected="folder state/0/_metadata, which Spark 4.0 and later write",
             remedy="run the query with Spark 4.0 or later for a batch",
         )
-    return tuple(found.values()), first
+    return tuple(operators.values()), first
 
 
 def _has_files(spark: SparkSession, path: str) -> bool:
@@ -973,10 +973,10 @@ def _variable(frame: DataFrame, state: StreamingState, name: str, duration: time
             )
         )
 
-    found = [over(value).alias(name)]
+    columns = [over(value).alias(name)]
     if duration is not None and expires:
-        found.append(over(access).alias(f"{name}{LAST_ACCESS}"))
-    return found
+        columns.append(over(access).alias(f"{name}{LAST_ACCESS}"))
+    return columns
 
 
 def _expect_own(
@@ -1006,8 +1006,8 @@ def _expect_own(
 def _opaque(frame: DataFrame) -> list[str]:
     """Return the parts of an aggregation's buffers that only Spark can read."""
     names = _fields(frame, "value")
-    found = ["buffers of collect_list, collect_set, percentiles, sketches or user functions"] * ("buf" in names)
-    return found + ["buffers of approx_count_distinct"] * any(name.startswith("MS[") for name in names)
+    parts = ["buffers of collect_list, collect_set, percentiles, sketches or user functions"] * ("buf" in names)
+    return parts + ["buffers of approx_count_distinct"] * any(name.startswith("MS[") for name in names)
 
 
 def _accumulators(

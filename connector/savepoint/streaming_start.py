@@ -129,8 +129,8 @@ def starting_offsets(sp: Savepoint, uid: OperatorRef | None = None) -> str:
     """
     rows = sp.offsets(uid).collect()
     files = [] if {row["connector"] for row in rows} - {FILE} else _processed_files(sp, uid)
-    found: list[Any] = [*rows, *files]
-    sources = sorted({row["operator_uid"] or row["operator_uid_hash"] for row in found})
+    positions: list[Any] = [*rows, *files]
+    sources = sorted({row["operator_uid"] or row["operator_uid_hash"] for row in positions})
     if len(sources) != 1:
         raise OptionError(
             f"the savepoint has {len(sources)} sources: name one of them"
@@ -139,7 +139,7 @@ def starting_offsets(sp: Savepoint, uid: OperatorRef | None = None) -> str:
             expected=", ".join(sources) or None,
             remedy=f"starting_offsets(sp, {sources[0]!r})" if sources else "table 'offsets' lists them",
         )
-    connector = found[0]["connector"]
+    connector = positions[0]["connector"]
     if not connector.startswith("kafka"):
         warnings.warn(
             f"{sources[0]}: no option of Spark's own sources takes positions of connector {connector!r}"

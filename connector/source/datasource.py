@@ -159,10 +159,10 @@ class SavepointDataSource(DataSource):
         self._accept()
         try:
             options = SavepointReadOptions.parse_stream(self.options)
-            found: DataSourceStreamReader = SavepointStreamReader(options, schema, self.columns_of)
+            reader: DataSourceStreamReader = SavepointStreamReader(options, schema, self.columns_of)
         except SavepointError as error:
             raise error.with_traceback(None) from None
-        return found
+        return reader
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802
         """Raise OptionError: a snapshot is published once and cannot be appended to continuously.

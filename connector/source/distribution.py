@@ -311,12 +311,12 @@ def hashed_to(partitions: int) -> list[int]:
     >>> hashed_to(4)
     [12, 6, 2, 0]
     """
-    found: dict[int, int] = {}
+    by_partition: dict[int, int] = {}
     value = 0
-    while len(found) < partitions:
-        found.setdefault(spark_hash(value) % partitions, value)
+    while len(by_partition) < partitions:
+        by_partition.setdefault(spark_hash(value) % partitions, value)
         value += 1
-    return [found[i] for i in range(partitions)]
+    return [by_partition[i] for i in range(partitions)]
 
 
 def spark_hash(value: int) -> int:

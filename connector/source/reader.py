@@ -73,14 +73,14 @@ class SavepointDataSourceReader(DataSourceReader):
     @plainly
     def partitions(self) -> list[InputPartition]:
         """Return a partition for each execution vertex that has state to read."""
-        read, table, found = partitions_of(self.options, self._columns, cpus())
+        read, table, partitions = partitions_of(self.options, self._columns, cpus())
         if read.path != self.options.path:
             warn(iter((f"{self.options.path} was deleted since: {read.path}, the newest now, is read",)))
             self.options = read
         warn(each for each in (*read.unread, *table.warnings) if each not in self.shown_warnings)
         if isinstance(table, Described) and table.description:
             print(f"INFO savepoint: {table.description}", file=sys.stderr, flush=True)
-        return [StatePartition(partition) for partition in found]
+        return [StatePartition(partition) for partition in partitions]
 
     def _columns(self, table: pa.Schema) -> list[str]:
         """Return the names of the table's columns; that of the key may have another name in the schema."""

@@ -129,8 +129,8 @@ class SparkRows:
 
     def first(self) -> dict[str, Any] | None:
         """Return one of the rows as a dictionary; None if there is none."""
-        found = self.frame.limit(1).collect()
-        return found[0].asDict(recursive=True) if found else None
+        rows = self.frame.limit(1).collect()
+        return rows[0].asDict(recursive=True) if rows else None
 
 
 @dataclass(frozen=True)
@@ -311,8 +311,8 @@ class SparkEngine:
     def gathered(self, table: Callable[[], DataFrame | SparkRows]) -> pa.Table:
         """Return all rows of a small table; raise an error of Spark as SavepointError."""
         try:
-            found = table()
-            return (found.frame if isinstance(found, SparkRows) else found).toArrow()
+            rows = table()
+            return (rows.frame if isinstance(rows, SparkRows) else rows).toArrow()
         except PySparkException as error:
             raise SavepointError(without_traces(str(error))) from None
 
@@ -461,8 +461,8 @@ class SparkEngine:
 
     def made(self, rows: SparkRows, task: PartTask, schema: pa.Schema, layout: Distribution | None) -> SparkRows:
         """Return what tasks of ``mapInArrow`` yield."""
-        found = spark_schema(schema)
-        given = found if layout is None else with_layout(found, layout)
+        struct = spark_schema(schema)
+        given = struct if layout is None else with_layout(struct, layout)
         return SparkRows(mapped_in_arrow(rows.frame, NumberedPart(task), given))
 
     def yielded(self, rows: SparkRows, task: PartTask, given: Any) -> DataFrame:

@@ -116,18 +116,20 @@ class Offsets:
             The offset.
 
         """
-        found: dict[str, Any] = {"folder": self.folder, "of": self.table, "checkpoint": place.version}
+        offset: dict[str, Any] = {"folder": self.folder, "of": self.table, "checkpoint": place.version}
         if place.snapshot is not None:
-            found |= self._snapshot(place.snapshot)
+            offset |= self._snapshot(place.snapshot)
         if place.previous is not None:
-            found["previous"] = place.previous
+            offset["previous"] = place.previous
         if place.between:
-            found["between"] = {str(_number(each)): self._snapshot(each) for each in place.between}
+            offset["between"] = {str(_number(checkpoint)): self._snapshot(checkpoint) for checkpoint in place.between}
         if place.left:
-            found["left"] = {str(i): self._relative(each) for i, each in enumerate(place.left)}
-        for each in place.begins:
-            found["from"] = {} if each is None else {"checkpoint": _number(each), **self._snapshot(each)}
-        return found
+            offset["left"] = {str(i): self._relative(checkpoint) for i, checkpoint in enumerate(place.left)}
+        for checkpoint in place.begins:
+            offset["from"] = (
+                {} if checkpoint is None else {"checkpoint": _number(checkpoint), **self._snapshot(checkpoint)}
+            )
+        return offset
 
     def _snapshot(self, snapshot: SnapshotInfo) -> dict[str, Any]:
         time = {} if snapshot.modified is None else {"time": round(snapshot.modified * MICROS)}
@@ -153,9 +155,9 @@ class Offsets:
             folder, table = offset["folder"], offset["of"]
             version, previous = offset["checkpoint"], offset.get("previous")
             snapshot = None if not version else self._read(version, offset)
-            between = tuple(self._read(int(number), each) for number, each in offset.get("between", {}).items())
-            left = tuple(self._path(each) for each in offset.get("left", {}).values())
-            begins = tuple(self._read(each["checkpoint"], each) if each else None for each in _from(offset))
+            between = tuple(self._read(int(number), encoded) for number, encoded in offset.get("between", {}).items())
+            left = tuple(self._path(encoded) for encoded in offset.get("left", {}).values())
+            begins = tuple(self._read(encoded["checkpoint"], encoded) if encoded else None for encoded in _from(offset))
             if not _is_number(version) or not (previous is None or _is_number(previous)):
                 raise TypeError(version, previous)
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -192,10 +194,10 @@ def _is_number(found: object) -> bool:
 
 def _from(offset: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the other checkpoint where the micro-batch of an offset begins, if there is one."""
-    found = [offset["from"]] if "from" in offset else []
-    if not all(isinstance(each, Mapping) for each in found):
-        raise TypeError(found)
-    return found
+    starts = [offset["from"]] if "from" in offset else []
+    if not all(isinstance(start, Mapping) for start in starts):
+        raise TypeError(starts)
+    return starts
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,7 @@ class Pins:
             OptionError: If it is in the folder that the stream reads, or has checkpoints that no query holds.
 
         """
-        folders = [locate(each) for each in (self._at(self.folder), self.options.located)]
+        folders = [locate(folder) for folder in (self._at(self.folder), self.options.located)]
         places = [f"{filesystem.uri(located).rstrip('/')}/" for filesystem, located in folders]
         if places[0].startswith(places[1]):
             raise OptionError(
@@ -370,16 +372,16 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         """
         options = self.options
         if options.starting_version == LATEST:
-            snapshots = [each for several in self._versions().values() for each in several]
-            place = Place(snapshots[-1] if snapshots else None)
+            snapshots = [snapshot for several in self._versions().values() for snapshot in several]
+            position = Place(snapshots[-1] if snapshots else None)
         elif options.starting_version or options.starting_timestamp is not None:
-            place = Place(versions_between(options.located, options.first)[0][0])
+            position = Place(versions_between(options.located, options.first)[0][0])
         else:
-            place = Place()
-        if self.pins is not None and place.snapshot is not None:
-            self.pins.hold(place.snapshot)
-        self.returned = place
-        return self.offsets.written(place)
+            position = Place()
+        if self.pins is not None and position.snapshot is not None:
+            self.pins.hold(position.snapshot)
+        self.returned = position
+        return self.offsets.written(position)
 
     @plainly
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
@@ -398,16 +400,16 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
 
         """
         if start is not None:
-            place = self.offsets.read(start)
-            found = self._next(place, getattr(limit, "max_files", None))
-            self.returned = found or place
-            return start if found is None else self.offsets.written(found)
+            position = self.offsets.read(start)
+            end = self._next(position, getattr(limit, "max_files", None))
+            self.returned = end or position
+            return start if end is None else self.offsets.written(end)
         if self.returned is None:
             # Of an earlier run: where it ended is not known here. What it has read is left out by partitions().
-            found = self._next(Place(), None)
-            if found is None:
+            end = self._next(Place(), None)
+            if end is None:
                 self._lost(None, self.offsets.folder)
-            self.returned = replace(found, previous=None)
+            self.returned = replace(end, previous=None)
         else:
             # The trigger availableNow asks once, so the first micro-batch of a run has all.
             count = self.options.max_checkpoints_per_trigger if self.asked else None
@@ -420,7 +422,9 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         versions = self._versions()
         base = self.instead.get(place.version, place.snapshot)
         later = self.followed.after(base, place.left, versions)
-        chosen = self._held([each for each in later if self.until is None or _number(each) <= self.until], count)
+        chosen = self._held(
+            [snapshot for snapshot in later if self.until is None or _number(snapshot) <= self.until], count
+        )
         if not chosen:
             # Checkpoints, but older ones alone: the job was started anew.
             older = max(versions, default=0) < place.version and any(job_of(one[0]) for one in versions.values())
@@ -441,21 +445,24 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         if self.pins is None:
             return [*later[:count]]
         held: list[SnapshotInfo] = []
-        for each in later:
+        for snapshot in later:
             try:
-                self.pins.hold(each)
+                self.pins.hold(snapshot)
             except (SnapshotNotFoundError, StateFileNotFoundError):
                 # The job deletes it: what has changed up to it is in the changes up to the next one.
-                self.gone.add(each.path)
+                self.gone.add(snapshot.path)
                 continue
-            held.append(each)
+            held.append(snapshot)
             if len(held) == count:
                 break
         return held
 
     def _versions(self) -> dict[int, list[SnapshotInfo]]:
-        found = self.followed.versions()
-        kept = {number: [each for each in several if each.path not in self.gone] for number, several in found.items()}
+        listed = self.followed.versions()
+        kept = {
+            number: [snapshot for snapshot in several if snapshot.path not in self.gone]
+            for number, several in listed.items()
+        }
         self.listed = {number: several for number, several in kept.items() if several}
         return self.listed
 
@@ -518,11 +525,13 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
             self.instead[last.version] = chosen[-1]
             if len(chosen) == 1:
                 return []
-            found = [each and replace(each, path=self._place_of(each) or each.path) for each in chosen]
+            snapshots = [
+                snapshot and replace(snapshot, path=self._place_of(snapshot) or snapshot.path) for snapshot in chosen
+            ]
             try:
-                return self._planned(found)
+                return self._planned(snapshots)
             except (StateFileNotFoundError, SnapshotNotFoundError) as error:
-                vanished = _vanished(found, error)
+                vanished = _vanished(snapshots, error)
                 if vanished is None:
                     raise
                 self.gone.add(vanished)
@@ -535,29 +544,29 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
     def _chosen(self, first: Place, last: Place) -> list[SnapshotInfo | None]:
         """Return the snapshots to compare, from that where a micro-batch begins on, without those that are gone."""
         base = last.begins[0] if last.begins else self.instead.get(first.version, first.snapshot)
-        wanted = [each for each in (*last.between, last.snapshot) if each is not None]
-        wanted = [each for each in wanted if base is None or _number(each) > _number(base)]
-        there = [each for each in wanted if self._is_there(each)]
-        missing = [each for each in wanted if each not in there]
+        wanted = [snapshot for snapshot in (*last.between, last.snapshot) if snapshot is not None]
+        wanted = [snapshot for snapshot in wanted if base is None or _number(snapshot) > _number(base)]
+        available = [snapshot for snapshot in wanted if self._is_there(snapshot)]
+        missing = [snapshot for snapshot in wanted if snapshot not in available]
         if base is not None and not self._is_there(base):
             missing.insert(0, base)
         if not missing:
             return [base, *wanted]
         known = self.followed.after(last.snapshot, (), self.listed)
         if self.options.fail_on_data_loss:
-            self._lost(missing[0], f"checkpoint ids {ranges([_number(each) for each in (*there, *known)])}")
+            self._lost(missing[0], f"checkpoint ids {ranges([_number(snapshot) for snapshot in (*available, *known)])}")
         if last.snapshot in missing:
-            there += known[:1]
-        shown = ranges([_number(each) for each in missing])
+            available += known[:1]
+        shown = ranges([_number(snapshot) for snapshot in missing])
         warn(iter([f"checkpoints {shown} below {self.offsets.folder} are gone, and are stepped over"]))
         if base is None or base not in missing:
-            return [base, *there]
+            return [base, *available]
         # What has changed since is not known.
-        if not there:
+        if not available:
             return [base]
         lost = f"{_number(base)}, up to which the query has read, is gone: its changes up to checkpoint"
-        warn(iter([f"checkpoint {lost} {_number(there[0])} are lost"]))
-        return [*there]
+        warn(iter([f"checkpoint {lost} {_number(available[0])} are lost"]))
+        return [*available]
 
     def _is_there(self, snapshot: SnapshotInfo) -> bool:
         return self._place_of(snapshot) is not None
@@ -573,7 +582,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
     def _has(self, snapshot: SnapshotInfo) -> bool:
         """Return whether the job had a snapshot when its folder was listed last."""
         listed = self.listed.get(_number(snapshot), ())
-        return any((each.path, each.digest) == (snapshot.path, snapshot.digest) for each in listed)
+        return any((candidate.path, candidate.digest) == (snapshot.path, snapshot.digest) for candidate in listed)
 
     def _planned(self, chosen: Sequence[SnapshotInfo | None]) -> list[InputPartition]:
         newest = chosen[-1]
@@ -627,7 +636,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
 
         """
         version = self.offsets.read(end).version
-        self.instead = {number: each for number, each in self.instead.items() if number >= version}
+        self.instead = {number: snapshot for number, snapshot in self.instead.items() if number >= version}
         if self.pins is not None:
             self.pins.release(version)
 
@@ -662,9 +671,9 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
 def _vanished(found: Sequence[SnapshotInfo | None], error: SavepointError) -> str | None:
     """Return the path of the snapshot of which a file is gone; a file of several goes with the oldest of them."""
     path = str(error.facts.get("path"))
-    places = [each.path for each in found if each is not None]
-    own = [each for each in places if path == each or path.startswith(f"{each}/")]
-    near = [each for each in places if path.startswith(f"{posixpath.dirname(each)}/")]
+    places = [candidate.path for candidate in found if candidate is not None]
+    own = [candidate for candidate in places if path == candidate or path.startswith(f"{candidate}/")]
+    near = [candidate for candidate in places if path.startswith(f"{posixpath.dirname(candidate)}/")]
     return next(iter([*own, *near]), None)
 
 

@@ -65,12 +65,12 @@ def assert_state(
     column = next(name for name in table.schema.names if name != "key")
     expected = {_typed(key, table.schema.field("key").type): value for key, value in expected.items()}
     rows = table.select("key", column).to_arrow().to_pylist()
-    found = {_hashable(row["key"]): _plain(row[column]) for row in rows if row[column] is not None}
+    actual = {_hashable(row["key"]): _plain(row[column]) for row in rows if row[column] is not None}
     wanted = {key: value for key, value in expected.items() if value is not None}
     lines = [
-        f"key {key!r}: expected {wanted.get(key)!r}, found {found.get(key)!r}"
-        for key in {**wanted, **found}
-        if (key in expected or exact) and wanted.get(key) != found.get(key)
+        f"key {key!r}: expected {wanted.get(key)!r}, found {actual.get(key)!r}"
+        for key in {**wanted, **actual}
+        if (key in expected or exact) and wanted.get(key) != actual.get(key)
     ]
     _fail(f"state {state!r} of {uid!r} differs", lines)
 
@@ -179,10 +179,10 @@ def assert_verdict(
     check = _check(savepoint, job, flink_version, state_backend, allow_non_restored_state)
     rows: list[dict[str, Any]] = check.to_arrow().to_pylist()
     names = ("operator_uid", "operator_uid_hash", "job_operator")
-    found = [row for row in rows if uid in [row[name] for name in names] or repr(uid) == row["job_operator"]]
-    if not found:
+    matches = [row for row in rows if uid in [row[name] for name in names] or repr(uid) == row["job_operator"]]
+    if not matches:
         _fail(f"there is no verdict about {uid!r}", [f"{_label(row)}: {row['verdict']}" for row in rows] or ["none"])
-    row = found[0]
+    row = matches[0]
     lines = [*row["reasons"], *(f"{state['state']}: {state['verdict']}, {state['reason']}" for state in row["states"])]
     if row["verdict"] != verdict:
         _fail(f"the verdict about {uid!r} is {row['verdict']!r}, expected {verdict!r}", lines or ["no reason"])

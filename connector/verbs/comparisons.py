@@ -110,19 +110,19 @@ class ComparedOperators:
         if state is not None and state not in names:
             expect_name(state, self.sides[0].uid_hash or self.sides[1].uid_hash or "")
         tables = {row["table"] for side in self.sides for row in side.states if state in (None, row["state"])}
-        found = next((table for table in DECODED if table in tables), None)
-        if found is None:
+        first = next((table for table in DECODED if table in tables), None)
+        if first is None:
             remedy = did_you_mean(state, names) if state else "it has no state that can be compared"
             raise StateNotFoundError("the operator has no such state", state=state, remedy=remedy)
-        return found
+        return first
 
     def options(self, table: str, state: str | None) -> tuple[list[dict[str, str] | None], list[str]]:
         """Return the options that read each side of a comparison, and the states that are compared by their bytes."""
         if table == "timers":
-            found = [side.options(table) if side.has(table) else None for side in self.sides]
-            if not any(found):
+            reads = [side.options(table) if side.has(table) else None for side in self.sides]
+            if not any(reads):
                 raise StateNotFoundError("the operator has no timers in either snapshot")
-            return found, []
+            return reads, []
         if table == "operator_state":
             return [side.having(table, [self.operator_state(state)]) for side in self.sides], []
         states = self.states(table, state)
@@ -153,17 +153,17 @@ class ComparedOperators:
 
 def overview(old: Face[R, T], new: Face[R, T]) -> T:
     """Return one row per operator, table and state, with the numbers of entries and differences."""
-    sides = [inheriting(each.options, {"path": each._read_path()}) for each in (old, new)]
-    found: T = old._engine.summed(_compared(old, sides, None), _counted, OVERVIEW)
-    return found
+    sides = [inheriting(savepoint.options, {"path": savepoint._read_path()}) for savepoint in (old, new)]
+    summary: T = old._engine.summed(_compared(old, sides, None), _counted, OVERVIEW)
+    return summary
 
 
 def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Add up the numbers of all parts, a few rows each."""
     total: dict[tuple[Any, ...], Row] = {}
     for part in (row for batch in batches for row in batch.to_pylist()):
-        place = tuple(part[name] for name in STATE)
-        row = total.setdefault(place, {**dict.fromkeys(OVERVIEW.names), **dict(zip(STATE, place, strict=True))})
+        state_id = tuple(part[name] for name in STATE)
+        row = total.setdefault(state_id, {**dict.fromkeys(OVERVIEW.names), **dict(zip(STATE, state_id, strict=True))})
         for name in COUNTS:
             if part[name] is not None:
                 row[name] = (row[name] or 0) + part[name]
@@ -185,7 +185,7 @@ def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def changed_rows(old: Face[R, T], new: Face[R, T], uid: str, table: str | None, state: str | None) -> T:
     """Return the rows of one operator that differ: in the given table, or in the first that the operator has."""
     both = ComparedOperators((_operator(old, uid), _operator(new, uid)))
-    both.expect_one(uid, sorted({operator.label for each in (old, new) for operator in each.plan.operators}))
+    both.expect_one(uid, sorted({operator.label for savepoint in (old, new) for operator in savepoint.plan.operators}))
     return _compared(old, *both.options(both.table(table, state), state))
 
 
@@ -194,10 +194,10 @@ def _operator(savepoint: Face[R, T], uid: str) -> OperatorInSnapshot:
     plan, path = savepoint.plan.find(uid), savepoint._read_path()
     if plan is None:
         return OperatorInSnapshot(path, savepoint.options, None)
-    found = OperatorInSnapshot(path, savepoint.options, plan.identifier.operator_id.hex)
-    listed = open_table(SavepointReadOptions.parse(found.options("states")).request())
+    operator = OperatorInSnapshot(path, savepoint.options, plan.identifier.operator_id.hex)
+    listed = open_table(SavepointReadOptions.parse(operator.options("states")).request())
     batches = (batch for partition in listed.partitions(1) for batch in partition.batches())
-    return replace(found, states=[row for batch in batches for row in batch.to_pylist()])
+    return replace(operator, states=[row for batch in batches for row in batch.to_pylist()])
 
 
 def _compared(old: Face[R, T], sides: Sequence[dict[str, str] | None], states: Sequence[str] | None) -> T:
@@ -215,5 +215,5 @@ def _compared(old: Face[R, T], sides: Sequence[dict[str, str] | None], states: S
     ]
     options = {**held, "plan": comparison_plan(sides_to_read, states), "path": old._read_path()}
     with old._engine.explaining():
-        found: T = old._engine.table(options)
-    return found
+        differences: T = old._engine.table(options)
+    return differences

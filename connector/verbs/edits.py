@@ -581,15 +581,15 @@ class Edits(Face[R, T]):
         if isinstance(offsets, Face):
             theirs = positions_of(self._of_same_engine(offsets).plan.operator(plan.identifier), connector)
             ours = positions_of(plan, connector)
-            found: Mapping[Any, Any] | None = {key: row for key, row in theirs.items() if key in ours}
+            positions: Mapping[Any, Any] | None = {key: row for key, row in theirs.items() if key in ours}
         elif offsets is None or isinstance(offsets, Mapping):
-            found = offsets
+            positions = offsets
         else:
             rows = rows_of_table(self._engine, offsets, plan)
-            found = offsets_of_rows(source_of(plan, connector), rows)
+            positions = offsets_of_rows(source_of(plan, connector), rows)
         return self._changed(
             plan.identifier,
-            lambda plan: with_source(plan, connector, lambda source: with_offsets(source, found, to, by)),
+            lambda plan: with_source(plan, connector, lambda source: with_offsets(source, positions, to, by)),
         )
 
     def with_source(

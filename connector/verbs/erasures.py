@@ -153,15 +153,15 @@ class Erasures(Face[R, T]):
             for one in content["standing"]
             if not one["removable"] and (one["equal"] or any(hit["certain"] for hit in one["inside"]))
         ]
-        for found, what in (
+        for places, what in (
             (unknown, "there is state that cannot be looked into"),
             (stays, "keys stand in state from which they cannot be removed"),
         ):
-            if found:
+            if places:
                 raise UnsupportedStateError(
                     f"{what}, and 'strict' is set: nothing was written",
                     path=self.path,
-                    found=", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else ""),
+                    found=", ".join(places[:5]) + (f" and {len(places) - 5} more" if len(places) > 5 else ""),
                     remedy="erase(..., dry_run=True) lists it with the hits of byte patterns in it",
                 )
 
@@ -242,12 +242,12 @@ class Erasures(Face[R, T]):
         new.examine()
         places = new.looked.places | {place_of(one) for one in report.content["standing"]}
         places |= set() if before is None else before.looked.places
-        for place in accept:
-            if place not in places:
+        for accepted in accept:
+            if accepted not in places:
                 raise OptionError(
-                    f"accept names {place!r}, which is no place in the snapshot",
+                    f"accept names {accepted!r}, which is no place in the snapshot",
                     expected="UID.STATE.COLUMN, as the report names places where keys still stand",
-                    remedy=did_you_mean(place, sorted(places)),
+                    remedy=did_you_mean(accepted, sorted(places)),
                 )
         differences = _rows(overview(older, self)) if before is not None else []
         missing = _beside(older, self, before, differences) if before is not None else ()
@@ -276,12 +276,12 @@ class Erasures(Face[R, T]):
         """Yield the other snapshots of a folder that have any of the keys, or what conditions name, and how often."""
         if folder is None:
             return
-        for found in find_snapshots(str(StoragePath.of(folder, self.options.get(OPTION)))):
-            if found.path == erasing.snapshot.path:
+        for info in find_snapshots(str(StoragePath.of(folder, self.options.get(OPTION)))):
+            if info.path == erasing.snapshot.path:
                 continue
-            row: dict[str, Any] = {"path": found.path, "checkpoint_id": found.checkpoint_id, "keys": None, "note": None}
+            row: dict[str, Any] = {"path": info.path, "checkpoint_id": info.checkpoint_id, "keys": None, "note": None}
             try:
-                other = self._at(found.path, self.options)
+                other = self._at(info.path, self.options)
                 one = other._erasing(None, erasing.where, erasing.by, erasing.record_types)
                 one.sought, one.may_be_gone = erasing.sought, True
                 one.examine()
@@ -334,10 +334,10 @@ def _unexplained(
         rows = older._engine.rows(changed_rows(sides[0], sides[1], uid, table, state))
         assert rows is not None
         names = [name for name in ("key", "change", "changed_states") if name in rows.schema.names]
-        found = []
+        unexplained = []
         for row in rows.select(*names).collected():
             changed = set(row.get("changed_states") or ())
             if row["change"] == "removed" or not changed or not changed <= edited:
-                found.append(row["key"])
-        count += before.unexplained(own, table, state, found, rows.schema.field("key").type)
+                unexplained.append(row["key"])
+        count += before.unexplained(own, table, state, unexplained, rows.schema.field("key").type)
     return count

@@ -87,10 +87,10 @@ class Summaries(Tables[R, T]):
             sp.heaviest_keys("accounts", top=5)
 
         """
-        found = self._of("heaviest_keys", uid, options)
+        keys = self._of("heaviest_keys", uid, options)
         top = int({**self.options, **to_options(options)}.get("top", DEFAULT_TOP))
-        ranked = self._engine.schema(found).append(pa.field("rank", pa.int32()))
-        return self._summed(found, lambda table: _heaviest(table, top), ranked)
+        ranked = self._engine.schema(keys).append(pa.field("rank", pa.int32()))
+        return self._summed(keys, lambda table: _heaviest(table, top), ranked)
 
     def verify(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> T:
         """Read every byte of every state and report errors: one row per state and subtask, errors first.
@@ -110,8 +110,8 @@ class Summaries(Tables[R, T]):
             sp.verify().where("status <> 'ok'").show(truncate=False)  # without Spark: sp.verify().to_pandas()
 
         """
-        found = self._of("verification", uid, options)
-        return self._summed(found, _worst_first, self._engine.schema(found))
+        table = self._of("verification", uid, options)
+        return self._summed(table, _worst_first, self._engine.schema(table))
 
     def ttl_ages(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> T:
         """Return a histogram of the times since last access, before the snapshot, of states with a time to live.
@@ -128,10 +128,10 @@ class Summaries(Tables[R, T]):
             sp.ttl_ages("accounts")
 
         """
-        found = self._of("ttl_ages", uid, options)
-        schema = self._engine.schema(found)
+        table = self._of("ttl_ages", uid, options)
+        schema = self._engine.schema(table)
         columns = [*STATE, "from_seconds", "to_seconds", "units", "oldest", "newest", "snapshot_time", "note"]
-        return self._summed(found, _ages, pa.schema([schema.field(name) for name in columns]))
+        return self._summed(table, _ages, pa.schema([schema.field(name) for name in columns]))
 
     def _summed(self, table: T, function: Tabular, schema: pa.Schema) -> T:
         """Return what a function makes of all rows of a table, in one process."""
@@ -141,8 +141,8 @@ class Summaries(Tables[R, T]):
             if given:
                 yield from function(pa.Table.from_batches(given)).select(schema.names).cast(schema).to_batches()
 
-        found: T = self._engine.summed(table, summed, schema)
-        return found
+        summary: T = self._engine.summed(table, summed, schema)
+        return summary
 
     def diff(
         self,
@@ -443,16 +443,18 @@ def history_of(
             found=", ".join(given),
             remedy="rows that differ between two snapshots: diff(other, uid, table=..., state=...)",
         )
-    found = [(each.checkpoint_id or 0, each.path) for each in readable_snapshots(reached(at, options))]
+    snapshots = [
+        (candidate.checkpoint_id or 0, candidate.path) for candidate in readable_snapshots(reached(at, options))
+    ]
     chosen: list[tuple[int, str, str | None]] = []
     known: set[str] = set()
-    for number, path in reversed(found):
+    for number, path in reversed(snapshots):
         operator = None
         if uid is not None:
             plan = opened(path).plan
             found_operator = plan.find(uid)
             if found_operator is None:
-                known |= {each.label for each in plan.operators}
+                known |= {candidate.label for candidate in plan.operators}
                 continue
             operator = found_operator.identifier.operator_id.hex
         chosen.insert(0, (number, path, operator))
@@ -460,7 +462,7 @@ def history_of(
             break
     if not chosen:
         raise OperatorNotFoundError(
-            f"none of {len(found)} snapshots has such an operator",
+            f"none of {len(snapshots)} snapshots has such an operator",
             path=folder,
             operator=str(uid),
             remedy=did_you_mean(str(uid), sorted(known)),

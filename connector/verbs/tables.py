@@ -330,11 +330,11 @@ class Tables(Face[R, T]):
         self, uid: OperatorRef, name: str, options: Mapping[str, object], **types: str | TypeSerializer | None
     ) -> T:
         """Return operator state; raise OptionError if a column is not of the type of Flink that is given."""
-        found = self._of("operator_state", uid, options, state=name)
+        table = self._of("operator_state", uid, options, state=name)
         given = {column: kind for column, kind in types.items() if kind is not None}
         if given:
-            _expect_types(self._engine.schema(found), name, given)
-        return found
+            _expect_types(self._engine.schema(table), name, given)
+        return table
 
     # -- functions -----------------------------------------------------------------------------------------
 
@@ -422,8 +422,8 @@ class Tables(Face[R, T]):
         return {**inheriting(self.options, {**to_options(options), **self._named(uid)}), "path": self._read_path()}
 
     def _read_by(self, task: ReadTask, schema: Any) -> T:
-        found: T = self._engine.numbered(task, task.count, schema)
-        return found
+        table: T = self._engine.numbered(task, task.count, schema)
+        return table
 
     # -- sources -------------------------------------------------------------------------------------------
 
@@ -460,12 +460,12 @@ def _expect_types(schema: pa.Schema, state: str, given: Mapping[str, str | TypeS
     for column, kind in given.items():
         wanted = (as_read(parse_type(kind)) if isinstance(kind, str) else kind).flink_type
         comment = (schema.field(column).metadata or {}).get(b"comment", b"").decode()
-        _, _, found = comment.partition(" ")
-        if found != wanted:
+        _, _, actual = comment.partition(" ")
+        if actual != wanted:
             raise OptionError(
                 f"the state has another type than is given for its {column}",
                 state=state,
                 expected=wanted,
-                found=found,
+                found=actual,
                 remedy="leave the type out: it is read from the savepoint",
             )

@@ -173,7 +173,7 @@ class JavaClass:
     @property
     def enum_constants(self) -> tuple[str, ...]:
         """Return the constants of an enum, in the order of their declaration."""
-        return tuple(found.name for found in self.fields if found.is_enum_constant)
+        return tuple(member.name for member in self.fields if member.is_enum_constant)
 
     @cached_property
     def constructors(self) -> tuple[JavaMethod, ...]:
@@ -181,7 +181,7 @@ class JavaClass:
 
     def annotation(self, name: str) -> JavaAnnotation | None:
         """Return the annotation with a class name; None if there is none."""
-        return next((found for found in self.annotations if found.name == name), None)
+        return next((annotation for annotation in self.annotations if annotation.name == name), None)
 
 
 def parse_class(data: bytes, path: str | None = None) -> JavaClass:
@@ -191,9 +191,9 @@ def parse_class(data: bytes, path: str | None = None) -> JavaClass:
 
 def superclass_of(data: bytes, path: str | None = None) -> tuple[str, str | None]:
     """Return the names of a class and of its superclass, without the parse of anything behind them."""
-    found = _ClassFile(DataInputView(data, path))
-    found.head()
-    return found.names_of_class()
+    class_file = _ClassFile(DataInputView(data, path))
+    class_file.head()
+    return class_file.names_of_class()
 
 
 class _ClassFile:
@@ -282,22 +282,22 @@ class _ClassFile:
             self.view.fail("the index of a text constant", index)
         start, size = self.spans[index]
         try:
-            found = decode_modified_utf8(bytes(self.view.data[start : start + size]))
+            text = decode_modified_utf8(bytes(self.view.data[start : start + size]))
         except ValueError:
             self.view.fail("a text in modified UTF-8")
-        self.texts[index] = found
-        return found
+        self.texts[index] = text
+        return text
 
     def name(self, index: int) -> str:
         """Return the name of a member or class, which may become a column name: not empty, without lone surrogates."""
         known = self.names.get(index)
         if known is not None:
             return known
-        found = self.text(index)
-        if not found or any("\ud800" <= character <= "\udfff" for character in found):
-            self.view.fail("a name", ascii(found[:80]))
-        self.names[index] = found
-        return found
+        name = self.text(index)
+        if not name or any("\ud800" <= character <= "\udfff" for character in name):
+            self.view.fail("a name", ascii(name[:80]))
+        self.names[index] = name
+        return name
 
     def class_name(self, index: int) -> str:
         """Return the name of a class constant in the form of ``Class.getName``."""
@@ -314,19 +314,19 @@ class _ClassFile:
                 self.parsed[key] = parse(self.name(index))
             except SignatureError as error:
                 self.view.fail("a type of Java", str(error))
-        found: T = self.parsed[key]  # type: ignore[assignment]
-        return found
+        parsed: T = self.parsed[key]  # type: ignore[assignment]
+        return parsed
 
     # -- members ---------------------------------------------------------------------------------------------
 
     def count(self, what: str, each: int) -> int:
         """Read a number of items of at least ``each`` bytes."""
         view = self.view
-        found = view.read_u16(f"the number of {what}")
-        if found * each > view.remaining:
+        count = view.read_u16(f"the number of {what}")
+        if count * each > view.remaining:
             view.position -= 2
-            view.fail(f"at most {view.remaining // each} {what}", found)
-        return found
+            view.fail(f"at most {view.remaining // each} {what}", count)
+        return count
 
     def attributes(self) -> Iterator[tuple[str, DataInputView]]:
         for _ in range(self.count("attributes", 6)):
@@ -335,9 +335,9 @@ class _ClassFile:
 
     def signature(self, content: DataInputView, parse: Callable[[str], T]) -> T:
         """Parse a Signature attribute."""
-        found = self.once(content.read_u16("a signature"), parse)
+        signature = self.once(content.read_u16("a signature"), parse)
         content.expect_end("a signature")
-        return found
+        return signature
 
     def field(self) -> JavaField:
         flags, name = self.view.read_u16("flags"), self.name(self.view.read_u16("the name of a field"))
@@ -367,29 +367,29 @@ class _ClassFile:
         for _ in range(content.read_u16("the number of nested classes")):
             inner = content.read_u16("a nested class")
             content.read(4, "the class around it, and its simple name")
-            found = content.read_u16("the flags of a nested class")
+            source_flags = content.read_u16("the flags of a nested class")
             if self.class_name(inner) == name:
-                flags = found
+                flags = source_flags
         content.expect_end("nested classes")
         return flags
 
     def record(self, content: DataInputView) -> tuple[str, ...]:
         """Parse the names of a record's components."""
-        found = []
+        names = []
         for _ in range(content.read_u16("the number of components")):
-            found.append(self.name(content.read_u16("the name of a component")))
+            names.append(self.name(content.read_u16("the name of a component")))
             content.read_u16("the descriptor of a component")
             for _ in range(content.read_u16("the number of attributes")):
                 content.read_u16("the name of an attribute")
                 content.read(content.read_count("bytes of an attribute"), "an attribute")
         content.expect_end("a record")
-        return tuple(found)
+        return tuple(names)
 
     def annotations(self, content: DataInputView) -> tuple[JavaAnnotation, ...]:
         """Parse the annotations with run-time retention."""
-        found = tuple(self.annotation(content, 0) for _ in range(content.read_u16("the number of annotations")))
+        annotations = tuple(self.annotation(content, 0) for _ in range(content.read_u16("the number of annotations")))
         content.expect_end("annotations")
-        return found
+        return annotations
 
     def annotation(self, content: DataInputView, depth: int) -> JavaAnnotation:
         if depth > MAX_ANNOTATION_DEPTH:

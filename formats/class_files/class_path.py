@@ -53,13 +53,13 @@ class ClassPath:
 
     def subclasses(self, name: str) -> list[str]:
         """Return the names of all classes below a class, also of those below others, in the order of their names."""
-        found: set[str] = set()
+        subclasses: set[str] = set()
         waiting = [name]
         while waiting:
-            new = set(self._below.get(waiting.pop(), ())) - found
-            found |= new
+            new = set(self._below.get(waiting.pop(), ())) - subclasses
+            subclasses |= new
             waiting += new
-        return sorted(found)
+        return sorted(subclasses)
 
     @cached_property
     def _below(self) -> dict[str, list[str]]:
@@ -82,10 +82,10 @@ class ClassPath:
             data = entry.read(file)
             if data is not None:
                 where = f"{entry.path}: {file}"
-                found = parse_class(data, where)
-                if found.name == name:
-                    return found
-                raise CorruptStateError("a class file contains a class of another name", path=where, found=found.name)
+                parsed = parse_class(data, where)
+                if parsed.name == name:
+                    return parsed
+                raise CorruptStateError("a class file contains a class of another name", path=where, found=parsed.name)
         return None
 
 

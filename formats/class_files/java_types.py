@@ -123,9 +123,9 @@ def parse_field_type(text: str) -> JavaType:
     'java.util.Map<java.lang.String, long[]>'
     """
     parser = _Parser(text)
-    found = parser.field()
+    field_type = parser.field()
     parser.expect_end()
-    return found
+    return field_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +217,9 @@ class _Parser:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.fail(f"a type nested at most {MAX_DEPTH} deep")
-        found = self._field()
+        field_type = self._field()
         self.depth -= 1
-        return found
+        return field_type
 
     def _field(self) -> JavaType:
         code = self.text[self.position] if not self.at_end else ""
@@ -249,27 +249,27 @@ class _Parser:
     def arguments(self) -> tuple[JavaType, ...]:
         if not self.accept("<"):
             return ()
-        found: list[JavaType] = []
+        arguments: list[JavaType] = []
         while not self.accept(">"):
             if self.accept("*"):
-                found.append(Wildcard())
+                arguments.append(Wildcard())
             elif self.accept("+"):
-                found.append(Wildcard(upper=self.field()))
+                arguments.append(Wildcard(upper=self.field()))
             elif self.accept("-"):
-                found.append(Wildcard(lower=self.field()))
+                arguments.append(Wildcard(lower=self.field()))
             else:
-                found.append(self.field())
-        return tuple(found)
+                arguments.append(self.field())
+        return tuple(arguments)
 
     def parameters(self) -> tuple[str, ...]:
         if not self.accept("<"):
             return ()
-        found = []
+        names = []
         while not self.accept(">"):
-            found.append(self.name(":"))
+            names.append(self.name(":"))
             self.position += 1
             if not self.text.startswith(":", self.position):
                 self.field()
             while self.accept(":"):
                 self.field()
-        return tuple(found)
+        return tuple(names)

@@ -163,8 +163,8 @@ def recognise_elements(
         except SavepointError as error:
             reasons.append(f"its elements do not begin with a version: {_words(error)}")
             kinds = [kind for kind in kinds if not kind.framed]
-    found, why = _first(kinds, payloads, plain, named)
-    return found or Recognition(payloads, reason=_reason([*reasons, *why]))
+    recognition, why = _first(kinds, payloads, plain, named)
+    return recognition or Recognition(payloads, reason=_reason([*reasons, *why]))
 
 
 def recognise_coordinator(data: bytes, named: str | None = None, splits: str | None = None) -> Recognition:
@@ -252,8 +252,8 @@ def _kinds_of(entry: EntryPoint) -> list[Kind]:
     package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
     name = f"entry point {entry.name!r} = {entry.value!r}{package}"
     with PlugIn(name, "its import"):
-        found = entry.load()
-        kinds = list(found) if isinstance(found, Sequence) else [found]
+        loaded = entry.load()
+        kinds = list(loaded) if isinstance(loaded, Sequence) else [loaded]
         for kind in kinds:
             if not isinstance(kind, ConnectorKind):
                 raise TypeError(f"{kind!r:.200} is not a ConnectorKind")

@@ -73,11 +73,11 @@ class ProfileKeys:
 
     def __call__(self) -> dict[str, Any]:
         """Return the keys, with an expiry time."""
-        found = _profile(self.name)
+        profile = _profile(self.name)
         return {
-            "access_key_id": found["aws_access_key_id"],
-            "secret_access_key": found["aws_secret_access_key"],
-            "token": found.get("aws_session_token"),
+            "access_key_id": profile["aws_access_key_id"],
+            "secret_access_key": profile["aws_secret_access_key"],
+            "token": profile.get("aws_session_token"),
             "expires_at": datetime.now(UTC) + FRESH,
         }
 
@@ -90,10 +90,10 @@ def profile_credentials() -> Any:
     if os.environ.get("AWS_ACCESS_KEY_ID") and os.environ.get("AWS_SECRET_ACCESS_KEY"):
         return None
     name = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
-    found = _profile(name)
-    if "aws_access_key_id" in found and "aws_secret_access_key" in found:
+    profile = _profile(name)
+    if "aws_access_key_id" in profile and "aws_secret_access_key" in profile:
         return ProfileKeys(name)
-    source = next((key for key in SOURCES if key in found), None)
+    source = next((key for key in SOURCES if key in profile), None)
     if source is None:
         return None
     try:
@@ -105,7 +105,7 @@ def profile_credentials() -> Any:
 
 def _profile(name: str) -> Mapping[str, str]:
     """Return the entries of a profile from both files; those of the credentials file take precedence."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for variable, path, section in (
         ("AWS_CONFIG_FILE", "~/.aws/config", name if name == "default" else f"profile {name}"),
         ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials", name),
@@ -116,8 +116,8 @@ def _profile(name: str) -> Mapping[str, str]:
         except (configparser.Error, ValueError):
             continue
         if parser.has_section(section):
-            found.update(parser.items(section))
-    return found
+            entries.update(parser.items(section))
+    return entries
 
 
 ADDRESS = re.compile(r"[0-9.]+(?::|$)|\[")
@@ -205,9 +205,9 @@ class ConditionalStore:
         """Return an object, read in one request and so in one version; None if it does not exist."""
         try:
             _Process.used = True
-            found = self._reader.get(path.lstrip("/"))
-            size = int(found.meta["size"])
-            data = bytes(found.bytes()) if size <= limit else b""
+            response = self._reader.get(path.lstrip("/"))
+            size = int(response.meta["size"])
+            data = bytes(response.bytes()) if size <= limit else b""
         except FileNotFoundError:
             return None
         except _errors() as error:
@@ -218,7 +218,7 @@ class ConditionalStore:
         if size > limit:
             raise too_large(self.uri + path, size, limit)
         names = ("e_tag", "version")
-        return Published(data, tuple((name, found.meta[name]) for name in names if found.meta.get(name)))
+        return Published(data, tuple((name, response.meta[name]) for name in names if response.meta.get(name)))
 
     def first_names(self, path: str, limit: int) -> tuple[str, ...]:
         """Return at most this many names of objects below a path, relative to it, from one page of a listing."""

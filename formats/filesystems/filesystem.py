@@ -148,12 +148,12 @@ class LocalFileSystem(LocalOutputs):
     def info(self, path: str) -> FileInfo | None:
         """Return the entry at the path; None if it does not exist."""
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except OSError as error:
             if error.errno in NOT_THERE:
                 return None
             raise local_error(error, path) from None
-        return FileInfo(path, stat.S_ISDIR(found.st_mode), found.st_size, found.st_mtime)
+        return FileInfo(path, stat.S_ISDIR(status.st_mode), status.st_size, status.st_mtime)
 
     def list(self, path: str) -> list[FileInfo]:
         """Return the entries of a folder, sorted by name; links to folders are not followed."""
@@ -165,17 +165,17 @@ class LocalFileSystem(LocalOutputs):
                 ]
         except OSError as error:
             raise local_error(error, path) from None
-        found = [FileInfo(name, is_directory, at.st_size, at.st_mtime) for name, is_directory, at in entries]
-        return sorted(found, key=lambda info: info.path)
+        infos = [FileInfo(name, is_directory, at.st_size, at.st_mtime) for name, is_directory, at in entries]
+        return sorted(infos, key=lambda info: info.path)
 
     def first_names(self, path: str, limit: int) -> tuple[str, ...]:
         """Return at most this many names in a folder; those of folders have a slash."""
         try:
             with os.scandir(path) as scan:
-                found = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in islice(scan, limit)]
+                names = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in islice(scan, limit)]
         except OSError as error:
             raise local_error(error, path) from None
-        return tuple(sorted(found))
+        return tuple(sorted(names))
 
     def open_input(self, path: str, anchor: Anchor | None = None) -> LocalInputFile:
         """Open a regular file for reading; with an anchor, only if its resolved path lies there."""
@@ -198,12 +198,12 @@ class LocalFileSystem(LocalOutputs):
     def identity(self, path: str) -> str | None:
         """Return inode, size and times; None if there is no file, or one so new that a change may keep its times."""
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except OSError:
             return None
-        if abs(time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns)) < RECENT:
+        if abs(time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns)) < RECENT:
             return None
-        return f"{found.st_dev} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+        return f"{status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
     def uri(self, path: str) -> str:
         return path
@@ -223,16 +223,16 @@ class LocalFileSystem(LocalOutputs):
                 break
             folder, name = inner, below
         try:
-            with os.scandir(folder) as found:
-                names = [entry.name for entry in islice(found, MAX_LISTED_NAMES)]
+            with os.scandir(folder) as scan:
+                names = [entry.name for entry in islice(scan, MAX_LISTED_NAMES)]
         except OSError:
             return None
-        suffix, place = os.path.splitext(name)[1], folder.rstrip("/")
+        suffix, parent = os.path.splitext(name)[1], folder.rstrip("/")
         visible = sorted(one for one in names if not one.startswith("."))
-        near = [one for one in nearest(name, visible) if _is_likely(f"{place}/{one}", suffix, NEAR_DEPTH)]
+        near = [one for one in nearest(name, visible) if _is_likely(f"{parent}/{one}", suffix, NEAR_DEPTH)]
         if near:
             return f"in {folder}: {did_you_mean(name, near)}"
-        others = [one for one in visible[:FEW_NAMES] if _is_likely(f"{place}/{one}", suffix, 0)]
+        others = [one for one in visible[:FEW_NAMES] if _is_likely(f"{parent}/{one}", suffix, 0)]
         return f"in {folder}: {did_you_mean(name, others)}" if others else f"{folder} has no such name: check the path"
 
 
@@ -247,8 +247,8 @@ def _is_likely(path: str, suffix: str, depth: int) -> bool:
         below: list[str] = []
         for folder in level[:FEW_NAMES]:
             try:
-                with os.scandir(folder) as found:
-                    below += [one.path for one in islice(found, FEW_NAMES) if one.is_dir(follow_symlinks=False)]
+                with os.scandir(folder) as scan:
+                    below += [one.path for one in islice(scan, FEW_NAMES) if one.is_dir(follow_symlinks=False)]
             except OSError:
                 continue
         level = below
@@ -314,19 +314,19 @@ class ArrowFileSystem(ArrowOutputs):
         """Return the entry at the path; None if it does not exist."""
         filesystem, prefix = self.connected()
         try:
-            found = filesystem.get_file_info(prefix + path)
+            info = filesystem.get_file_info(prefix + path)
         except CLIENT_ERRORS as error:
             raise storage_error(error, self.uri(path)) from None
-        return None if found.type == arrow_fs.FileType.NotFound else self._info(found, prefix)
+        return None if info.type == arrow_fs.FileType.NotFound else self._info(info, prefix)
 
     def list(self, path: str) -> list[FileInfo]:
         """Return the entries of a folder, sorted by name."""
         filesystem, prefix = self.connected()
         try:
-            found = filesystem.get_file_info(arrow_fs.FileSelector(prefix + path))
+            entries = filesystem.get_file_info(arrow_fs.FileSelector(prefix + path))
         except CLIENT_ERRORS as error:
             raise storage_error(error, self.uri(path)) from None
-        return sorted((self._info(entry, prefix) for entry in found), key=lambda info: info.path)
+        return sorted((self._info(entry, prefix) for entry in entries), key=lambda info: info.path)
 
     def first_names(self, path: str, limit: int) -> tuple[str, ...]:
         """Return at most this many names in a folder, or below it; those of folders have a slash."""
@@ -367,8 +367,8 @@ class ArrowFileSystem(ArrowOutputs):
 
     def connected(self) -> tuple[arrow_fs.FileSystem, str]:
         """Return the live file system and the prefix of its paths."""
-        place = self._place()
-        return connect(place.scheme, place.authority, place.options, place.recorded)
+        target = self._place()
+        return connect(target.scheme, target.authority, target.options, target.recorded)
 
     def _place(self) -> StoreTarget:
         store = STORES.get(self.scheme)
@@ -380,10 +380,10 @@ class ArrowFileSystem(ArrowOutputs):
         filesystem, prefix = self.connected()
         if prefix:
             try:
-                found = filesystem.get_file_info(prefix)
+                info = filesystem.get_file_info(prefix)
             except CLIENT_ERRORS:
                 return None  # without permission to query the bucket, its files may still be readable
-            if found.type == arrow_fs.FileType.NotFound:
+            if info.type == arrow_fs.FileType.NotFound:
                 return f"there is no bucket or container {prefix!r}: check its name, and the endpoint"
         return None
 

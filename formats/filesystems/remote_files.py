@@ -132,9 +132,9 @@ class RemoteInputFile:
         self._was_read = True
         position = start
         while position < stop:
-            found = self._range(position, stop)
-            last = min(stop, found.end)
-            found.copy(position, target[position - start : last - start])
+            fetched = self._range(position, stop)
+            last = min(stop, fetched.end)
+            fetched.copy(position, target[position - start : last - start])
             position = last
         self._last = stop
         if goes_on:
@@ -196,8 +196,8 @@ class RemoteInputFile:
 
 def version_of(file: Any) -> str | None:
     """Return the version of the open file as the store names it; None if the store has no versions."""
-    found = {name.lower(): value for name, value in (file.metadata() or {}).items()}
-    version = found.get("etag")
+    metadata = {name.lower(): value for name, value in (file.metadata() or {}).items()}
+    version = metadata.get("etag")
     return None if version is None else f"{version.decode(errors='replace')} of {file.size()} bytes"
 
 
@@ -360,7 +360,7 @@ class ArrowOutputs:
             return False
         try:
             filesystem.copy_file(from_prefix + path, prefix + target)
-            sizes = [found.size for found in filesystem.get_file_info([from_prefix + path, prefix + target])]
+            sizes = [info.size for info in filesystem.get_file_info([from_prefix + path, prefix + target])]
         except CLIENT_ERRORS:
             return False
         return sizes[0] is not None and sizes[0] == sizes[1]
@@ -376,11 +376,11 @@ class ArrowOutputs:
         except LookupError:
             filesystem, prefix = self.connected()
             with reading(self.uri(path)):
-                found = filesystem.get_file_info(prefix + path)
-            if found.type == arrow_fs.FileType.NotFound:
+                info = filesystem.get_file_info(prefix + path)
+            if info.type == arrow_fs.FileType.NotFound:
                 return None
-            if (found.size or 0) > limit:
-                raise too_large(self.uri(path), found.size, limit) from None
+            if (info.size or 0) > limit:
+                raise too_large(self.uri(path), info.size, limit) from None
             with reading(self.uri(path)), filesystem.open_input_stream(prefix + path) as stream:
                 return Published(stream.read())
 
@@ -422,8 +422,8 @@ class ArrowOutputs:
 
     def _publish_unseen(self, path: str, data: bytes, over: Published | None) -> None:
         filesystem, prefix = self.connected()
-        found = self.read_published(path)
-        if (found and found.data) != (over and over.data):
+        current = self.read_published(path)
+        if (current and current.data) != (over and over.data):
             raise already_there(self.uri(path))
         stream = None
         try:

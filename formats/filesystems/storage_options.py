@@ -94,13 +94,13 @@ class StorageOptions:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
         """Create from a mapping; its keys are the names of :meth:`parse` or the names of the fields."""
-        known = {_camel(found.name): found for found in fields(cls)} | {found.name: found for found in fields(cls)}
+        known = {_camel(field.name): field for field in fields(cls)} | {field.name: field for field in fields(cls)}
         values: dict[str, Any] = {}
         for name, value in given.items():
             if name not in known:
                 if SECRET_NAME.search(name):
                     raise OptionError(f"{name!a} must not be given in options", remedy=IN_ENVIRONMENT)
-                names = dict.fromkeys(_camel(found.name) for found in fields(cls))
+                names = dict.fromkeys(_camel(field.name) for field in fields(cls))
                 raise OptionError(f"option '{OPTION}' has no {name!a}", remedy=did_you_mean(name, names))
             values[known[name].name] = _checked(f"{name!r} in option '{OPTION}'", known[name], value)
         return cls(**values)
@@ -108,13 +108,13 @@ class StorageOptions:
     def with_environment(self, store: str) -> Self:
         """Return these options for a store, with missing ones from the environment."""
         values: dict[str, Any] = {}
-        for found in fields(self):
-            here = found.metadata["stores"]
+        for option in fields(self):
+            here = option.metadata["stores"]
             prefix = {"s3": "AWS_", "abfs": "AZURE_", "gs": ("STORAGE_", "CLOUD_", "GOOGLE_")}[store]
-            for variable in found.metadata["variables"] if store in here else ():
+            for variable in option.metadata["variables"] if store in here else ():
                 text = os.environ.get(variable)
                 if text and variable.startswith(prefix):
-                    values.setdefault(found.name, _checked(f"the variable {variable}", found, text))
+                    values.setdefault(option.name, _checked(f"the variable {variable}", option, text))
         if store == "gs" and "endpoint" in values:
             values.setdefault("anonymous", True)
         return replace(self, **{name: value for name, value in values.items() if name not in self.given()})
@@ -142,11 +142,11 @@ class StoragePath(str):
     @classmethod
     def of(cls, path: str, options: StorageOptions | str | None) -> str:
         """Return a path with options, which may be JSON; without options, the path itself."""
-        found = StorageOptions.parse(options) if isinstance(options, str) else options
-        if found is None or found == NO_OPTIONS:
+        parsed = StorageOptions.parse(options) if isinstance(options, str) else options
+        if parsed is None or parsed == NO_OPTIONS:
             return path
         made = cls(path)
-        made.options = found
+        made.options = parsed
         return made
 
     @staticmethod
@@ -158,10 +158,10 @@ class StoragePath(str):
 def storage_options_table() -> str:
     """Return all options as a Markdown table, for the README."""
     rows = ["| name | stores | environment | meaning |", "| --- | --- | --- | --- |"]
-    for found in fields(StorageOptions):
-        variables = ", ".join(f"`{name}`" for name in found.metadata["variables"])
-        stores = ", ".join(found.metadata["stores"])
-        rows.append(f"| `{_camel(found.name)}` | {stores} | {variables} | {found.metadata['doc']} |")
+    for option in fields(StorageOptions):
+        variables = ", ".join(f"`{name}`" for name in option.metadata["variables"])
+        stores = ", ".join(option.metadata["stores"])
+        rows.append(f"| `{_camel(option.name)}` | {stores} | {variables} | {option.metadata['doc']} |")
     return "\n".join(rows)
 
 

@@ -94,9 +94,9 @@ class CheckedInput:
             start = number * BLOCK
             data = memoryview(bytearray(min(BLOCK, self.size - start)))
             self._file.read_into(start, data)
-            expected, found = self._checksums.block(number), xxhash.xxh3_64_digest(data)
-            if found != expected:
-                raise damaged(self.path, start, f"checksum {expected.hex()} of {len(data)} bytes", found.hex())
+            expected, actual = self._checksums.block(number), xxhash.xxh3_64_digest(data)
+            if actual != expected:
+                raise damaged(self.path, start, f"checksum {expected.hex()} of {len(data)} bytes", actual.hex())
             self._number, self._last = number, data
         return self._last
 
@@ -250,8 +250,8 @@ class FileLocation:
     @property
     def identity(self) -> bytes:
         """Return what no other bytes have: Flink never writes a file again. Copies have that of their original."""
-        place = f"{self.filesystem.uri(self.path)}\0{self.start}\0{self.size}"
-        return self.copy_of or xxhash.xxh3_128_digest(place.encode("utf-8", "surrogatepass"))
+        identifier = f"{self.filesystem.uri(self.path)}\0{self.start}\0{self.size}"
+        return self.copy_of or xxhash.xxh3_128_digest(identifier.encode("utf-8", "surrogatepass"))
 
     def open(self) -> ByteSource:
         """Open the file and check its size; errors name the operator."""

@@ -75,12 +75,12 @@ class LocalInputFile:
             descriptor = os.open(real, OPEN_FLAGS)
         except OSError as error:
             raise local_error(error, path) from None
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
             raise UnsafePathError("not a regular file", path=path, expected="a file of the snapshot")
         self.path, self.real = path, real
-        self.size = found.st_size
+        self.size = status.st_size
         self._file = os.fdopen(descriptor, "rb", buffering=0)
 
     def read_into(self, start: int, buffer: Any) -> None:

@@ -73,10 +73,10 @@ def split_frames(
             return MORE, pos, state, count
         if count >= key_start.shape[0]:
             return FULL, pos, state, count
-        found = np.int64(buf[key] & 0x7F)
+        group = np.int64(buf[key] & 0x7F)
         if prefix == 2:
-            found = (found << np.int64(8)) | np.int64(buf[key + 1])
-        if found != key_group:
+            group = (group << np.int64(8)) | np.int64(buf[key + 1])
+        if group != key_group:
             return DAMAGED, key, state, count
         if last:
             buf[key] &= 0x7F

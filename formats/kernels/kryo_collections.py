@@ -251,13 +251,13 @@ def _collection(
         kind = value if per == 2 and i & 1 else key
         if p >= end or q + 10 > out.shape[0]:
             return nothing, q
-        found = buf[p]
+        class_id = buf[p]
         p += 1
-        if found == 0:
+        if class_id == 0:
             out[q] = 1
             q += 1
             continue
-        if found != kind:
+        if class_id != kind:
             return nothing, q
         out[q] = 0
         q += 1

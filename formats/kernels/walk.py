@@ -57,10 +57,10 @@ def find_runs(buf: Any, pos: Any, end: int, key_group: int, prefix: int, states:
             last = buf[key] >= 128
             if last:
                 buf[key] &= 0x7F
-            found = np.int64(buf[key])
+            group = np.int64(buf[key])
             if prefix == 2:
-                found = (found << np.int64(8)) | np.int64(buf[key + 1])
-            if found != key_group:
+                group = (group << np.int64(8)) | np.int64(buf[key + 1])
+            if group != key_group:
                 return DAMAGED, key, count
             if size == known_size and length == known_length:
                 pos += step
@@ -226,10 +226,10 @@ def scan_run(buf: Any, pos: int, end: int, key_group: int, prefix: int, tail: in
         after = key + size + 4 + length
         if after + (2 if last else 0) > end:
             return MORE, pos, previous
-        found = np.int64(buf[key] & 0x7F)
+        group = np.int64(buf[key] & 0x7F)
         if prefix == 2:
-            found = (found << np.int64(8)) | np.int64(buf[key + 1])
-        if found != key_group:
+            group = (group << np.int64(8)) | np.int64(buf[key + 1])
+        if group != key_group:
             return DAMAGED, pos, previous
         if ordered:
             # As in merge_runs: keys of 8 to 16 bytes are two words, which may overlap.

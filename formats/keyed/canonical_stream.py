@@ -292,30 +292,30 @@ class CanonicalKeyedStream:
         from pyspark_savepoint.formats.kernels import walk
 
         tail = self._tail(set(columns))
-        place = {state: i for i, state in enumerate(columns)}
+        column_index = {state: i for i, state in enumerate(columns)}
         runs = np.empty((len(self.header.states), 4), np.int64)
-        found, capacity, start = [], 0, 0
+        chosen_runs, capacity, start = [], 0, 0
         for extent, end in zip(extents, ends, strict=True):
             why, position, count = walk.find_runs(
                 buffer, start, end, extent.key_group, self.prefix, len(self.header.states), runs
             )
-            chosen = runs[[i for i in range(count) if int(runs[i, walk.STATE]) in place]]
+            chosen = runs[[i for i in range(count) if int(runs[i, walk.STATE]) in column_index]]
             if why != 0 or position != end or len(set(chosen[:, walk.STATE].tolist())) != len(chosen):
                 return None
-            found.append(chosen)
+            chosen_runs.append(chosen)
             capacity += int(chosen[:, walk.COUNT].sum())
             start = end
         if most is not None and capacity * ROW_BYTES * (1 + len(columns)) > most:
             return None
         rows = RowSpans(capacity, len(columns))
-        for chosen in found:
+        for chosen in chosen_runs:
             before = rows.count
-            column = np.array([place[state] for state in chosen[:, walk.STATE].tolist()], np.int64)
+            column = np.array([column_index[state] for state in chosen[:, walk.STATE].tolist()], np.int64)
             after = self._join(buffer, chosen, column, 0 if namespaced else tail, rows, hashed=most is None)
             if after < 0:
                 return None
-            for missing in place.keys() - set(chosen[:, walk.STATE].tolist()):
-                rows.value_start[place[missing], before:after] = -1
+            for missing in column_index.keys() - set(chosen[:, walk.STATE].tolist()):
+                rows.value_start[column_index[missing], before:after] = -1
             rows.bounds.append(after)
         return self._rows(buffer, origin, columns, tail, extents, rows)
 
@@ -409,11 +409,11 @@ class CanonicalKeyedStream:
         return Origin(self.source.path, base, self.origin.operator, None, self.header.compressed)
 
     def _unreadable(self, origin: Origin, position: int, key_group: int, why: int, frames: FrameSpans) -> NoReturn:
-        found = {frames.done: "the end mark before the end", frames.more: "the end of the bytes within an entry"}
+        reasons = {frames.done: "the end mark before the end", frames.more: "the end of the bytes within an entry"}
         raise CorruptStateError(
             f"key group {key_group} does not match the format",
             expected="entries of known states, each with its key group, up to an end mark at the key group's end",
-            found=found.get(why, "an impossible length, state id or key group"),
+            found=reasons.get(why, "an impossible length, state id or key group"),
             remedy=UNREADABLE,
             **origin.facts(position),
         )

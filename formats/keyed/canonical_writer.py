@@ -133,12 +133,12 @@ class CanonicalKeyedStreamWriter:
         starts = at.copy()
         last = np.empty(len(key_groups), np.int64)
         for (state, entries, bounds), size in zip(parts, sizes, strict=True):
-            there = size > 0
-            framed[starts[there]], framed[starts[there] + 1] = state >> 8, state & 0xFF
+            filled = size > 0
+            framed[starts[filled]], framed[starts[filled] + 1] = state >> 8, state & 0xFF
             frames.put_frames(
                 framed, starts + 2, starts + size, bounds, key_groups, self.prefix, *_spans(entries), last
             )
-            framed[last[there] + 4] |= FLAG
+            framed[last[filled] + 4] |= FLAG
             starts = starts + size
         self._write_groups(key_groups, framed, at, ends)
 

@@ -115,14 +115,14 @@ def _read_set(source: ByteSource, offset: int, block_bytes: int, operator: str) 
 
     compressed, content = _content_at(source, offset, operator)
     before = offset if compressed else 1 + offset
-    place = np.array([-1, 0, 0], np.int64)
+    cursor = np.array([-1, 0, 0], np.int64)
     rest, size = np.empty(0, np.uint8), block_bytes
     while True:
         buffer = content.window(rest, size)
         origin = Origin(source.path, before, operator, None, compressed)
         group = np.empty(len(buffer) // 7 + 1, np.int32)
         start, end = np.empty(len(group), np.int64), np.empty(len(group), np.int64)
-        why, position, count = changelog.split_changes(buffer, 0, len(buffer), place, group, start, end)
+        why, position, count = changelog.split_changes(buffer, 0, len(buffer), cursor, group, start, end)
         if why == changelog.DAMAGED or (why == changelog.MORE and content.exhausted):
             raise _damaged(origin, position, "key groups and their changes", "other bytes")
         if count:

@@ -221,7 +221,7 @@ class HeapKeyedStream:
             parts = [meta.value_serializer]
         else:
             parts = [meta.namespace_serializer, self.header.key_serializer, meta.value_serializer]
-        opaque = [each for part in parts for each in part.opaque_parts()]
+        opaque = [serializer for part in parts for serializer in part.opaque_parts()]
         if opaque:
             facts = at.origin.facts(int(at.position[0]))
             raise UndecodableStateError("", found=opaque[0].flink_type, **facts)

@@ -186,10 +186,10 @@ def block_of(batches: Sequence[pa.RecordBatch], template: KeyedBlock, complete: 
         for name in ("state", "key_group")
     )
     # Runs are the entries of one state in one key group: sort them together.
-    place = key_group.astype(np.int64) << 32 | state
+    runs = key_group.astype(np.int64) << 32 | state
     order: Longs | slice = slice(None)
-    if np.any(place[1:] < place[:-1]):
-        order = np.argsort(place, kind="stable")
+    if np.any(runs[1:] < runs[:-1]):
+        order = np.argsort(runs, kind="stable")
         state, key_group = state[order], key_group[order]
     buffers, start, end, base = [], {}, {}, 0
     for part in PARTS:

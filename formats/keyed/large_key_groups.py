@@ -149,7 +149,7 @@ class SortedStates:
         """Return the range of each state; None if one is not sorted, occurs twice, or the bytes are damaged."""
         from pyspark_savepoint.formats.kernels import frames, walk
 
-        found: dict[int, Range] = {}
+        ranges: dict[int, Range] = {}
         chosen = frozenset(self.columns)
         rest = np.empty(0, np.uint8)
         before, position, state, start, previous, size = 0, 0, -1, 0, -1, self.window
@@ -163,8 +163,8 @@ class SortedStates:
                     state = int(buffer[position]) << 8 | int(buffer[position + 1])
                     position += 2
                     if state == frames.END_OF_KEY_GROUP:
-                        return found if content.exhausted and position == len(buffer) else None
-                    if state >= self.states or state in found:
+                        return ranges if content.exhausted and position == len(buffer) else None
+                    if state >= self.states or state in ranges:
                         return None
                     start, previous = before + position, -1
                 tail = self.tail if state in chosen else -1
@@ -175,7 +175,7 @@ class SortedStates:
                     return None
                 if why == frames.MORE:
                     break
-                found[state] = start, before + position
+                ranges[state] = start, before + position
                 state = -1
             # The next window begins with the last entry, because the first key there is compared with its key.
             keep = previous if state >= 0 and previous >= 0 else position
@@ -190,7 +190,7 @@ class SortedStates:
 
         chosen = [(column, ranges[state]) for column, state in enumerate(self.columns) if state in ranges]
         share = max(1, self.window // max(1, len(chosen)))
-        runs = [_Run(content, column, *found, share) for column, found in chosen]
+        runs = [_Run(content, column, *bounds, share) for column, bounds in chosen]
         while runs:
             for run in runs:
                 run.fill()

@@ -306,14 +306,14 @@ class _Fit(Generic[H]):
 
     def fit(self, unknown: UnknownPayloads) -> H | None:
         """Try lengths for the first payload without one, then for the following ones; None if none fits."""
-        start = next((place for place in sorted(unknown.met) if place not in unknown.lengths), None)
+        start = next((position for position in sorted(unknown.met) if position not in unknown.lengths), None)
         if start is None:
             return None
         for length in range(min(MAX_PAYLOAD, self.end - start) + 1):
             attempt = unknown.with_length(start, length)
-            found = self._attempt(attempt) or self.fit(attempt)
-            if found is not None or attempt.work.exhausted(self.view):
-                return found
+            header = self._attempt(attempt) or self.fit(attempt)
+            if header is not None or attempt.work.exhausted(self.view):
+                return header
         return None
 
     def _attempt(self, unknown: UnknownPayloads) -> H | None:

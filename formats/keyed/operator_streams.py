@@ -274,7 +274,7 @@ def read_buffers(source: ByteSource, offsets: Iterable[int]) -> bytes:
             found=version,
             remedy=UNREADABLE,
         )
-    found = []
+    buffers = []
     end = LENGTH.size
     for offset in offsets:
         if offset < end:
@@ -286,9 +286,9 @@ def read_buffers(source: ByteSource, offsets: Iterable[int]) -> bytes:
                 remedy=UNREADABLE,
             )
         size = LENGTH.unpack(source.read(offset, LENGTH.size))[0]
-        found.append(source.read(offset + LENGTH.size, size))
+        buffers.append(source.read(offset + LENGTH.size, size))
         end = offset + LENGTH.size + size
-    return b"".join(found)
+    return b"".join(buffers)
 
 
 def frames(data: bytes, start: int = 0) -> tuple[list[tuple[int, int]], int] | None:
@@ -308,17 +308,17 @@ def frames(data: bytes, start: int = 0) -> tuple[list[tuple[int, int]], int] | N
 
 def elements(data: bytes, spans: Iterable[tuple[int, int]]) -> list[ChannelElement] | None:
     """Return the elements at some spans; None if one of them is not an element that Flink writes."""
-    found = []
+    parsed = []
     for start, end in spans:
         tag = data[start]
         if tag >= len(ELEMENTS):
             return None
-        kind, size, place = ELEMENTS[tag]
+        kind, size, offset = ELEMENTS[tag]
         if (size is not None and end - start != 1 + size) or (tag == 0 and end - start < WITH_TIMESTAMP):
             return None
-        timestamp = None if place is None else TIMESTAMP.unpack_from(data, start + place)[0]
-        found.append(ChannelElement(kind, timestamp, start + (WITH_TIMESTAMP if tag == 0 else 1), end))
-    return found
+        timestamp = None if offset is None else TIMESTAMP.unpack_from(data, start + offset)[0]
+        parsed.append(ChannelElement(kind, timestamp, start + (WITH_TIMESTAMP if tag == 0 else 1), end))
+    return parsed
 
 
 def completes(beginning: bytes, rest: bytes) -> int | None:
@@ -338,5 +338,5 @@ def completes(beginning: bytes, rest: bytes) -> int | None:
         need = LENGTH.size + length - len(beginning)
         if length < 1 or not 0 < need <= len(rest):
             return None
-    found = frames(rest, need)
-    return need if found is not None and found[1] == len(rest) else None
+    framed = frames(rest, need)
+    return need if framed is not None and framed[1] == len(rest) else None

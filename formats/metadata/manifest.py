@@ -112,14 +112,14 @@ def split_manifest(data: memoryview, path: str | None) -> Appendix:
     length = int.from_bytes(data[end : end + 4], "big")
     text = data[max(0, end - length) : end]
     metadata = data[: max(0, end - length)]
-    found = _parsed(bytes(text)) if xxhash.xxh3_64_digest(text) == bytes(data[end + 4 : end + 12]) else None
-    if found is None or xxhash.xxh3_128_hexdigest(metadata) != found[0]:
+    parsed = _parsed(bytes(text)) if xxhash.xxh3_64_digest(text) == bytes(data[end + 4 : end + 12]) else None
+    if parsed is None or xxhash.xxh3_128_hexdigest(metadata) != parsed[0]:
         raise CorruptStateError(
             "the metadata of the savepoint has changed since it was written: its checksum differs",
             path=path,
             remedy="copy the file from its origin again: it is damaged",
         )
-    return Appendix(metadata, *found[1:])
+    return Appendix(metadata, *parsed[1:])
 
 
 def _parsed(text: bytes) -> tuple[str, Manifest, tuple[str, ...], Origin | None, Mapping[str, bytes]] | None:

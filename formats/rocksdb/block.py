@@ -267,9 +267,9 @@ def _verify(data: Bytes, start: Longs, end: Longs, offset: Longs, protection: Pr
         return
     bytes_of = [data[end + 1 + i].astype(np.uint64) << np.uint64(8 * i) for i in range(4)]
     stored = bytes_of[0] | bytes_of[1] | bytes_of[2] | bytes_of[3]
-    found = CHECKSUMS[protection.kind](data, start, end + 1) + protection.modifiers(offset)
-    found &= np.uint64(0xFFFFFFFF)
-    wrong = np.flatnonzero(found != stored)
+    computed = CHECKSUMS[protection.kind](data, start, end + 1) + protection.modifiers(offset)
+    computed &= np.uint64(0xFFFFFFFF)
+    wrong = np.flatnonzero(computed != stored)
     if len(wrong):
         at = int(wrong[0])
         raise CorruptStateError(
@@ -277,7 +277,7 @@ def _verify(data: Bytes, start: Longs, end: Longs, offset: Longs, protection: Pr
             path=path,
             offset=int(offset[at]),
             expected=f"checksum {int(stored[at]):#010x}",
-            found=f"{int(found[at]):#010x}",
+            found=f"{int(computed[at]):#010x}",
             remedy=DAMAGED,
         )
 

@@ -174,15 +174,15 @@ class _Run:
 
     def read_prefixes(self, prefixes: KeyPrefixes) -> list[DatabaseEntries]:
         """Return all entries of keys with some prefixes."""
-        found = []
+        entries = []
         for file, first, stop in self.blocks_of(prefixes):
             edges = np.zeros(len(file.index.number) + 1, np.int64)
             np.add.at(edges, first, 1)
             np.add.at(edges, stop, -1)
             wanted = np.flatnonzero(np.cumsum(edges[:-1]))
             if len(wanted):
-                found.append(within(self._decode(file, wanted, 0, MAX_NUMBER), prefixes))
-        return found
+                entries.append(within(self._decode(file, wanted, 0, MAX_NUMBER), prefixes))
+        return entries
 
     def blocks_of(self, prefixes: KeyPrefixes) -> Iterator[tuple[SstFile, Longs, Longs]]:
         """Yield for each file and prefix the first block that may contain its keys, and the one after the last."""
@@ -321,14 +321,14 @@ class FamilyReader:
 
         ``known``: each prefix is that of one key, of which versions before this sequence number are not needed.
         """
-        found = []
+        runs = []
         for run in sorted(self.runs, key=lambda run: run.newest, reverse=True):
             wanted = prefixes if known is None else prefixes[np.flatnonzero(known <= run.newest)]
             parts = run.read_prefixes(wanted) if len(wanted) else []
             if known is not None:
                 known = np.maximum(known, newest_complete(parts, prefixes))
-            found.append(parts)
-        return _joined(found)
+            runs.append(parts)
+        return _joined(runs)
 
     def runs_of(self, low: int, high: int) -> list[DatabaseEntries]:
         """Return all versions of the keys of key groups from ``low`` to ``high``, in sorted runs."""
@@ -351,9 +351,9 @@ class FamilyReader:
             if not live:
                 return
             boundary = min((run.last for run in live if run.ahead is not None), default=None)
-            found = self._resolve([run.take_before(boundary) for run in live])
-            if found is not None:
-                yield found
+            entries = self._resolve([run.take_before(boundary) for run in live])
+            if entries is not None:
+                yield entries
                 continue
             for run in live:
                 if run.pieces and run.ahead is not None and run.last == boundary:

@@ -171,11 +171,11 @@ def newest_complete(runs: Sequence[DatabaseEntries], prefixes: KeyPrefixes) -> L
     """Return for each prefix the newest sequence number of an entry that hides older ones, in sorted runs; else -1."""
     from pyspark_savepoint.formats.kernels import sst
 
-    found = np.full(len(prefixes), -1, np.int64)
+    newest = np.full(len(prefixes), -1, np.int64)
     spans = prefixes.buffer, prefixes.start, prefixes.end
     for run in runs:
-        sst.newest_complete(run.buffer, run.key_start, run.key_end, run.tag, *spans, found)
-    return found
+        sst.newest_complete(run.buffer, run.key_start, run.key_end, run.tag, *spans, newest)
+    return newest
 
 
 def changed_keys(
@@ -241,8 +241,8 @@ class DeletedRanges:
     @classmethod
     def of(cls, tombstones: Sequence[RangeTombstone]) -> DeletedRanges:
         """Convert ranges that may overlap to disjoint ones, with the newest sequence number for each."""
-        pending = sorted(tombstones, key=lambda each: each.start)
-        bounds = sorted({bound for each in tombstones for bound in (each.start, each.end)})
+        pending = sorted(tombstones, key=lambda tombstone: tombstone.start)
+        bounds = sorted({bound for tombstone in tombstones for bound in (tombstone.start, tombstone.end)})
         open_ones: list[tuple[int, bytes]] = []
         below, at = [], 0
         for bound in bounds:

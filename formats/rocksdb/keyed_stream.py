@@ -73,9 +73,9 @@ class FilesOrigin(Origin):
 
     def facts(self, position: int | None = None) -> dict[str, Any]:
         """Return the facts for an error; the path is that of the table file that contains the position."""
-        found = Origin.facts(self, position)
-        place = -1 if position is None else bisect_right(self.paths, position, key=itemgetter(0)) - 1
-        return found if place < 0 else {**found, "path": self.paths[place][1], "offset": None}
+        facts = Origin.facts(self, position)
+        index = -1 if position is None else bisect_right(self.paths, position, key=itemgetter(0)) - 1
+        return facts if index < 0 else {**facts, "path": self.paths[index][1], "offset": None}
 
 
 class RocksDBKeyedStream:
@@ -147,8 +147,8 @@ class RocksDBKeyedStream:
         small = np.flatnonzero(~np.isin(group, large))
         for low, high in together(sizes[small], block_bytes):
             some = prefixes[small[low:high]]
-            found = {state: family.read_prefixes(some) for state, family in families.items()}
-            present = {state: entries for state, entries in found.items() if entries is not None and len(entries)}
+            by_state = {state: family.read_prefixes(some) for state, family in families.items()}
+            present = {state: entries for state, entries in by_state.items() if entries is not None and len(entries)}
             if present:
                 yield self.block_of(list(present.items()), namespaced, complete=True)
         if len(large):
@@ -202,8 +202,8 @@ class RocksDBKeyedStream:
     ) -> Iterator[KeyedBlock]:
         low, high, size = part
         arena = Arena(size * ARENA + MIN_WINDOW)
-        found = {state: family.read(low, high, arena) for state, family in families.items()}
-        present = {state: entries for state, entries in found.items() if entries is not None and len(entries)}
+        by_state = {state: family.read(low, high, arena) for state, family in families.items()}
+        present = {state: entries for state, entries in by_state.items() if entries is not None and len(entries)}
         if present:
             yield self.block_of(list(present.items()), namespaced, complete=True)
 
@@ -224,7 +224,11 @@ class RocksDBKeyedStream:
         base = np.cumsum([0, *(0 if shared else len(entries.buffer) for entries in all_entries)]).tolist()
         buffer = all_entries[0].buffer if shared else np.concatenate([entries.buffer for entries in all_entries])
         of_files = all_entries[:1] if shared else all_entries
-        paths = [(start + at, path) for each, at in zip(of_files, base, strict=False) for start, path in each.paths]
+        paths = [
+            (start + at, path)
+            for file_entries, at in zip(of_files, base, strict=False)
+            for start, path in file_entries.paths
+        ]
         origin = FilesOrigin(self.origin.path, 0, self.origin.operator, None, True, tuple(paths))
         spans = [
             np.concatenate([getattr(entries, name) + at for (_, entries), at in zip(parts, base[:-1], strict=True)])
@@ -382,10 +386,10 @@ class SharedFiles:
         """Return the keys, with their key groups, of which one entry can differ."""
         parts: tuple[Parts, Parts] = ([], [])
         for family, (gone, added) in zip(self._families, runs, strict=True):
-            found = changed_keys(gone, added, self.streams[NEWER].database.path)
-            if found is not None and len(found):
+            changed = changed_keys(gone, added, self.streams[NEWER].database.path)
+            if changed is not None and len(changed):
                 side = NEWER if family.ids[NEWER] >= 0 else OLDER
-                parts[side].append((family.ids[side], found))
+                parts[side].append((family.ids[side], changed))
         texts = []
         for stream, of_side in zip(self.streams, parts, strict=True):
             if of_side:
@@ -411,8 +415,8 @@ class SharedFiles:
             for side, of_side in enumerate(parts):
                 mine = [run for run in (*shared, *own[side]) if len(run)] if family.ids[side] >= 0 else []
                 if mine:
-                    found = resolve(mine, deleted, self.streams[side].database.path)
-                    of_side += [(family.ids[side], found)] if len(found) else []
+                    entries = resolve(mine, deleted, self.streams[side].database.path)
+                    of_side += [(family.ids[side], entries)] if len(entries) else []
         # A block has all entries of its keys.
         older, newer = (
             stream.block_of(of_side, self._namespaced, complete=True) if of_side else None
@@ -460,13 +464,13 @@ class DifferingStream(RocksDBKeyedStream):
     ) -> Iterator[KeyedBlock]:
         names = tuple(self.header.states[state].name for state in sorted(selected))
         wanted = tuple(sorted(group for group in key_groups if group in self.key_groups))
-        place = wanted, names, namespaced
-        found: Iterable[KeyedBlock | range] | None = self._kept.pop((self._side, *place), None)
-        for each in self._found(*place, block_bytes) if found is None else found:
-            if isinstance(each, range):
-                yield from read(set(each), selected, namespaced, block_bytes)
+        selection = wanted, names, namespaced
+        kept: Iterable[KeyedBlock | range] | None = self._kept.pop((self._side, *selection), None)
+        for piece in self._found(*selection, block_bytes) if kept is None else kept:
+            if isinstance(piece, range):
+                yield from read(set(piece), selected, namespaced, block_bytes)
             else:
-                yield each
+                yield piece
 
     def _found(
         self, wanted: tuple[int, ...], names: tuple[str, ...], namespaced: bool, limit: int
@@ -492,8 +496,8 @@ class DifferingStream(RocksDBKeyedStream):
 def _common(before: Database, after: Database, name: str) -> tuple[set[int], set[int]]:
     """Return the numbers of the files of a column family that both databases have, in each."""
     sides = [_placed(database, name) for database in (before, after)]
-    found = [(sides[OLDER][place], sides[NEWER][place]) for place in sides[OLDER] if place in sides[NEWER]]
-    same = [(one.number, other.number) for one, other in found if _content(one) == _content(other)]
+    pairs = [(sides[OLDER][identity], sides[NEWER][identity]) for identity in sides[OLDER] if identity in sides[NEWER]]
+    same = [(one.number, other.number) for one, other in pairs if _content(one) == _content(other)]
     return {number for number, _ in same}, {number for _, number in same}
 
 

@@ -174,14 +174,14 @@ def _parts(data: bytes, path: str) -> Iterator[tuple[int, bytes, int]]:
             raise _unreadable(
                 path, at, "a record that ends within its page and the file", f"type {kind}, {length} bytes"
             )
-        found = int(masked_crc32c(array, np.array([at + 6]), np.array([end]))[0])
-        if found != checksum:
+        computed = int(masked_crc32c(array, np.array([at + 6]), np.array([end]))[0])
+        if computed != checksum:
             raise CorruptStateError(
                 "the manifest of a RocksDB database is damaged",
                 path=path,
                 offset=at,
                 expected=f"a record with checksum {checksum:#010x}",
-                found=f"{found:#010x}",
+                found=f"{computed:#010x}",
                 remedy=DAMAGED,
             )
         yield kind, data[at + HEADER : end], at + HEADER

@@ -109,10 +109,10 @@ class Footer:
         protection = Protection(kind, context)
         if kind != NONE:
             blank = np.frombuffer(bytearray(data[:5] + bytes(4) + data[9:]), np.uint8)
-            found = CHECKSUMS[kind](blank, np.array([0]), np.array([FOOTER]))
-            found = (found + protection.modifiers(np.array([offset]))) & np.uint64(0xFFFFFFFF)
-            if int(found[0]) != checksum:
-                view.fail(f"a footer with checksum {checksum:#010x}", f"{int(found[0]):#010x}")
+            computed = CHECKSUMS[kind](blank, np.array([0]), np.array([FOOTER]))
+            computed = (computed + protection.modifiers(np.array([offset]))) & np.uint64(0xFFFFFFFF)
+            if int(computed[0]) != checksum:
+                view.fail(f"a footer with checksum {checksum:#010x}", f"{int(computed[0]):#010x}")
         if size + 5 > offset:
             view.fail("a metaindex within the file", f"{size} bytes")
         return cls(protection, BlockHandle(offset - 5 - size, size), None)
@@ -234,15 +234,15 @@ class SstFile:
         if not self.properties.external:
             return None
         known = self.info.largest_sequence
-        found = self.properties.global_sequence if known is None else known
-        if found >> SEQUENCE_BITS - 1:  # together with the type, it must fit a signed number
+        sequence = self.properties.global_sequence if known is None else known
+        if sequence >> SEQUENCE_BITS - 1:  # together with the type, it must fit a signed number
             raise CorruptStateError(
                 "the sequence number of a table file is out of range",
                 path=self.path,
-                found=found,
+                found=sequence,
                 remedy=UNREADABLE,
             )
-        return found
+        return sequence
 
     def _metaindex(self, tail: _Tail, footer: Footer) -> Mapping[bytes, BlockHandle]:
         content = read_block(tail, footer.metaindex, self.protection)
@@ -326,7 +326,7 @@ class SstFile:
         handle = self.meta.get(b"rocksdb.range_del")
         if handle is None:
             return []
-        found = []
+        tombstones = []
         for key, end in small_entries(read_block(tail, handle, self.protection), self.path, handle.offset):
             tag = int.from_bytes(key[-TAG:], "little")
             if len(key) < TAG or tag & 0xFF != RANGE_DELETION:
@@ -337,8 +337,8 @@ class SstFile:
             limit = largest.user_key if largest.tag == RANGE_DELETION_SENTINEL else largest.user_key + b"\0"
             start, end = max(key[:-TAG], self.info.smallest.user_key), min(end, limit)
             if start < end:
-                found.append(RangeTombstone(start, end, sequence))
-        return found
+                tombstones.append(RangeTombstone(start, end, sequence))
+        return tombstones
 
 
 def wrong_size(info: FileMetaData, path: str, size: int, manifest: str | None = None) -> CorruptStateError:
@@ -367,8 +367,8 @@ def another_file(file: SstFile) -> CorruptStateError:
 def _spans(parts: Sequence[tuple[Bytes, Longs, Longs]]) -> tuple[Bytes, tuple[Longs, Longs]]:
     """Return spans of several buffers as those of one."""
     keys, start, end = zip((np.empty(0, np.uint8), *[np.empty(0, np.int64)] * 2), *parts, strict=True)
-    base = np.cumsum([0, *(len(each) for each in keys)]).tolist()
-    spans = [np.concatenate([each + at for each, at in zip(side, base, strict=False)]) for side in (start, end)]
+    base = np.cumsum([0, *(len(array) for array in keys)]).tolist()
+    spans = [np.concatenate([array + at for array, at in zip(side, base, strict=False)]) for side in (start, end)]
     return np.concatenate(keys), (spans[0], spans[1])
 
 
@@ -468,14 +468,14 @@ class TableProperties:
 def _check(values: dict[bytes, bytes], path: str) -> None:
     comparator = values.get(b"rocksdb.comparator", COMPARATOR)
     merge_operator = values.get(b"rocksdb.merge.operator", b"").decode("latin-1")
-    for what, found, known in (
+    for what, name, known in (
         ("comparator", comparator.decode("latin-1"), (COMPARATOR.decode(),)),
         ("merge operator", merge_operator, MERGE_OPERATORS),
     ):
-        if found not in known:
+        if name not in known:
             raise UnsupportedStateError(
                 f"a table file has a {what} that Flink does not use",
                 path=path,
                 expected=known[0],
-                found=ascii(found[:80]),
+                found=ascii(name[:80]),
             )

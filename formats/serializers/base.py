@@ -249,10 +249,10 @@ class TypeSerializer(ABC):
 
     def opaque_parts(self) -> list[TypeSerializer]:
         """Return the serializers in this tree whose values only the job's code can decode."""
-        found: list[TypeSerializer] = [self] if self.opaque else []
+        parts: list[TypeSerializer] = [self] if self.opaque else []
         for child in self.children:
-            found += child.opaque_parts()
-        return found
+            parts += child.opaque_parts()
+        return parts
 
 
 #: Limit of the parts parsed to find the ends of unknown payloads: a constant, and an amount per byte of the header.
@@ -414,8 +414,8 @@ class SnapshotReader:
         inner = SnapshotReader(self.view, self.serializer_of, self.depth + 1, self.unknown)
         classes = self.unknown.classes
         given = None if classes is None else classes.serializer_of(name)
-        found = (given or self.serializer_of(name)).read_snapshot(name, version, inner)
-        return found if classes is None else classes.described(found)
+        serializer = (given or self.serializer_of(name)).read_snapshot(name, version, inner)
+        return serializer if classes is None else classes.described(serializer)
 
     def once(self, read: Callable[[DataInputView], T]) -> T:
         """Return the result of a function that parses here; while lengths are tried, it is called once per position.

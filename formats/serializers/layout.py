@@ -270,7 +270,7 @@ def _locate_fixed(compiled: Program, at: Cursors, counts: Longs, gap: int, total
 def _locate_in_rounds(
     serializers: Sequence[Part], at: Cursors, counts: Longs, gap: int, starts: Any, stops: Any
 ) -> None:
-    place = np.cumsum(counts) - counts
+    first = np.cumsum(counts) - counts
     rows = np.flatnonzero(counts > 0)
     done = 0
     while len(rows):
@@ -278,9 +278,9 @@ def _locate_in_rounds(
         if done:
             active.position += gap
         for part, serializer in enumerate(serializers):
-            starts[part, place[rows] + done] = active.position
+            starts[part, first[rows] + done] = active.position
             skip_rows(serializer, active)
-            stops[part, place[rows] + done] = active.position
+            stops[part, first[rows] + done] = active.position
         at.update(rows, active)
         done += 1
         rows = rows[counts[rows] > done]

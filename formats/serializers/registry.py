@@ -98,10 +98,10 @@ def _plugged(entry: EntryPoint) -> type[TypeSerializer]:
     """Import the class of an entry point; a failure is a UserFunctionError that names the entry point and package."""
     package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
     with PlugIn(f"entry point {entry.name!r} = {entry.value!r}{package}", "its import"):
-        found = entry.load()
-        if not (isinstance(found, type) and issubclass(found, TypeSerializer)):
-            raise TypeError(f"{found!r:.200} is not a TypeSerializer")
-    return found
+        serializer_class = entry.load()
+        if not (isinstance(serializer_class, type) and issubclass(serializer_class, TypeSerializer)):
+            raise TypeError(f"{serializer_class!r:.200} is not a TypeSerializer")
+    return serializer_class
 
 
 def snapshot_reader(view: DataInputView, unknown: UnknownPayloads | None = None) -> SnapshotReader:
@@ -204,10 +204,10 @@ def _skip_composite(reader: SnapshotReader, name: str) -> None:
     start = view.position
     if work.magic is None:
         work.magic = [match.start() for match in NESTED_START.finditer(view.data)]
-    for found in work.magic[bisect_left(work.magic, start + 8) :]:
+    for offset in work.magic[bisect_left(work.magic, start + 8) :]:
         if work.exhausted(view):
             break
-        view.position = found
+        view.position = offset
         try:
             reader.nested()
         except SavepointError:
@@ -277,15 +277,19 @@ class GivenSerializers:
         self.classes: dict[str, type[TypeSerializer]] = {}
         #: The serializers to write with, by the name of their type and by snapshot class.
         self.named: dict[str, TypeSerializer] = {}
-        pairs = given.items() if isinstance(given, Mapping) else [(_class_of(each), each) for each in _listed(given)]
-        for name, found in pairs:
-            kind = found if isinstance(found, type) else type(found)
+        pairs = (
+            given.items()
+            if isinstance(given, Mapping)
+            else [(_class_of(unnamed), unnamed) for unnamed in _listed(given)]
+        )
+        for name, serializer in pairs:
+            kind = serializer if isinstance(serializer, type) else type(serializer)
             if not isinstance(name, str) or not issubclass(kind, TypeSerializer):
-                raise _refused(found)
+                raise _refused(serializer)
             self.classes[name] = kind
-            if isinstance(found, TypeSerializer):
-                self.named[name] = found
-                self.named[found.flink_type.upper()] = found
+            if isinstance(serializer, TypeSerializer):
+                self.named[name] = serializer
+                self.named[serializer.flink_type.upper()] = serializer
         if not self.classes:
             raise _refused(given)
 

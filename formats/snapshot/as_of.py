@@ -115,13 +115,13 @@ def versions_between(folder: str, wanted: VersionRange) -> tuple[tuple[SnapshotI
 
     """
     readable, unreadable = in_order(folder)
-    there = by_id(readable)
-    known = [*there]
+    by_checkpoint = by_id(readable)
+    known = [*by_checkpoint]
     for number in (wanted.start, wanted.end):
-        if number and number not in there:
+        if number and number not in by_checkpoint:
             raise _no_version(folder, number, known, unreadable)
-    first = _first(folder, known, there, wanted)
-    last = _last(folder, known, there, wanted)
+    first = _first(folder, known, by_checkpoint, wanted)
+    last = _last(folder, known, by_checkpoint, wanted)
     if first > last:
         raise SnapshotNotFoundError(
             f"the changes of versions {first} to {last} are none",
@@ -142,13 +142,13 @@ def versions_between(folder: str, wanted: VersionRange) -> tuple[tuple[SnapshotI
         )
     chosen = [*base, *(number for number in known if first <= number <= last)]
     for number in chosen:
-        if len(there[number]) > 1:
-            raise _forked(folder, there[number])
-    found = [there[number][0] for number in chosen]
-    _refuse_other_jobs(folder, [job_of(each) for each in found])
+        if len(by_checkpoint[number]) > 1:
+            raise _forked(folder, by_checkpoint[number])
+    versions = [by_checkpoint[number][0] for number in chosen]
+    _refuse_other_jobs(folder, [job_of(version) for version in versions])
     newest = wanted.end is None and wanted.end_time is None
     left_out = _left_out(folder, unreadable, range(base[0] if base else 0, ANY if newest else last))
-    return ((*found,) if base else (None, *found)), left_out
+    return ((*versions,) if base else (None, *versions)), left_out
 
 
 def _first(folder: str, known: list[int], by_id: Mapping[int, list[SnapshotInfo]], wanted: VersionRange) -> int:
@@ -223,9 +223,9 @@ class Followed:
             SnapshotNotFoundError: If there is no such folder.
 
         """
-        found = find_snapshots(self.folder, known=self._known)
-        self._unreadable = [snapshot for snapshot in found if snapshot.checkpoint_id is None]
-        return by_id(_once([snapshot for snapshot in found if snapshot.checkpoint_id is not None]))
+        snapshots = find_snapshots(self.folder, known=self._known)
+        self._unreadable = [snapshot for snapshot in snapshots if snapshot.checkpoint_id is None]
+        return by_id(_once([snapshot for snapshot in snapshots if snapshot.checkpoint_id is not None]))
 
     def left_out(self, numbers: range) -> tuple[str, ...]:
         """Return warnings about checkpoints that could not be read when the folder was looked up last.
@@ -258,15 +258,15 @@ class Followed:
 
         """
         number = 0 if before is None else before.checkpoint_id or 0
-        later = [each for each in versions if each > number]
-        forked = next((each for each in later if len(versions[each]) > 1), None)
-        for each in (number, *later[:1]):
-            if len({snapshot.path for snapshot in versions.get(each, ())}) > 1:
-                raise _forked(self.folder, versions[each])
-        found = [versions[each][0] for each in later if forked is None or each < forked]
+        later = [version for version in versions if version > number]
+        forked = next((version for version in later if len(versions[version]) > 1), None)
+        for version in (number, *later[:1]):
+            if len({snapshot.path for snapshot in versions.get(version, ())}) > 1:
+                raise _forked(self.folder, versions[version])
+        snapshots = [versions[version][0] for version in later if forked is None or version < forked]
         own = [] if before is None else [before]
-        _refuse_other_jobs(self.folder, [*left, *(job_of(each) for each in (*own, *found))])
-        return found
+        _refuse_other_jobs(self.folder, [*left, *(job_of(version) for version in (*own, *snapshots))])
+        return snapshots
 
 
 def readable_snapshots(folder: str) -> list[SnapshotInfo]:
@@ -283,13 +283,13 @@ def in_order(folder: str) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
         SnapshotNotFoundError: If none can be read; the error says what there is.
 
     """
-    found = find_snapshots(folder)
-    readable = [snapshot for snapshot in found if snapshot.checkpoint_id is not None]
-    if found and not readable:
+    snapshots = find_snapshots(folder)
+    readable = [snapshot for snapshot in snapshots if snapshot.checkpoint_id is not None]
+    if snapshots and not readable:
         # A job deletes the old ones when there is a new one, which was not there yet when the folder was listed.
-        found = find_snapshots(folder)
-        readable = [snapshot for snapshot in found if snapshot.checkpoint_id is not None]
-    if not found:
+        snapshots = find_snapshots(folder)
+        readable = [snapshot for snapshot in snapshots if snapshot.checkpoint_id is not None]
+    if not snapshots:
         raise SnapshotNotFoundError(
             "there is no snapshot below this folder",
             path=folder,
@@ -298,20 +298,20 @@ def in_order(folder: str) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
         )
     if not readable:
         raise SnapshotNotFoundError(
-            f"none of the {len(found)} snapshots below this folder can be read",
+            f"none of the {len(snapshots)} snapshots below this folder can be read",
             path=folder,
-            found=found[0].problem,
+            found=snapshots[0].problem,
             remedy=f"pyspark-savepoint ls {folder} shows the problem of each",
         )
-    return _once(readable), [snapshot for snapshot in found if snapshot.checkpoint_id is None]
+    return _once(readable), [snapshot for snapshot in snapshots if snapshot.checkpoint_id is None]
 
 
 def by_id(snapshots: Sequence[SnapshotInfo]) -> dict[int, list[SnapshotInfo]]:
     """Return snapshots by their checkpoint ids, in ascending order."""
-    found: dict[int, list[SnapshotInfo]] = {}
+    versions: dict[int, list[SnapshotInfo]] = {}
     for snapshot in sorted(snapshots, key=lambda one: one.checkpoint_id or 0):
-        found.setdefault(snapshot.checkpoint_id or 0, []).append(snapshot)
-    return found
+        versions.setdefault(snapshot.checkpoint_id or 0, []).append(snapshot)
+    return versions
 
 
 def _once(readable: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:
@@ -368,16 +368,16 @@ def _is_gone(path: str) -> bool:
 def _not_there(path: str) -> SnapshotGoneError | None:
     """Return the error for a checkpoint that is not beside others of its job; None for anything else."""
     name = posixpath.basename(path)
-    found = _newest(path, None) if is_checkpoint_directory(name) else None
-    if found is None:
+    newest = _newest(path, None) if is_checkpoint_directory(name) else None
+    if newest is None:
         return None
-    return _error(f"{_what(name)} is not there: its job has deleted it, or has not completed it", path, found)
+    return _error(f"{_what(name)} is not there: its job has deleted it, or has not completed it", path, newest)
 
 
 def _gone(path: str, folder: str | None) -> SnapshotGoneError:
     """Return the error for a snapshot that was deleted."""
-    found = _newest(path, folder) or "no snapshot is there now"
-    return _error(f"{_what(posixpath.basename(path))} was deleted while it was read", path, found)
+    newest = _newest(path, folder) or "no snapshot is there now"
+    return _error(f"{_what(posixpath.basename(path))} was deleted while it was read", path, newest)
 
 
 def _what(name: str) -> str:
@@ -440,10 +440,10 @@ def _newest_at(time: datetime, readable: Sequence[SnapshotInfo], folder: str) ->
     A time that a store does not tell is as good as none: such snapshots are not chosen.
     """
     timed = [(snapshot.modified, snapshot.checkpoint_id or 0, snapshot) for snapshot in readable if snapshot.modified]
-    before = [each for each in timed if each[0] <= time.timestamp()]
+    before = [candidate for candidate in timed if candidate[0] <= time.timestamp()]
     if before:
-        return max(before, key=lambda each: each[:2])[2]
-    raise _none_as_old(folder, time, min((each[0] for each in timed), default=None))
+        return max(before, key=lambda candidate: candidate[:2])[2]
+    raise _none_as_old(folder, time, min((candidate[0] for candidate in timed), default=None))
 
 
 def _none_as_old(folder: str, time: datetime, first: float | None) -> SnapshotNotFoundError:

@@ -161,10 +161,10 @@ class Staging:
     def checksums(self, names: Collection[str], kept: Manifest | None = None) -> Manifest:
         """Return the checksums of some files of the savepoint: from ``kept``, and from the files of this write."""
         mine = [name for name in names if name.startswith(f"{self.token}-")]
-        found = {name: one for name, one in (kept or {}).items() if name in names}
+        checksums = {name: one for name, one in (kept or {}).items() if name in names}
         with ThreadPoolExecutor(CHECKSUM_READERS) as pool:
-            found.update(zip(mine, pool.map(self._kept_checksums, mine), strict=True))
-        return found
+            checksums.update(zip(mine, pool.map(self._kept_checksums, mine), strict=True))
+        return checksums
 
     def _kept_checksums(self, name: str) -> FileChecksums:
         file = self.filesystem.open_input(self._checksums_path(name))
@@ -284,8 +284,8 @@ def _is_nobodys(name: str) -> bool:
 
 def read_published(filesystem: SnapshotFileSystem, directory: str) -> bytes | None:
     """Return the bytes of ``_metadata``; None if it does not exist."""
-    found = filesystem.read_published(posixpath.join(directory, METADATA_FILE_NAME))
-    return None if found is None else found.data
+    published = filesystem.read_published(posixpath.join(directory, METADATA_FILE_NAME))
+    return None if published is None else published.data
 
 
 def fingerprint(published: bytes | None) -> str | None:
@@ -360,24 +360,24 @@ def _publish(staging: Staging, data: bytes, seen: str | None, unseen: bool) -> N
     acknowledged = sent = refused = False
     for pause in (*PAUSES, None):
         try:
-            found = staging.filesystem.read_published(path)
+            published = staging.filesystem.read_published(path)
         except SavepointError as error:
             if failed is None:
                 raise
             known, failed = refused, failed if refused else error
         else:
             known = True
-            if acknowledged and found is not None and found.data == data:
+            if acknowledged and published is not None and published.data == data:
                 return
-            if fingerprint(found.data if found else None) != seen:
+            if fingerprint(published.data if published else None) != seen:
                 # After an accepted condition, other content is that of a writer that began with ours.
-                if _is_ours(staging, found, data if failed is not None else None) or (acknowledged and not unseen):
+                if _is_ours(staging, published, data if failed is not None else None) or (acknowledged and not unseen):
                     return
-                raise _too_late(staging, found)
+                raise _too_late(staging, published)
             if pause is None or refused:
                 break
             try:
-                staging.filesystem.publish(path, data, found)
+                staging.filesystem.publish(path, data, published)
             except (ConcurrentWriteError, StoreBusyError) as error:
                 failed = error
             except OutputError as error:
@@ -572,8 +572,8 @@ def is_due(entry: FileInfo, now: float) -> bool:
 def replaced_names(filesystem: SnapshotFileSystem, record: FileInfo, named: Collection[str]) -> list[str]:
     """Return the files listed in a record, without those in ``named``, which are still referenced."""
     try:
-        found = filesystem.read_published(record.path, MAX_RECORD)
-        names = json.loads(found.data) if found is not None else []
+        published = filesystem.read_published(record.path, MAX_RECORD)
+        names = json.loads(published.data) if published is not None else []
     except (UnsafePathError, ValueError, RecursionError):
         names = []  # no record of this package, whatever it is
     texts = (name for name in names if isinstance(name, str)) if isinstance(names, list) else ()

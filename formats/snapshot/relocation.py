@@ -57,14 +57,14 @@ def replace_streams(operator: OperatorState, moved: Replace) -> OperatorState:
 
 def streams_of(operator: OperatorState) -> Iterator[StreamStateHandle]:
     """Yield all stream handles of an operator."""
-    found: list[StreamStateHandle] = []
+    handles: list[StreamStateHandle] = []
 
     def keep(handle: StreamStateHandle) -> StreamStateHandle:
-        found.append(handle)
+        handles.append(handle)
         return handle
 
     replace_streams(operator, keep)
-    yield from found
+    yield from handles
 
 
 def _subtask(subtask: OperatorSubtaskState, moved: Replace) -> OperatorSubtaskState:
@@ -261,10 +261,10 @@ class Relocation:
         location = snapshot.verified().resolve(handle, operator)
         if not isinstance(location, FileLocation):
             return handle
-        place = (location.filesystem, location.path, location.start, location.size if location.segment else -1, header)
-        copy = self.copies.get(place)
+        source = (location.filesystem, location.path, location.start, location.size if location.segment else -1, header)
+        copy = self.copies.get(source)
         if copy is None:
-            copy = self.copies[place] = FileCopy(location, f"{self.prefix}-{len(self.copies)}", raw, header)
+            copy = self.copies[source] = FileCopy(location, f"{self.prefix}-{len(self.copies)}", raw, header)
         size = location.size + header.growth if header is not None and location.size >= 0 else location.size
         return RelativeFileStateHandle(copy.name, size)
 

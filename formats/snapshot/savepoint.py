@@ -200,16 +200,16 @@ class Snapshot:
         raise self._not_found(f"uid hash {wanted}", wanted.hex, self._hashes())
 
     def _by_name(self, name: str) -> OperatorState:
-        found = [operator for operator in self.operators if operator.name == name]
-        if len(found) > 1:
+        matches = [operator for operator in self.operators if operator.name == name]
+        if len(matches) > 1:
             raise OptionError(
-                f"{len(found)} operators have the name {name!r}",
+                f"{len(matches)} operators have the name {name!r}",
                 path=self.path,
-                found=", ".join(operator.label for operator in found),
+                found=", ".join(operator.label for operator in matches),
                 remedy="name the operator by option 'uid' or 'uidHash'",
             )
-        if found:
-            return found[0]
+        if matches:
+            return matches[0]
         names = [operator.name for operator in self.operators if operator.name]
         if not names and self.operators:
             raise OperatorNotFoundError(
@@ -281,14 +281,14 @@ def find_snapshots(path: str, depth: int = SEARCH_DEPTH, known: Described | None
             Snapshot.open(path)
             return [_describe(filesystem, located)]
         located = posixpath.dirname(located)
-    there = list(_metadata_files(filesystem, located, depth))
+    metadata_files = list(_metadata_files(filesystem, located, depth))
     if known is None:
-        found = [_describe(filesystem, metadata) for metadata in there]
+        snapshots = [_describe(filesystem, metadata) for metadata in metadata_files]
     else:
-        for gone in known.keys() - set(there):
+        for gone in known.keys() - set(metadata_files):
             del known[gone]
-        found = [_described(filesystem, metadata, known) for metadata in there]
-    return sorted(found, key=lambda snapshot: (-(snapshot.modified or 0.0), snapshot.path))
+        snapshots = [_described(filesystem, metadata, known) for metadata in metadata_files]
+    return sorted(snapshots, key=lambda snapshot: (-(snapshot.modified or 0.0), snapshot.path))
 
 
 def kind_of(metadata: CheckpointMetadata, directory_name: str = "") -> SnapshotKind:
@@ -340,7 +340,7 @@ def _nothing(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundError
 
 
 def _no_snapshot(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundError:
-    uris = [filesystem.uri(posixpath.dirname(found)) for found in _metadata_files(filesystem, path, SEARCH_DEPTH)]
+    uris = [filesystem.uri(posixpath.dirname(metadata)) for metadata in _metadata_files(filesystem, path, SEARCH_DEPTH)]
     if not uris:
         return SnapshotNotFoundError(
             "there is no snapshot in this folder",
@@ -428,25 +428,25 @@ def _described(filesystem: SnapshotFileSystem, metadata_path: str, known: Descri
     before = known.get(metadata_path)
     if before is not None and before[0] == identity:
         return before[1]
-    found = _describe(filesystem, metadata_path)
-    if identity is not None and found.problem is None:
-        known[metadata_path] = identity, found
-    return found
+    info = _describe(filesystem, metadata_path)
+    if identity is not None and info.problem is None:
+        known[metadata_path] = identity, info
+    return info
 
 
 def _describe(filesystem: SnapshotFileSystem, metadata_path: str) -> SnapshotInfo:
     directory = posixpath.dirname(metadata_path)
     info = filesystem.info(metadata_path)
-    found: dict[str, Any] = {"path": filesystem.uri(directory), "modified": info.modified if info else None}
+    facts: dict[str, Any] = {"path": filesystem.uri(directory), "modified": info.modified if info else None}
     try:
         metadata, digest = _load(filesystem, metadata_path)
     except SavepointError as error:
-        return SnapshotInfo(**found, problem=str(error))
+        return SnapshotInfo(**facts, problem=str(error))
     kind = kind_of(metadata, posixpath.basename(directory))
     if metadata.origin is not None:
-        found["modified"], digest = metadata.origin.modified, metadata.origin.digest
+        facts["modified"], digest = metadata.origin.modified, metadata.origin.digest
     return SnapshotInfo(
-        **found,
+        **facts,
         checkpoint_id=metadata.checkpoint_id,
         kind=kind,
         size=metadata.state_size,

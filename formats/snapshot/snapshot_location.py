@@ -95,8 +95,8 @@ class SnapshotLocation:
     def resolve(self, handle: StreamStateHandle, operator: str | None = None) -> StateLocation:
         """Return the location of a handle's bytes; ``operator`` is used in errors only."""
         try:
-            found = self._resolve(handle, operator)
-            return found if self.classes is None else replace(found, classes=self.classes)
+            location = self._resolve(handle, operator)
+            return location if self.classes is None else replace(location, classes=self.classes)
         except SavepointError as error:
             raise error.with_facts(operator=operator) from None
 
@@ -109,10 +109,10 @@ class SnapshotLocation:
             case KeyGroupsStreamStateHandle():
                 return self._resolve(handle.delegate, operator)
             case RelativeFileStateHandle():
-                place = self.filesystem, self._relative(handle.relative_path), Anchor(self.directory)
+                target = self.filesystem, self._relative(handle.relative_path), Anchor(self.directory)
                 checksums = self._checksums_of(handle.relative_path)
                 copy_of = self.copies.get(handle.relative_path)
-                return FileLocation(*place, handle.size, operator=operator, checksums=checksums, copy_of=copy_of)
+                return FileLocation(*target, handle.size, operator=operator, checksums=checksums, copy_of=copy_of)
             case FileStateHandle():
                 self._checksums_of(None)
                 return FileLocation(*self._absolute(handle.path), handle.size, operator=operator)
@@ -123,15 +123,15 @@ class SnapshotLocation:
 
     def _checksums_of(self, name: str | None) -> FileChecksums | None:
         """Return the checksums of a file in the snapshot's folder; other files have none."""
-        found = self.checksums.get(name) if self.checksums is not None and name is not None else None
-        if found is None and self.checksums_required:
+        checksums = self.checksums.get(name) if self.checksums is not None and name is not None else None
+        if checksums is None and self.checksums_required:
             raise OptionError(
                 "option 'checksums' is 'require', and a file of the snapshot has none",
                 path=self.uri if name is None else posixpath.join(self.uri, name),
                 remedy="only this package writes checksums, Flink does not: rewrite the savepoint with it, or read "
                 "with option('checksums', 'verify')",
             )
-        return found
+        return checksums
 
     def _relative(self, name: str) -> str:
         """Return the path of a relative handle; raise UnsafePathError if it leaves the folder."""
@@ -226,8 +226,8 @@ class SnapshotLocation:
         for _ in range(ABOVE):
             above = posixpath.dirname(above)
             places += [posixpath.join(above, *parts[-count:]) for count in range(3, min(STAYED, len(parts)) + 1)]
-        for place in places:
-            yield place, Anchor(posixpath.dirname(posixpath.dirname(place)), CHANGELOG_DIRECTORY)
+        for path in places:
+            yield path, Anchor(posixpath.dirname(posixpath.dirname(path)), CHANGELOG_DIRECTORY)
 
     def _outside(self, recorded: str, parts: list[str]) -> UnsafePathError:
         looked = ", ".join(self.filesystem.uri(path) for path in self._rebased(parts))

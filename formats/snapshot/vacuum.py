@@ -88,19 +88,19 @@ def vacuum(path: str, older_than: float, dry_run: bool = False) -> list[Leftover
     filesystem, directory = locate(path)
     if older_than < 0:
         raise OptionError("'older_than' must not be negative", expected="a time of 0 or more", found=f"{older_than} s")
-    there = filesystem.info(directory)
-    if there is None or not there.is_directory:
+    info = filesystem.info(directory)
+    if info is None or not info.is_directory:
         raise SnapshotNotFoundError("there is no folder at this path", path=filesystem.uri(directory))
     published = read_published(filesystem, directory)
     named = relative_files(read_metadata(published, filesystem.uri(directory))) if published is not None else set()
     listed = entries_of(filesystem, directory)
     now = time.time()
-    found = list(_found(filesystem, listed, named))
+    unfinished = list(_found(filesystem, listed, named))
     # A write has ended if all its files are old: its first files may be old while it is still running.
-    busy = {part.token for part in found if part.newest is None or part.newest > now - older_than}
-    gone = [part for part in found if part.token not in busy]
+    busy = {part.token for part in unfinished if part.newest is None or part.newest > now - older_than}
+    gone = [part for part in unfinished if part.token not in busy]
     gone += _replaced(filesystem, listed, named, now, older_than)
-    if published is None and listed and not found and not gone:
+    if published is None and listed and not unfinished and not gone:
         raise SnapshotNotFoundError(
             "the folder is no savepoint, and nothing in it is of an aborted write",
             path=filesystem.uri(directory),
@@ -147,12 +147,12 @@ def _replaced(
     filesystem: SnapshotFileSystem, listed: list[FileInfo], named: set[str], now: float, older_than: float
 ) -> Iterator[_Found]:
     """Yield the files of records whose retention has ended, and the records."""
-    there = {entry.name: entry for entry in listed if not entry.is_directory}
+    by_name = {entry.name: entry for entry in listed if not entry.is_directory}
     for record in listed:
         if is_due(record, now) and record.modified is not None and record.modified <= now - older_than:
             for name in replaced_names(filesystem, record, named):
-                if name in there:
-                    yield _Found(there[name], "replaced", "")
+                if name in by_name:
+                    yield _Found(by_name[name], "replaced", "")
             yield _Found(record, "replaced", "")
 
 

@@ -71,19 +71,19 @@ class Names:
         """Return the name for a text."""
         name = re.sub(r"[^A-Za-z0-9_]", "_", text) or "_"
         name = f"_{name}" if name[0].isdigit() else name
-        folded, found = name.lower(), name
-        while found.lower() in self._taken:
+        folded, unique = name.lower(), name
+        while unique.lower() in self._taken:
             number = self._numbers[folded] = self._numbers.get(folded, 1) + 1
-            found = f"{name}_{number}"
-        self._taken.add(found.lower())
-        return found
+            unique = f"{name}_{number}"
+        self._taken.add(unique.lower())
+        return unique
 
 
 def name_tables(states: Iterable[Row], prefix: str | None = None) -> list[NamedTable]:
     """Return the tables of the rows of table ``states``, in their order, with their names."""
     namespaces = Names()
     root = namespaces.take(prefix or SNAPSHOT_NAMESPACE)
-    found = [NamedTable(root, name, None, {"table": table}) for name, table in SNAPSHOT_TABLES.items()]
+    tables = [NamedTable(root, name, None, {"table": table}) for name, table in SNAPSHOT_TABLES.items()]
     operators: dict[str, list[Row]] = {}
     for row in states:
         if row.get("operator_uid_hash") is not None and row.get("table") in (*KEYED_TABLES, "operator_state"):
@@ -91,8 +91,8 @@ def name_tables(states: Iterable[Row], prefix: str | None = None) -> list[NamedT
     for uid_hash, rows in operators.items():
         label = known_as(rows[0]["operator_uid"], rows[0]["operator_name"], otherwise=f"operator_{uid_hash}")
         namespace = namespaces.take(f"{prefix}_{label}" if prefix else label)
-        found += [NamedTable(namespace, name, label, options) for name, options in _tables(rows)]
-    return found
+        tables += [NamedTable(namespace, name, label, options) for name, options in _tables(rows)]
+    return tables
 
 
 def _tables(rows: list[Row]) -> Iterator[tuple[str, dict[str, str]]]:

@@ -114,17 +114,17 @@ def _keyed(savepoint: Snapshot, operator: OperatorState, request: TableRequest) 
     opened = OpenOperator(savepoint, operator)
     missing = None
     try:
-        found = opened.keyed
+        keyed = opened.keyed
     except StateFileNotFoundError as error:
         # All subtasks have the same states: those whose file is there show them.
-        missing, found = error, opened.keyed_that_is_there()
-    if any(is_python(meta) for header in found.headers for meta in header.states if is_key_value(meta)):
+        missing, keyed = error, opened.keyed_that_is_there()
+    if any(is_python(meta) for header in keyed.headers for meta in header.states if is_key_value(meta)):
         if missing is not None:
             raise missing
         yield from _python(opened, request)
         return
-    headers = distinct(found.headers)
-    notes = found.notes
+    headers = distinct(keyed.headers)
+    notes = keyed.notes
     metas: dict[tuple[str, bool], list[StateMetaInfoSnapshot]] = {}
     for header in headers:
         for meta in header.states:
@@ -151,15 +151,15 @@ def _python(opened: OpenOperator, request: TableRequest) -> Iterator[Row]:
     from pyspark_savepoint.statebackends.python.resolve import listed_states
 
     operator = listed_states(opened, request)
-    found = opened.keyed
-    wrapped = found.headers[0].key_serializer
+    keyed = opened.keyed
+    wrapped = keyed.headers[0].key_serializer
     inner = unwrapped(wrapped)
-    key, shown = wrapped.flink_type, spark_type(key_type(found.key_serializers, request.decode, "key" in request.raw))
+    key, shown = wrapped.flink_type, spark_type(key_type(keyed.key_serializers, request.decode, "key" in request.raw))
     if inner is not None and "key" not in request.raw:
         pickled = operator.key.pickled if operator.key is not None else None
         key = inner.flink_type if pickled is None else "PICKLED"
         shown = spark_type(inner.arrow_type(request.decode) if pickled is None else pickled)
-    for (name, timer), registered in found.metas().items():
+    for (name, timer), registered in keyed.metas().items():
         row: Row = {"state": name, "key_type": key, "spark_key_type": shown, "kind": registered[0].state_type}
         if timer:
             yield row | _timer(registered[0], request)

@@ -185,11 +185,11 @@ class CatalogTable:
         if name == "snapshots":
             return cls(request, name, SCHEMAS[name])
         savepoint = opened(request)
-        found = operators(savepoint, request)
-        if request.key_groups is not None and found:
-            request.check_key_groups(max(operator.max_parallelism for operator in found))
-        handles = tuple(len(operator.subtasks) for operator in found) if name == "states" else ()
-        warnings = _without_uids(savepoint, found) if name in ("states", "metadata") else ()
+        selected = operators(savepoint, request)
+        if request.key_groups is not None and selected:
+            request.check_key_groups(max(operator.max_parallelism for operator in selected))
+        handles = tuple(len(operator.subtasks) for operator in selected) if name == "states" else ()
+        warnings = _without_uids(savepoint, selected) if name in ("states", "metadata") else ()
         return cls(request, name, SCHEMAS[name], warnings, digest=savepoint.digest, handles=handles)
 
     @property
@@ -232,14 +232,14 @@ class CatalogPartition:
         """Yield the rows, with the values that they have."""
         read = ENTRIES[self.name].rows
         if read is None:
-            for found in find_snapshots(self.request.path):
+            for snapshot in find_snapshots(self.request.path):
                 yield {
-                    "path": found.path,
-                    "checkpoint_id": found.checkpoint_id,
-                    "time": None if found.modified is None else datetime.fromtimestamp(found.modified, UTC),
-                    "kind": found.kind.value,
-                    "size_in_bytes": found.size,
-                    "problem": found.problem,
+                    "path": snapshot.path,
+                    "checkpoint_id": snapshot.checkpoint_id,
+                    "time": None if snapshot.modified is None else datetime.fromtimestamp(snapshot.modified, UTC),
+                    "kind": snapshot.kind.value,
+                    "size_in_bytes": snapshot.size,
+                    "problem": snapshot.problem,
                 }
             return
         savepoint = opened(self.request)
@@ -310,7 +310,7 @@ def _without_uids(savepoint: Snapshot, operators: Sequence[OperatorState]) -> tu
 
 def opened(request: TableRequest) -> Snapshot:
     """Open the snapshot of a request; operators get the uids that the request names."""
-    found = Snapshot.open(
+    snapshot = Snapshot.open(
         request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
     )
-    return replace(found, metadata=with_uids(found.metadata, request.uids)) if request.uids else found
+    return replace(snapshot, metadata=with_uids(snapshot.metadata, request.uids)) if request.uids else snapshot

@@ -85,11 +85,11 @@ def parts_of(operator: OperatorState) -> list[ChannelGroup]:
 
 
 def _parts(operator: OperatorState, direction: str, handles: Sequence[AnyChannelStateHandle]) -> Iterator[ChannelGroup]:
-    found: dict[int, list[Channel]] = {}
+    by_index: dict[int, list[Channel]] = {}
     for channel in channels_of(handles):
-        found.setdefault(channel.index, []).append(channel)
-    for index in sorted(found):
-        channels = sorted(found[index], key=lambda channel: (channel.subtask, channel.number))
+        by_index.setdefault(channel.index, []).append(channel)
+    for index in sorted(by_index):
+        channels = sorted(by_index[index], key=lambda channel: (channel.subtask, channel.number))
         yield ChannelGroup(operator, direction, index, tuple(channels))
 
 
@@ -121,15 +121,15 @@ def joins_of(savepoint: Snapshot, parts: Sequence[ChannelGroup]) -> Joins:
     for part in senders:
         sender = _Ends(part, {part.place(channel): data for channel, data in part.buffers(savepoint)})
         pairs += [(sender, receiver, cut) for receiver in receivers if (cut := _cuts(sender, receiver)) is not None]
-    found = Joins()
+    joins = Joins()
     for sender, receiver, cut in pairs:
         alone = [(s, r) for s, r, _ in pairs if s is sender or r is receiver]
         if len(alone) > 1:
             continue
-        for place, size in cut.items():
-            found.rests[_key(receiver.part, place)] = (sender.data[place][:size], _label(sender.part))
-            found.fronts[_key(sender.part, place)] = (size, _label(receiver.part))
-    return found
+        for subtasks, size in cut.items():
+            joins.rests[_key(receiver.part, subtasks)] = (sender.data[subtasks][:size], _label(sender.part))
+            joins.fronts[_key(sender.part, subtasks)] = (size, _label(receiver.part))
+    return joins
 
 
 def _key(part: ChannelGroup, place: Place) -> tuple[str, str, Place]:
@@ -145,14 +145,14 @@ def sender_of(
     found: Joins, parts: Sequence[ChannelGroup], part: ChannelGroup, channel: Channel
 ) -> tuple[ChannelGroup, Channel]:
     """Return the part and channel that complete the last element of a receiver's channel, which :func:`rest_of` has."""
-    place = part.place(channel)
-    _, label = found.rests[_key(part, place)]
+    subtasks = part.place(channel)
+    _, label = found.rests[_key(part, subtasks)]
     return next(
         (sender, one)
         for sender in parts
         if sender.direction == OUTPUT and _label(sender) == label
         for one in sender.channels
-        if sender.place(one) == place
+        if sender.place(one) == subtasks
     )
 
 
@@ -168,11 +168,11 @@ def _label(part: ChannelGroup) -> str:
 def _tails(savepoint: Snapshot, part: ChannelGroup) -> _Ends | None:
     tails = {}
     for channel, data in part.buffers(savepoint):
-        found = frames(data)
-        if found is None:
+        framed = frames(data)
+        if framed is None:
             return None
-        if found[1] < len(data):
-            tails[part.place(channel)] = data[found[1] :]
+        if framed[1] < len(data):
+            tails[part.place(channel)] = data[framed[1] :]
     return _Ends(part, tails) if tails else None
 
 
@@ -180,15 +180,15 @@ def _cuts(sender: _Ends, receiver: _Ends) -> dict[Place, int] | None:
     """Return how many bytes complete each element, or None if they do not fit together."""
     if not receiver.data.keys() <= sender.data.keys():
         return None
-    found = {}
-    for place, data in sender.data.items():
-        tail = receiver.data.get(place, b"")
+    cuts = {}
+    for subtasks, data in sender.data.items():
+        tail = receiver.data.get(subtasks, b"")
         size = completes(tail, data)
         if size is None:
             return None
         if tail:
-            found[place] = size
-    return found
+            cuts[subtasks] = size
+    return cuts
 
 
 RECORD, WATERMARK = "record", "watermark"
@@ -204,8 +204,8 @@ def serializer_of_records(opened: OpenOperator, part: ChannelGroup) -> TypeSeria
     metas = [meta for meta in opened.operator_states if meta.name == ASYNC_STATE]
     if not metas and any(subtask.managed_keyed_state is not None for subtask in opened.operator.subtasks.values()):
         states = opened.keyed.metas().items()
-        found = [each for (name, timer), each in states if name == WINDOW_CONTENTS[0] and not timer]
-        metas = [meta for each in found for meta in each if meta.state_type in OF_RECORDS]
+        contents = [state_metas for (name, timer), state_metas in states if name == WINDOW_CONTENTS[0] and not timer]
+        metas = [meta for state_metas in contents for meta in state_metas if meta.state_type in OF_RECORDS]
     if not metas:
         return None
     serializer: TypeSerializer = metas[0].value_serializer
@@ -291,11 +291,11 @@ class ChannelReader:
             rows.add(BUFFERS, data[start:own], "begins inside an element whose first bytes are not in the snapshot")
             return rows
         spans, tail = framed
-        found = elements(data, spans)
-        if found is None:
+        stream_elements = elements(data, spans)
+        if stream_elements is None:
             rows.add(BUFFERS, data[start:own], "not stream elements of Flink")
             return rows
-        self._add(rows, data, found, [end - begin for begin, end in spans])
+        self._add(rows, data, stream_elements, [end - begin for begin, end in spans])
         if rest is not None:
             rows.note[-1] = f"its last {len(rest[0])} bytes are in {rest[1]}"
         if tail < len(data):
@@ -304,24 +304,24 @@ class ChannelReader:
 
     def _add(self, rows: ChannelRows, data: bytes, found: list[ChannelElement], lengths: list[int]) -> None:
         first = len(rows.kind)
-        records = [(row, each) for row, each in enumerate(found, first) if each.kind == RECORD]
+        records = [(row, element) for row, element in enumerate(found, first) if element.kind == RECORD]
         note = self._why_bytes()
         if self.serializer is not None and note is None and records:
             try:
-                rows.value = self._decode(self.serializer, data, [each for _, each in records])
+                rows.value = self._decode(self.serializer, data, [element for _, element in records])
                 rows.decoded = [row for row, _ in records]
             except CorruptStateError as error:
                 if self.named:
                     raise error.with_facts(operator=self.part.operator.label, state=self.part.name) from None
                 note = f"not of type {self.serializer.flink_type}, which the state of the operator has"
         decoded = rows.value is not None
-        for each, length in zip(found, lengths, strict=True):
-            shown = each.kind == WATERMARK or (decoded and each.kind == RECORD)
-            rows.kind.append(each.kind)
-            rows.timestamp.append(each.timestamp)
+        for element, length in zip(found, lengths, strict=True):
+            shown = element.kind == WATERMARK or (decoded and element.kind == RECORD)
+            rows.kind.append(element.kind)
+            rows.timestamp.append(element.timestamp)
             rows.length.append(length)
-            rows.undecoded.append(None if shown else data[each.start : each.end])
-            rows.note.append(note if each.kind == RECORD and not shown else None)
+            rows.undecoded.append(None if shown else data[element.start : element.end])
+            rows.note.append(note if element.kind == RECORD and not shown else None)
 
     def _why_bytes(self) -> str | None:
         if self.serializer is None:
@@ -331,8 +331,8 @@ class ChannelReader:
         return f"of type {self.serializer.flink_type}: options 'uid' and 'state' show one type at a time"
 
     def _decode(self, serializer: TypeSerializer, data: bytes, records: list[ChannelElement]) -> pa.Array:
-        starts = np.array([each.start for each in records], np.int64)
-        ends = np.array([each.end for each in records], np.int64)
+        starts = np.array([record.start for record in records], np.int64)
+        ends = np.array([record.end for record in records], np.int64)
         buffer = np.frombuffer(bytearray(data), np.uint8)
         at = Cursors(buffer, starts, ends, Origin(state=self.part.name), self.options)
         column = serializer.decode(at)

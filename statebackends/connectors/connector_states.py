@@ -89,7 +89,7 @@ def _beside_coordinator(found: Recognition, operator: OperatorState) -> Recognit
     kind, coordinator = found.kind, operator.coordinator_state
     if kind is None or coordinator is None or READER_STATE not in kind.states:
         return found
-    if all(each.name != kind.name for each in kinds_of(SOURCE_COORDINATOR)):
+    if all(candidate.name != kind.name for candidate in kinds_of(SOURCE_COORDINATOR)):
         return found
     recognised = recognise_coordinator(coordinator.data, None, kind.name)
     if recognised.kind is not None:
@@ -131,11 +131,11 @@ def state_elements(opened: OpenOperator, state: str, request: TableRequest) -> l
         batch_rows=request.batch_rows,
         decode=request.decode,
     )
-    found: list[tuple[int, bytes]] = []
+    elements: list[tuple[int, bytes]] = []
     for partition in OperatorTable(opened, raw, state).partitions(1):
         for batch in partition.batches():
-            found += zip(batch.column(SUBTASK).to_pylist(), batch.column(VALUE).to_pylist(), strict=True)
-    return sorted(found, key=lambda element: element[0])
+            elements += zip(batch.column(SUBTASK).to_pylist(), batch.column(VALUE).to_pylist(), strict=True)
+    return sorted(elements, key=lambda element: element[0])
 
 
 def _coordinator(savepoint: Snapshot, operator: OperatorState, request: TableRequest) -> Iterator[ConnectorState]:
@@ -143,7 +143,7 @@ def _coordinator(savepoint: Snapshot, operator: OperatorState, request: TableReq
         return
     # The state of a coordinator without splits is the same for several sources: the readers' splits decide.
     unnamed = replace(request, connector=None)
-    kinds = [found.recognition.kind for found in connector_states(savepoint, operator, SPLITS, unnamed)]
+    kinds = [state.recognition.kind for state in connector_states(savepoint, operator, SPLITS, unnamed)]
     splits = None if not kinds else "" if kinds[0] is None else kinds[0].name
     recognition = recognise_coordinator(operator.coordinator_state.data, request.connector, splits)
     yield ConnectorState(operator, None, (None,), recognition)
@@ -206,10 +206,10 @@ class SourceState:
                 expected=f"operator state {READER_STATE!r}, or the state of a coordinator",
                 remedy="table 'offsets' lists the sources that the savepoint has",
             )
-        found = recognise_elements(SPLITS, READER_STATE, [data for _, data in elements], connector)
-        known = found.kind.name if elements and found.kind is not None else connector
-        if elements and found.kind is None:
-            raise _unknown(operator, "splits", found, connector)
+        recognition = recognise_elements(SPLITS, READER_STATE, [data for _, data in elements], connector)
+        known = recognition.kind.name if elements and recognition.kind is not None else connector
+        if elements and recognition.kind is None:
+            raise _unknown(operator, "splits", recognition, connector)
         if coordinator is None:
             raise UnsupportedStateError(
                 "the source's readers have splits, but its coordinator has no state: Flink would assign all splits "
@@ -223,7 +223,7 @@ class SourceState:
         kind = kinds_of(SPLITS, enumerator.kind.name)[0]
         splits = tuple(
             ReaderSplit(subtask, payload.version or 0, value)
-            for (subtask, _), payload, value in zip(elements, found.payloads, found.values, strict=True)
+            for (subtask, _), payload, value in zip(elements, recognition.payloads, recognition.values, strict=True)
         )
         frame = CoordinatorFrame.read(coordinator.data)
         return cls(opened, kind, splits, enumerator.kind, frame, enumerator.values[0])
@@ -239,11 +239,13 @@ class SourceState:
                 found=kind,
             )
         elements = state_elements(opened, state, TableRequest(opened.savepoint.path))
-        found = recognise_elements(SPLITS, state, [data for _, data in elements], kind)
-        if found.kind is None:
-            raise _unknown(opened.operator, "partitions", found, kind)
-        splits = (ReaderSplit(subtask, None, value) for (subtask, _), value in zip(elements, found.values, strict=True))
-        return cls(opened, found.kind, tuple(splits), None, None, None, state)
+        recognition = recognise_elements(SPLITS, state, [data for _, data in elements], kind)
+        if recognition.kind is None:
+            raise _unknown(opened.operator, "partitions", recognition, kind)
+        splits = (
+            ReaderSplit(subtask, None, value) for (subtask, _), value in zip(elements, recognition.values, strict=True)
+        )
+        return cls(opened, recognition.kind, tuple(splits), None, None, None, state)
 
     @property
     def label(self) -> str:

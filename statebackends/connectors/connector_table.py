@@ -80,10 +80,10 @@ class ConnectorTable:
         kinds: set[ConnectorKind[Any] | None] = set()
         handles, size = [], 0
         for operator in operators(savepoint, request):
-            for found in _states(savepoint, operator, name, request):
-                kinds.add(found.recognition.kind)
+            for state in _states(savepoint, operator, name, request):
+                kinds.add(state.recognition.kind)
                 handles.append(operator.operator_id)
-                size += sum(len(payload.data) for payload in found.recognition.payloads)
+                size += sum(len(payload.data) for payload in state.recognition.payloads)
         columns = _columns(name, kinds)
         return cls(request, name, columns, tuple(dict.fromkeys(handles)), size)
 
@@ -117,14 +117,14 @@ class ConnectorPartition:
                 if self.name == OFFSETS:
                     yield from positions_of(savepoint, operator, self.request)
                     continue
-                for found in _states(savepoint, operator, self.name, self.request):
-                    yield from rows_of(found)
+                for state in _states(savepoint, operator, self.name, self.request):
+                    yield from rows_of(state)
 
 
 def positions_of(savepoint: Snapshot, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
     """Yield the rows of table ``offsets`` of one operator, also of one that is changed and not written yet."""
-    for found in _states(savepoint, operator, OFFSETS, request):
-        yield from offsets_of(found)
+    for state in _states(savepoint, operator, OFFSETS, request):
+        yield from offsets_of(state)
 
 
 def offsets_of(found: ConnectorState) -> Iterator[Row]:
@@ -134,14 +134,14 @@ def offsets_of(found: ConnectorState) -> Iterator[Row]:
         return
     common = {**identity(found.operator), "connector": kind.name}
     for subtask, value in zip(found.subtasks, found.recognition.values, strict=True):
-        for place in kind.positions(value):
-            words = [str(part) for part in (place.next, place.marker) if part is not None]
-            number = place.next if isinstance(place.next, int) else None
+        for position in kind.positions(value):
+            words = [str(part) for part in (position.next, position.marker) if part is not None]
+            number = position.next if isinstance(position.next, int) else None
             yield {
                 **common,
                 "subtask": subtask,
-                "stream": place.stream,
-                "partition": None if place.partition is None else str(place.partition),
+                "stream": position.stream,
+                "partition": None if position.partition is None else str(position.partition),
                 "offset": number,
                 "position": " ".join(words) or None,
             }
@@ -181,8 +181,8 @@ def _columns(table: str, kinds: Iterable[ConnectorKind[Any] | None]) -> pa.Schem
     if table == COMMITTABLES:
         fields.insert(len(OPERATOR), pa.field(STATE, TEXT))
     behind = [VERSION, *([pa.field(NOTE, TEXT)] if table == COMMITTABLES else [])]
-    found = [kind for kind in kinds if kind is not None]
-    merged = _merged(found) if len(found) == len(set(kinds)) else None
+    known = [kind for kind in kinds if kind is not None]
+    merged = _merged(known) if len(known) == len(set(kinds)) else None
     if merged is not None:
         return pa.schema([*fields, *merged, *behind])
     return pa.schema([*fields, *behind, *ANY_KIND])

@@ -194,8 +194,8 @@ def _wanted(request: TableRequest, state: str) -> bool:
 
 
 def _types(request: TableRequest) -> dict[str, str]:
-    found: dict[str, str] = json.loads(request.record_types or "{}")
-    return found
+    types: dict[str, str] = json.loads(request.record_types or "{}")
+    return types
 
 
 def _decode(savepoint: Snapshot, request: TableRequest) -> DecodeOptions:

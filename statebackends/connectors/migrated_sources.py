@@ -67,16 +67,16 @@ def kafka_source(opened: OpenOperator, version: int, not_set: str | None, lose_d
             expected=f"operator state {STATE!r}",
         )
     elements = state_elements(opened, STATE, TableRequest(opened.savepoint.path))
-    found = recognise_elements("splits", STATE, [data for _, data in elements], KAFKA_CONSUMER.name)
-    if found.kind is None:
+    recognition = recognise_elements("splits", STATE, [data for _, data in elements], KAFKA_CONSUMER.name)
+    if recognition.kind is None:
         raise UnsupportedStateError(
             "the partitions have an unknown format, so they cannot be migrated",
             operator=operator.label,
-            found=found.reason,
+            found=recognition.reason,
         )
     _refuse_other_state(opened, lose_data)
     splits: dict[tuple[str, int], tuple[int, KafkaSplit]] = {}
-    for (subtask, _), value in zip(elements, found.values, strict=True):
+    for (subtask, _), value in zip(elements, recognition.values, strict=True):
         split = _split(operator, value["topic"], value["partition"], value["offset"], not_set)
         known = splits.setdefault((split.topic, split.partition), (subtask, split))[1]
         if known != split:
@@ -101,14 +101,14 @@ def _split(operator: OperatorState, topic: str, partition: int, last: int, not_s
     following, word = next_offset(last)
     if following is not None:
         return KafkaSplit(topic, partition, following)
-    place = MARKERS.get(word or "", MARKERS.get(not_set or ""))
-    if place is None:
+    marker = MARKERS.get(word or "", MARKERS.get(not_set or ""))
+    if marker is None:
         raise OptionError(
             f"partition {topic}-{partition} has no offset yet, and KafkaSource needs one",
             operator=operator.label,
             remedy=f"choose where to read it: not_set={', '.join(map(repr, MARKERS))}",
         )
-    return KafkaSplit(topic, partition, place)
+    return KafkaSplit(topic, partition, marker)
 
 
 def _refuse_other_state(opened: OpenOperator, lose_data: bool) -> None:

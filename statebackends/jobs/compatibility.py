@@ -110,7 +110,9 @@ def worst(resolutions: Iterable[Resolution]) -> Resolution:
     if not every:
         return AS_IS
     verdict = max((resolution.verdict for resolution in every), key=lambda verdict: verdict.severity)
-    reasons = dict.fromkeys(reason for found in every if found.verdict is verdict for reason in found.reasons)
+    reasons = dict.fromkeys(
+        reason for candidate in every if candidate.verdict is verdict for reason in candidate.reasons
+    )
     return Resolution(verdict, tuple(reasons))
 
 
@@ -155,7 +157,7 @@ class Resolver:
         if len(old.children) != len(new.children):
             return incompatible(f"{old.flink_type} versus {new.flink_type}: another number of parts")
         pairs = enumerate(zip(old.children, new.children, strict=True))
-        return worst(self.resolve(before, after).within(part_name(old, place)) for place, (before, after) in pairs)
+        return worst(self.resolve(before, after).within(part_name(old, index)) for index, (before, after) in pairs)
 
 
 def part_name(serializer: TypeSerializer, place: int) -> str:
@@ -200,7 +202,7 @@ def resolve_version(
     """Return the verdict of a newer Flink about an operator's serializers; about those of Kryo only if asked."""
     if not crosses(metadata, version):
         return worst(())
-    return worst(found for serializer in serializers for found in _crossing(serializer, version, kryo))
+    return worst(resolution for serializer in serializers for resolution in _crossing(serializer, version, kryo))
 
 
 def _crossing(serializer: TypeSerializer, version: Flink, kryo: bool) -> Iterator[Resolution]:

@@ -123,8 +123,8 @@ class _Names:
 
     def _by_name(self, name: str, space: str) -> Schema:
         full = name if "." in name or not space else f"{space}.{name}"
-        found = next((known for known in (full, name) if known in self.types), None)
-        return {"type": "ref", "name": found} if found is not None else {"type": name}
+        reference = next((known for known in (full, name) if known in self.types), None)
+        return {"type": "ref", "name": reference} if reference is not None else {"type": name}
 
     def _named(self, schema: Schema, kind: str, space: str) -> Schema:
         name = schema["name"]
@@ -195,11 +195,11 @@ class _Resolver:
         others = {part["name"]: part for part in written["fields"]}
         for part in wanted["fields"]:
             names = [part["name"], *part.get("aliases", ())]
-            found = next((others[name] for name in names if name in others), None)
-            if found is None and "default" not in part:
+            counterpart = next((others[name] for name in names if name in others), None)
+            if counterpart is None and "default" not in part:
                 return f"{where}field {part['name']} is new, and has no default"
-            if found is not None:
-                problem = self.problem(part["type"], found["type"], f"{where}field {part['name']}: ")
+            if counterpart is not None:
+                problem = self.problem(part["type"], counterpart["type"], f"{where}field {part['name']}: ")
                 if problem is not None:
                     return problem
         return None
@@ -220,10 +220,10 @@ def resolve_pojo(old: PojoSerializer, new: PojoSerializer, resolver: Resolver) -
     for member in old.subclasses:
         if member.key is None or _is_absent(member):
             return incompatible(f"the subclass {member.name} could not be loaded when the snapshot was taken")
-    found = worst([*_fields(old, new, resolver), *_subclasses(old, new, resolver)])
-    if found.verdict.severity < Compatibility.AFTER_MIGRATION.severity and _names(old) != _names(new):
+    resolution = worst([*_fields(old, new, resolver), *_subclasses(old, new, resolver)])
+    if resolution.verdict.severity < Compatibility.AFTER_MIGRATION.severity and _names(old) != _names(new):
         return misread(f"the fields of {old.class_name} are in another order, which Flink does not notice")
-    return found
+    return resolution
 
 
 def _names(serializer: PojoSerializer) -> list[str]:
@@ -347,9 +347,9 @@ def _is_prefix(before: Sequence[str], after: Sequence[str]) -> bool:
 def _resolve_row_data(old: RowDataSerializer, new: RowDataSerializer, resolver: Resolver) -> Resolution:
     if len(old.fields) != len(new.fields):
         return incompatible(f"rows of {len(old.fields)} fields versus {len(new.fields)}")
-    for place, (before, after) in enumerate(zip(old.fields, new.fields, strict=True)):
+    for index, (before, after) in enumerate(zip(old.fields, new.fields, strict=True)):
         if before.kind != after.kind:
-            return incompatible(f"field f{place}: {before.kind} versus {after.kind}; SQL rows do not migrate")
+            return incompatible(f"field f{index}: {before.kind} versus {after.kind}; SQL rows do not migrate")
     return resolver.resolve_parts(old, new)
 
 

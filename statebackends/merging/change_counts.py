@@ -74,7 +74,9 @@ class ComparedSide:
         if self.operator is None:
             return None
         subtasks = self.operator.subtasks.values()
-        keyed = any(each.managed_keyed_state is not None or each.raw_keyed_state is not None for each in subtasks)
+        keyed = any(
+            subtask.managed_keyed_state is not None or subtask.raw_keyed_state is not None for subtask in subtasks
+        )
         return self.operator.max_parallelism if keyed else None
 
     @property
@@ -123,12 +125,13 @@ class KeyedChanges:
         shared: list[SharedInput] = []
         if inputs[0] is not None and inputs[1] is not None:
             known = SharedInput.among(inputs[0].sources, inputs[1].sources, least=LEAST_COMMON_COUNTED)
-            shared = [each for each in known if meets(each.after.key_group_range, self.share)]
-        for each in shared:
-            self._count_shared(each, inputs, numbers, sums)
-        common = {source for each in shared for source in (each.before, each.after)}
+            shared = [keyed_input for keyed_input in known if meets(keyed_input.after.key_group_range, self.share)]
+        for keyed_input in shared:
+            self._count_shared(keyed_input, inputs, numbers, sums)
+        common = {source for keyed_input in shared for source in (keyed_input.before, keyed_input.after)}
         others = [
-            each and replace(each, sources=tuple(one for one in each.sources if one not in common)) for each in inputs
+            keyed_input and replace(keyed_input, sources=tuple(one for one in keyed_input.sources if one not in common))
+            for keyed_input in inputs
         ]
         for pair in self._merged(others, numbers, self.share):
             sums.add(compare(*pair, self.division.modulus, numbers.maps).counts)
@@ -139,10 +142,10 @@ class KeyedChanges:
     def _merged(self, inputs: Sequence[KeyedInput | None], numbers: StateNumbers, share: range) -> Iterator[Pair]:
         """Yield all entries of some key groups of both sides."""
         with ExitStack() as stack:
-            opened = [None if each is None else stack.enter_context(OpenInput(each, numbers)) for each in inputs]
-            before, after = (nothing if each is None else each.chunks for each in opened)
-            sizes = total([self.division.sizes(i, each.sizes()) for i, each in enumerate(inputs) if each])
-            memory = next(each.request.memory for each in inputs if each is not None)
+            opened = [None if side is None else stack.enter_context(OpenInput(side, numbers)) for side in inputs]
+            before, after = (nothing if side is None else side.chunks for side in opened)
+            sizes = total([self.division.sizes(i, side.sizes()) for i, side in enumerate(inputs) if side])
+            memory = next(side.request.memory for side in inputs if side is not None)
             yield from paired_chunks((before, after), self.division, share, sizes, memory, serial=False)
 
     def _count_shared(
@@ -152,10 +155,10 @@ class KeyedChanges:
 
         The entries of the older one are those of the newer one without what was added, and with what was removed.
         """
-        known = [each for each in inputs if each is not None]
+        known = [keyed_input for keyed_input in inputs if keyed_input is not None]
         alone = [
-            replace(each, sources=(one,), raw=())
-            for each, one in zip(known, (shared.before, shared.after), strict=True)
+            replace(keyed_input, sources=(one,), raw=())
+            for keyed_input, one in zip(known, (shared.before, shared.after), strict=True)
         ]
         owned = shared.after.key_group_range
         key_groups = range(max(self.share.start, owned.start), min(self.share.stop, owned.end + 1))
@@ -165,7 +168,7 @@ class KeyedChanges:
             merged.append(window)
             yield from ()
 
-        mine, requests = _Sums(), [each.request for each in known]
+        mine, requests = _Sums(), [keyed_input.request for keyed_input in known]
         for pair in shared.pairs(key_groups, numbers, requests, of_all, counted.append):
             mine.add(compare(*pair, self.division.modulus, numbers.maps).counts)
         with OpenInput(alone[1], numbers) as newer:
@@ -186,14 +189,16 @@ class OperatorStateChanges:
     def rows(self, sides: Sides) -> Iterator[Row]:
         """Yield one row per state; one that cannot be delimited has a note."""
         opened = [side.opened() for side in sides]
-        for state in dict.fromkeys(name for each in opened if each is not None for name in each.operator_state_names):
+        for state in dict.fromkeys(
+            name for open_operator in opened if open_operator is not None for name in open_operator.operator_state_names
+        ):
             about = {"table": OPERATOR_STATE, "state": state}
             try:
-                found = list(self._counted(sides, opened, state))
+                counted = list(self._counted(sides, opened, state))
             except NOTED as error:
                 yield {**about, "note": str(error)}
                 continue
-            for counts in found:
+            for counts in counted:
                 yield {**about, **counts}
 
     @staticmethod
@@ -260,10 +265,10 @@ class ComparedOperator:
             yield identity
         for part in self.parts:
             try:
-                found = list(part.rows(self.sides))
+                rows = list(part.rows(self.sides))
             except NOTED as error:
-                found = [{"table": KEYED_STATE, "note": str(error)}]
-            for row in found:
+                rows = [{"table": KEYED_STATE, "note": str(error)}]
+            for row in rows:
                 yield {**identity, **row}
 
 
@@ -288,14 +293,17 @@ class ChangeCounts:
             request.of_version(savepoint.metadata.version)
             for request, savepoint in zip(self.requests, opened, strict=True)
         ]
-        found = [{operator.operator_id: operator for operator in savepoint.operators} for savepoint in opened]
-        bare = [replace(each, metadata=replace(each.metadata, operators=(), master_states=())) for each in opened]
+        operators = [{operator.operator_id: operator for operator in savepoint.operators} for savepoint in opened]
+        bare = [
+            replace(snapshot, metadata=replace(snapshot.metadata, operators=(), master_states=()))
+            for snapshot in opened
+        ]
         return [
             (
-                ComparedSide(bare[0], found[0].get(number), requests[0]),
-                ComparedSide(bare[1], found[1].get(number), requests[1]),
+                ComparedSide(bare[0], operators[0].get(number), requests[0]),
+                ComparedSide(bare[1], operators[1].get(number), requests[1]),
             )
-            for number in {**found[0], **found[1]}
+            for number in {**operators[0], **operators[1]}
         ]
 
     @property

@@ -131,12 +131,12 @@ class ChangeFeed:
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return the partitions of all comparisons."""
-        each = -(-(parallelism or 1) // max(1, len(self.comparisons)))
+        per_comparison = -(-(parallelism or 1) // max(1, len(self.comparisons)))
         needed = [name for name in self.schema.names if name not in (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)]
         return [
             FeedPartition(part, version.number, version.time, self.schema)
             for table, version in self.comparisons
-            for part in _of_columns(table, [CHANGE_TYPE, *needed]).partitions(each)
+            for part in _of_columns(table, [CHANGE_TYPE, *needed]).partitions(per_comparison)
         ]
 
 
@@ -153,10 +153,10 @@ class FeedPartition:
         """Yield the changes."""
         own = {COMMIT_VERSION: self.version, COMMIT_TIMESTAMP: self.time}
         for batch in self.inner.batches():
-            there = frozenset(batch.schema.names)
+            existing = frozenset(batch.schema.names)
             columns = [
                 batch.column(field.name)
-                if field.name in there
+                if field.name in existing
                 else pa.repeat(pa.scalar(own.get(field.name), field.type), len(batch))
                 for field in self.schema
             ]
@@ -165,8 +165,8 @@ class FeedPartition:
 
 def _of_columns(table: Table, columns: Sequence[str]) -> Table:
     """Return a table restricted to those of some columns that it has: a state may not be there yet."""
-    there = frozenset(table.schema.names)
-    return table.select([name for name in columns if name in there])
+    existing = frozenset(table.schema.names)
+    return table.select([name for name in columns if name in existing])
 
 
 def _expect_columns(table: Table, newest: Table, version: FeedVersion, growing: bool) -> None:
@@ -174,7 +174,7 @@ def _expect_columns(table: Table, newest: Table, version: FeedVersion, growing: 
 
     ``growing``: it may lack some of them, or have others.
     """
-    mine, others = ({field.name: str(field.type) for field in each.schema} for each in (table, newest))
+    mine, others = ({field.name: str(field.type) for field in side.schema} for side in (table, newest))
     for name in dict.fromkeys([*others, *mine]):
         if mine.get(name) != others.get(name) and not (growing and (name not in mine or name not in others)):
             raise UnsupportedStateError(
@@ -207,9 +207,9 @@ def _comparison(
     if isinstance(newer, KeyedTable) and newer.sessions is None and newer.lookup is None:
         before = tables[0] if isinstance(tables[0], KeyedTable) else None
         return ChangedRows((before, newer), newer.spec.states, request, EntryFeed.between(before, newer, equal))
-    place = PLACE if request.include_key_group else ()
-    columns = same_columns(tables, [name for name in newer.schema.names if name not in place])
-    beside = same_columns(tables, [name for name in newer.schema.names if name in place])
+    group_columns = PLACE if request.include_key_group else ()
+    columns = same_columns(tables, [name for name in newer.schema.names if name not in group_columns])
+    beside = same_columns(tables, [name for name in newer.schema.names if name in group_columns])
     known = (*FLAT_IDENTITIES, *IDENTITIES) if request.flatten else IDENTITIES
     identity = next((names for names in known if set(names) <= set(columns.names)), ())
     # Timers have keys, but a key has several.
@@ -247,9 +247,9 @@ class EntryFeed(EntryDiff):
     @classmethod
     def between(cls, before: KeyedTable | None, after: KeyedTable, equal: bool) -> EntryFeed:
         """Build the comparison of two tables with the same columns."""
-        found = EntryDiff.of(before, after, after.spec.states)
+        diff = EntryDiff.of(before, after, after.spec.states)
         schema = pa.schema([OF_COMMIT.field(CHANGE_TYPE), *after.schema])
-        return cls(found.states, found.sides, schema, equal)
+        return cls(diff.states, diff.sides, schema, equal)
 
     def aligned(self, before: Half, after: Half) -> pa.RecordBatch:
         """Return the rows of both sides, those of one key one after the other."""
@@ -257,23 +257,25 @@ class EntryFeed(EntryDiff):
         identity = pa.concat_arrays([half.identity for half in halves]).unique()
         places = [places_in(identity, half.identity) for half in halves]
         flags = np.zeros(len(identity), np.bool_)
-        for place, half in zip(places, halves, strict=True):
-            there = place >= 0
-            flags[there] |= half.flags[place[there]].any(axis=1)
+        for indices, half in zip(places, halves, strict=True):
+            present = indices >= 0
+            flags[present] |= half.flags[indices[present]].any(axis=1)
         fields = [*self.schema][1:]
         both = (places[BEFORE] >= 0) & (places[AFTER] >= 0)
         if not self.equal:
             at = np.flatnonzero(both & flags)
             values = [
-                row_bytes([_taken(half, field, place[at]) for field in fields if field.name not in PLACE])
-                for half, place in zip(halves, places, strict=True)
+                row_bytes([_taken(half, field, indices[at]) for field in fields if field.name not in PLACE])
+                for half, indices in zip(halves, places, strict=True)
             ]
             flags[at[np.asarray(pc.equal(*values), np.bool_)]] = False
-        shown = [np.flatnonzero(flags & (place >= 0)) for place in places]
+        shown = [np.flatnonzero(flags & (indices >= 0)) for indices in places]
         order = np.argsort(np.concatenate(shown), kind="stable")
         arrays = []
         for field in fields:
-            sides = [_taken(half, field, place[rows]) for half, place, rows in zip(halves, places, shown, strict=True)]
+            sides = [
+                _taken(half, field, indices[rows]) for half, indices, rows in zip(halves, places, shown, strict=True)
+            ]
             arrays.append(pa.concat_arrays(sides).take(pa.array(order)))
         kinds = [
             np.where(both[rows], *names)

@@ -57,13 +57,13 @@ class ChangedRows:
         self.schema = self.compared.schema
         self.request = request
         self.inputs: Inputs = (_input(tables[0]), _input(tables[1]))
-        before, after = (() if each is None else each.sources for each in self.inputs)
+        before, after = (() if side is None else side.sources for side in self.inputs)
         self.shared = SharedInput.among(before, after)
-        found = (each.max_parallelism if each is not None else None for each in self.inputs)
-        self.division = Division((next(found), next(found)))
+        moduli = (side.max_parallelism if side is not None else None for side in self.inputs)
+        self.division = Division((next(moduli), next(moduli)))
         self.warnings: tuple[str, ...] = ()
         self.max_parallelism: int | None = self.division.modulus
-        self.state_bytes = sum(each.state_bytes for each in self.inputs if each is not None)
+        self.state_bytes = sum(side.state_bytes for side in self.inputs if side is not None)
 
     @property
     def description(self) -> str:
@@ -76,11 +76,17 @@ class ChangedRows:
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return one partition per share of the key groups."""
-        sizes = total([self.division.sizes(i, each.sizes()) for i, each in enumerate(self.inputs) if each is not None])
+        sizes = total(
+            [
+                self.division.sizes(i, keyed_input.sizes())
+                for i, keyed_input in enumerate(self.inputs)
+                if keyed_input is not None
+            ]
+        )
         return [
             ChangedRowsPartition(
                 (self._restricted(0, share), self._restricted(1, share)),
-                tuple(each for each in self.shared if meets(each.after.key_group_range, share)),
+                tuple(keyed_input for keyed_input in self.shared if meets(keyed_input.after.key_group_range, share)),
                 self.division,
                 share,
                 sizes,
@@ -102,7 +108,7 @@ class ChangedRows:
             return None
         groups = sorted(self.division.key_groups(side, share))
         return replace(
-            described, sources=tuple(each for each in described.sources if meets(each.key_group_range, groups))
+            described, sources=tuple(source for source in described.sources if meets(source.key_group_range, groups))
         )
 
 
@@ -138,8 +144,8 @@ class ChangedRowsPartition:
         """Yield the rows that differ."""
         numbers = StateNumbers([(name, False) for name in self.compared.states])
         with ExitStack() as stack:
-            opened = [None if each is None else stack.enter_context(OpenInput(each, numbers)) for each in self.inputs]
-            before, after = (nothing if each is None else each.chunks for each in opened)
+            opened = [None if side is None else stack.enter_context(OpenInput(side, numbers)) for side in self.inputs]
+            before, after = (nothing if side is None else side.chunks for side in opened)
 
             def merged(share: range) -> Iterator[Pair]:
                 return paired_chunks(
@@ -147,20 +153,20 @@ class ChangedRowsPartition:
                 )
 
             for pair in self._pairs(numbers, merged):
-                found = compare(*pair, self.division.modulus, numbers.maps)
-                for batch in changed_rows(found, self.compared, self.request.batch_rows):
+                comparison = compare(*pair, self.division.modulus, numbers.maps)
+                for batch in changed_rows(comparison, self.compared, self.request.batch_rows):
                     yield batch.select(self.columns)
 
     def _pairs(self, numbers: StateNumbers, merged: Merged) -> Iterator[Pair]:
         """Yield the entries of all keys, or only of those that can differ where files are common to both."""
         at = self.share.start
-        requests = [each.request for each in self.inputs if each is not None]
-        for each in self.shared:
-            owned = each.after.key_group_range
+        requests = [keyed_input.request for keyed_input in self.inputs if keyed_input is not None]
+        for keyed_input in self.shared:
+            owned = keyed_input.after.key_group_range
             key_groups = range(max(at, owned.start), min(self.share.stop, owned.end + 1))
             if at < key_groups.start:
                 yield from merged(range(at, key_groups.start))
-            yield from each.pairs(key_groups, numbers, requests, merged)
+            yield from keyed_input.pairs(key_groups, numbers, requests, merged)
             at = key_groups.stop
         if at < self.share.stop:
             yield from merged(range(at, self.share.stop))

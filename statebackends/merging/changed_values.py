@@ -115,14 +115,16 @@ class ChangedValues:
             return [self._partition(rounds)]
         per_group = self.state_bytes // self.division.modulus
         sizes = np.full(self.division.modulus, per_group, np.int64)
-        found = []
+        partitions = []
         for share in self.division.shares(parallelism or 1):
             some = together(share, sizes, self.request.memory // 4)
             # Without those of key groups that no option asks for, or that have no state.
-            read = tuple(both for each in some if any(both := (self._parts(0, each), self._parts(1, each))))
+            read = tuple(
+                both for key_groups in some if any(both := (self._parts(0, key_groups), self._parts(1, key_groups)))
+            )
             if read:
-                found.append(self._partition(read))
-        return found
+                partitions.append(self._partition(read))
+        return partitions
 
     def _parts(self, side: int, share: range) -> Parts:
         table = self.tables[side]
@@ -149,17 +151,17 @@ class ChangedValuesPartition:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that differ."""
         for parts in self.rounds:
-            for found in self.form(self._differing(parts)):
-                yield from found.select(self.columns).to_batches(max_chunksize=self.batch_rows)
+            for table in self.form(self._differing(parts)):
+                yield from table.select(self.columns).to_batches(max_chunksize=self.batch_rows)
 
     def _differing(self, parts: tuple[Parts, Parts]) -> Differing:
         sides, chunks = [], []
         schema, compared = pa.schema([*self.compared, *self.beside]), len(self.compared)
-        for each in parts:
+        for side_parts in parts:
             # The other columns, such as that of a subtask, are none of a row's values.
             batches = [
                 pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
-                for part in each
+                for part in side_parts
                 for batch in part.batches()
             ]
             bounds = np.cumsum([0, *(len(batch) for batch in batches)]).tolist()
@@ -167,11 +169,14 @@ class ChangedValuesPartition:
             sides.append(pa.Table.from_batches(batches, schema))
             chunks.append(concat(rows))
         # The rows of a table are in one run, whose key groups are the numbers of its rows.
-        found = compare(chunks[0], chunks[1], 1, ())
+        comparison = compare(chunks[0], chunks[1], 1, ())
         before, after = (
             side.take(pa.array(np.sort(chunk.key_group[differs])))
             for side, chunk, differs in zip(
-                sides, (found.before, found.after), (found.before_differs, found.after_differs), strict=True
+                sides,
+                (comparison.before, comparison.after),
+                (comparison.before_differs, comparison.after_differs),
+                strict=True,
             )
         )
         return before, after
@@ -212,7 +217,7 @@ def _of_sources(table: Any, differing: Mapping[KeyGroupRange, DifferingSource], 
     if hasattr(table, "inner"):
         chosen.inner = _of_sources(table.inner, differing, groups)
         return chosen
-    sources = tuple(differing.get(each.key_group_range, each) for each in table.headers.sources)
+    sources = tuple(differing.get(source.key_group_range, source) for source in table.headers.sources)
     chosen.headers = replace(table.headers, sources=sources)
     if isinstance(table, KeyedTable) and table.sessions is not None:
         chosen.sessions = replace(table.sessions, groups=groups)
@@ -281,7 +286,7 @@ def same_columns(tables: Tables, names: Sequence[str]) -> pa.Schema:
     before, after = (None if table is None else _fields(table, names) for table in tables)
     if before is not None and after is not None:
         for name in names:
-            types = [str(each[name]) if name in each else "no such column" for each in (before, after)]
+            types = [str(side[name]) if name in side else "no such column" for side in (before, after)]
             if types[0] != types[1]:
                 raise UnsupportedStateError(
                     f"the type of column {name!r} has changed, so rows cannot be compared",
@@ -297,6 +302,6 @@ def _fields(table: Table, names: Sequence[str]) -> dict[str, pa.DataType]:
 
 def _any(tables: Tables) -> Table:
     """Return the table of the newer snapshot, else that of the older one."""
-    found = tables[1] if tables[1] is not None else tables[0]
-    assert found is not None
-    return found
+    table = tables[1] if tables[1] is not None else tables[0]
+    assert table is not None
+    return table

@@ -31,14 +31,14 @@ class Runs:
     @classmethod
     def of(cls, chunk: EntryChunk, modulus: int) -> Runs:
         """Return the runs of a chunk; entries of one run that are apart are brought together."""
-        place = (chunk.key_group.astype(np.int64) % modulus) << 32 | chunk.state
-        cuts = np.concatenate([[0], 1 + np.flatnonzero(place[1:] != place[:-1]), [len(place)]])
-        cuts = cuts if len(place) else np.zeros(1, np.int64)
-        places = place[cuts[:-1]]
+        runs = (chunk.key_group.astype(np.int64) % modulus) << 32 | chunk.state
+        cuts = np.concatenate([[0], 1 + np.flatnonzero(runs[1:] != runs[:-1]), [len(runs)]])
+        cuts = cuts if len(runs) else np.zeros(1, np.int64)
+        places = runs[cuts[:-1]]
         order = np.argsort(places, kind="stable")
         if len(places) == len(np.unique(places)):
             return cls(chunk, places[order], cuts[:-1][order], cuts[1:][order])
-        rows = np.argsort(place, kind="stable")
+        rows = np.argsort(runs, kind="stable")
         return cls.of(chunk.take(rows), modulus)
 
     def bounds(self, places: Longs) -> tuple[Longs, Longs]:
@@ -98,13 +98,13 @@ def compare(before: EntryChunk, after: EntryChunk, modulus: int, maps: Collectio
     """Compare the entries of two inputs; ``maps`` are the numbers of map states."""
     sides = [Runs.of(chunk, modulus) for chunk in (before, after)]
     places = np.union1d(sides[0].places, sides[1].places)
-    found = _compared(sides, places, maps)
-    if found is None:
+    compared = _compared(sides, places, maps)
+    if compared is None:
         # Hash tables of the heap: sorted, equal keys meet.
         sides = [side.sorted() for side in sides]
-        found = _compared(sides, places, maps)
-    assert found is not None
-    runs, flags, matched = found
+        compared = _compared(sides, places, maps)
+    assert compared is not None
+    runs, flags, matched = compared
     numbers = np.stack(
         [
             runs[:, 1] - runs[:, 0],
@@ -136,5 +136,5 @@ def _compared(
 
 def _spans(chunk: EntryChunk) -> tuple[Bytes, Longs, Longs, Bytes, Longs, Longs]:
     spans = (chunk.key_start, chunk.key_end, chunk.value_start, chunk.value_end)
-    key, key_end, value, value_end = (np.ascontiguousarray(each) for each in spans)
+    key, key_end, value, value_end = (np.ascontiguousarray(array) for array in spans)
     return chunk.keys, key, key_end, chunk.values, value, value_end

@@ -146,7 +146,7 @@ def concat(chunks: Sequence[EntryChunk]) -> EntryChunk:
     key_at = np.cumsum([0, *(len(chunk.keys) for chunk in chunks)]).tolist()
     value_at = np.cumsum([0, *(len(chunk.values) for chunk in chunks)]).tolist()
     arrays = [chunk.shifted(*at) for chunk, *at in zip(chunks, key_at, value_at, strict=False)]
-    return EntryChunk(keys, values, *(np.concatenate(each) for each in zip(*arrays, strict=True)))
+    return EntryChunk(keys, values, *(np.concatenate(parts) for parts in zip(*arrays, strict=True)))
 
 
 def to_disk(chunk: EntryChunk) -> pa.RecordBatch:

@@ -190,23 +190,23 @@ class SharedInput:
         least = LEAST_COMMON if least is None else least
         # A subtask has one database.
         known, others = (
-            {each.key_group_range: each for each in sources if isinstance(each, RocksDBSource)}
+            {database.key_group_range: database for database in sources if isinstance(database, RocksDBSource)}
             for sources in (before, after)
         )
-        found: list[SharedInput] = []
+        shared: list[SharedInput] = []
         if len(known) < len(before) or len(others) < len(after):
-            return found
+            return shared
         for key_group_range, source in others.items():
             other = known.get(key_group_range)
             if other is None:
                 continue
-            sizes = [each.table_files for each in (other, source)]
-            common = sum(size for place, size in sizes[1].items() if place in sizes[0])
+            sizes = [database.table_files for database in (other, source)]
+            common = sum(size for identity, size in sizes[1].items() if identity in sizes[0])
             changed = sum(size for side in sizes for size in side.values()) - 2 * common
             same = other.max_parallelism == source.max_parallelism
             if same and common and common * least >= changed:
-                found.append(cls(other, source, common, changed))
-        return sorted(found, key=lambda each: each.after.key_group_range.start)
+                shared.append(cls(other, source, common, changed))
+        return sorted(shared, key=lambda database: database.after.key_group_range.start)
 
     def pairs(
         self,
@@ -225,7 +225,7 @@ class SharedInput:
         older, newer = requests
         with self.before.open(older.decode) as before, self.after.open(newer.decode) as after:
             numbered = [
-                np.array([numbers.of(meta) for meta in each.header.states], np.int32) for each in (before, after)
+                np.array([numbers.of(meta) for meta in stream.header.states], np.int32) for stream in (before, after)
             ]
             before.split_keys = after.split_keys = found is None
             shared = SharedFiles((before, after), [name for name, _ in numbers.numbers], key_groups)
@@ -253,7 +253,10 @@ def described(shared: Sequence[SharedInput]) -> str:
     """Return for the user how many bytes are read to compare databases that have files in common."""
     if not shared:
         return ""
-    changed, common = (sum(each.changed for each in shared), sum(each.common for each in shared))
+    changed, common = (
+        sum(shared_input.changed for shared_input in shared),
+        sum(shared_input.common for shared_input in shared),
+    )
     return (
         f"{changed / 1e6:.1f} MB of table files that one of two snapshots alone has are read, and of "
         f"{common / 1e6:.1f} MB that both have only the blocks with keys found there"

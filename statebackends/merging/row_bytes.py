@@ -73,14 +73,14 @@ def _elements(array: pa.Array, valid: Flags) -> pa.Array:
     # Null lists may have elements, and slices others before and after them.
     inner = pa.array(offsets[:-1].astype(np.int64)[rows] + np.arange(len(rows)) - bounds[:-1][rows])
     if pa.types.is_map(array.type):
-        found = _joined([_encoded(each.take(inner)) for each in (array.keys, array.items)])
+        encoded = _joined([_encoded(child.take(inner)) for child in (array.keys, array.items)])
         order = pc.sort_indices(
-            pa.table({"row": rows, "entry": found}), sort_keys=[("row", "ascending"), ("entry", "ascending")]
+            pa.table({"row": rows, "entry": encoded}), sort_keys=[("row", "ascending"), ("entry", "ascending")]
         )
-        found = found.take(order)
+        encoded = encoded.take(order)
     else:
-        found = _encoded(array.values.take(inner))
-    places, data = binary_parts(found)
+        encoded = _encoded(array.values.take(inner))
+    places, data = binary_parts(encoded)
     parts = pa.Array.from_buffers(
         pa.large_binary(), len(array), [None, pa.py_buffer(places[bounds].copy()), pa.py_buffer(data)]
     )

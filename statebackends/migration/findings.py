@@ -91,8 +91,8 @@ class StateFindings:
         self.saw(other.outcome)
         self.is_unreadable = self.is_unreadable or other.is_unreadable
         self.synthetic = other.synthetic if self.synthetic is None else self.synthetic
-        for place, part in other.parts.items():
-            self.part(*place).add(part)
+        for part_id, part in other.parts.items():
+            self.part(*part_id).add(part)
 
 
 #: What was found, by the name of a state in its operator.
@@ -102,8 +102,8 @@ Findings = dict[str, StateFindings]
 def merged(findings: Iterable[Mapping[str, StateFindings]]) -> Findings:
     """Return what several scans found."""
     result: Findings = {}
-    for found in findings:
-        for name, state in found.items():
+    for states in findings:
+        for name, state in states.items():
             result.setdefault(name, StateFindings()).add(state)
     return result
 
@@ -115,7 +115,7 @@ def to_json(findings: Mapping[str, StateFindings]) -> bytes:
             "outcome": state.outcome,
             "unreadable": state.is_unreadable,
             "synthetic": state.synthetic,
-            "parts": [[*place, asdict(part)] for place, part in state.parts.items()],
+            "parts": [[*part_id, asdict(part)] for part_id, part in state.parts.items()],
         }
         for name, state in findings.items()
     }

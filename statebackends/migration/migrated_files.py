@@ -214,7 +214,7 @@ class MigratedOperator:
         step = max(1, len(key_groups) * limit // max(1, own)) if own > limit else len(key_groups)
         for low in range(key_groups.start, key_groups.end + 1, step):
             high = min(low + step - 1, key_groups.end)
-            found: list[EntryChunk] = []
+            chunks: list[EntryChunk] = []
             with OpenInput(described, StateNumbers(states)) as opened_input:
                 for groups in together(range(operator.max_parallelism), described.sizes(), limit):
                     for chunk in opened_input.chunks(set(groups)):
@@ -222,8 +222,8 @@ class MigratedOperator:
                         rows = np.flatnonzero((new >= low) & (new <= high))
                         if len(rows):
                             taken = replace(chunk.take(rows), key_group=new[rows])
-                            found.append(self._rewritten(rewriter, EntryChunk.of_batch(taken.entries())))
-            self._put(writer, concat(found))
+                            chunks.append(self._rewritten(rewriter, EntryChunk.of_batch(taken.entries())))
+            self._put(writer, concat(chunks))
 
     def _put_group(
         self, writer: CanonicalKeyedStreamWriter, rewriter: ChunkRewriter, chunks: Iterator[EntryChunk]

@@ -41,10 +41,10 @@ MAX_REASONS = 5
 def check_migration(savepoint: Snapshot, knowledge: Knowledge, limit: int | None = None) -> MigrationCheck:
     """Return the verdicts about all parts of a snapshot; ``limit`` values of each state are read, None: all."""
     plans, scan = plan_migration(savepoint, knowledge), Scan(limit)
-    found: dict[int, list[Mapping[str, StateFindings]]] = {}
+    by_operator: dict[int, list[Mapping[str, StateFindings]]] = {}
     for piece in scan.pieces(plans):
-        found.setdefault(piece.operator, []).append(scan.run(plans, piece))
-    return verdicts_of(plans, {number: merged(findings) for number, findings in found.items()})
+        by_operator.setdefault(piece.operator, []).append(scan.run(plans, piece))
+    return verdicts_of(plans, {number: merged(findings) for number, findings in by_operator.items()})
 
 
 def verdicts_of(plans: Sequence[OperatorMigration], found: Mapping[int, Mapping[str, StateFindings]]) -> MigrationCheck:
@@ -64,8 +64,8 @@ def verdicts_of(plans: Sequence[OperatorMigration], found: Mapping[int, Mapping[
                 ref = replace(plan.ref, keyed=False) if state in raw else plan.ref
                 verdicts += _verdicts(operator, ref, plan.roles.items(), findings.get(state_name(state), NOTHING))
             verdicts += _verdicts(operator, operator.key_ref, [(KEY, operator.key)], findings.get(KEY_NAME, NOTHING))
-        for place, plan in enumerate(operator.operator_plans):
-            found_there = findings.get(operator_state_name(place), NOTHING)
+        for index, plan in enumerate(operator.operator_plans):
+            found_there = findings.get(operator_state_name(index), NOTHING)
             verdicts += _verdicts(operator, plan.ref, plan.roles.items(), found_there)
     return MigrationCheck(tuple(verdicts))
 
@@ -156,9 +156,9 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
     if not part.has_values:
         reason = f"{MISSING_CLASS}{part.old.snapshot_class} in that release: it was moved"
         return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, Outcome.FAILS, old, new, reason)
-    found = state.parts.get((role, part.name))
-    counts = (found.values, found.changed) if found is not None else (None, None)
-    own, whole = (each.hindrances if each is not None else {} for each in (found, state.parts.get(("", ""))))
+    findings = state.parts.get((role, part.name))
+    counts = (findings.values, findings.changed) if findings is not None else (None, None)
+    own, whole = (each.hindrances if each is not None else {} for each in (findings, state.parts.get(("", ""))))
     hindrances = list({**own, **whole}.values())
     if hindrances:
         verdict, outcome, reason, remedy = _hindered(hindrances, state)
@@ -170,14 +170,14 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
         if role == KEY:
             reason += "; Scala 2.13 hashes keys in another way: they move to other key groups"
         return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, Outcome.FAILS, old, new, reason, None, *counts)
-    lost = found.lost if found is not None else Losses()
+    lost = findings.lost if findings is not None else Losses()
     verdict = MigrationVerdict.IS_LOST if lost else MigrationVerdict.REWRITTEN
     if not part.is_restored and not (isinstance(part.new, KryoSerializer) and isinstance(part.old, KryoSerializer)):
         reason = "; ".join([f"Flink infers {new} in place of {old}", *lost.reasons])
         return PartVerdict(ref, name, verdict, Outcome.FAILS, old, new, reason, None, *counts)
-    if found is None:
+    if findings is None:
         return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, Outcome.UNKNOWN, old, new, NOT_LOOKED_AT)
-    if not (found.changed or lost):
+    if not (findings.changed or lost):
         outcome = Outcome.UNKNOWN if state.is_hindered else Outcome.RESTORES
         return PartVerdict(ref, name, MigrationVerdict.AS_IS, outcome, old, new, None, None, *counts)
     reason = "; ".join(["Kryo of the other release writes other bytes", *lost.reasons])

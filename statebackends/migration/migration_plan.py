@@ -149,13 +149,13 @@ class Knowledge:
             keys = opened.keyed.key_serializers
             return keys[0] if keys else None
         metas = (
-            [each for header in opened.keyed.headers for each in header.states]
+            [candidate for header in opened.keyed.headers for candidate in header.states]
             if ref.keyed
             else (opened.operator_states)
         )
-        for each in metas:
-            if each.name == meta.name and each.kind is meta.kind and role in each.serializers:
-                return each.serializers[role]
+        for candidate in metas:
+            if candidate.name == meta.name and candidate.kind is meta.kind and role in candidate.serializers:
+                return candidate.serializers[role]
         return None
 
 

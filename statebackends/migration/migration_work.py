@@ -63,9 +63,9 @@ class Planned:
         That is the form in which Kryo 2 wrote objects of inner classes, and unlisted subclasses with parts that change.
         ``findings`` are by the number of the operator.
         """
-        hidden = {number: hidden_parts(self.wanted[number], found) for number, found in findings.items()}
-        shown = (state.synthetic for found in findings.values() for state in found.values())
-        synthetic = next((each for each in shown if each is not None), None)
+        hidden = {number: hidden_parts(self.wanted[number], states) for number, states in findings.items()}
+        shown = (state.synthetic for states in findings.values() for state in states.values())
+        synthetic = next((flag for flag in shown if flag is not None), None)
         knowledge = self.knowledge if synthetic is None else replace(self.knowledge, synthetic=synthetic)
         return replace(self, knowledge=knowledge, hidden=hidden)
 
@@ -92,10 +92,10 @@ class ScanWork:
 
     def findings(self, results: Mapping[int, bytes]) -> dict[int, Mapping[str, StateFindings]]:
         """Return findings by the number of the operator; ``results`` are by the number of the piece."""
-        found: dict[int, list[Mapping[str, StateFindings]]] = {}
+        by_operator: dict[int, list[Mapping[str, StateFindings]]] = {}
         for number, result in sorted(results.items()):
-            found.setdefault(self.pieces[number].operator, []).append(from_json(result))
-        return {operator: merged(findings) for operator, findings in found.items()}
+            by_operator.setdefault(self.pieces[number].operator, []).append(from_json(result))
+        return {operator: merged(findings) for operator, findings in by_operator.items()}
 
 
 @dataclass(frozen=True)
@@ -115,12 +115,12 @@ class WriteWork:
     @cached_property
     def pieces(self) -> list[ScanUnit]:
         """The pieces, in order."""
-        found = []
+        pieces = []
         for number in range(len(self.planned.plans)):
             files = self.operator(number)
-            found += [ScanUnit(number, True, index, index) for index in files.keyed_subtasks]
-            found += [ScanUnit(number, False, index, index) for index in files.operator_subtasks]
-        return found
+            pieces += [ScanUnit(number, True, index, index) for index in files.keyed_subtasks]
+            pieces += [ScanUnit(number, False, index, index) for index in files.operator_subtasks]
+        return pieces
 
     def unopened(self) -> WriteWork:
         """Return a copy without open files and cached results, for another process."""
@@ -171,9 +171,9 @@ class WriteWork:
         kept = replace(operator, subtasks={index: left(subtask) for index, subtask in operator.subtasks.items()})
         copied = relocation.copied(self.planned.savepoint, kept)
         subtasks = dict(copied.subtasks)
-        for index, found in keyed.items():
+        for index, written in keyed.items():
             subtask = subtasks.get(index, OperatorSubtaskState())
-            subtasks[index] = replace(subtask, managed_keyed_state=found.managed_keyed_state)
-        for index, found in listed.items():
-            subtasks[index] = replace(subtasks[index], managed_operator_state=found.managed_operator_state)
+            subtasks[index] = replace(subtask, managed_keyed_state=written.managed_keyed_state)
+        for index, written in listed.items():
+            subtasks[index] = replace(subtasks[index], managed_operator_state=written.managed_operator_state)
         return replace(copied, subtasks=subtasks)

@@ -42,12 +42,12 @@ def restored_values(
         parts = check_migration(savepoint, Knowledge(release, tuple(classes), {}, new_job), LIMIT).parts
     except SavepointError:
         return None  # the check of types reports it
-    found: dict[str, list[PartVerdict]] = {}
+    by_hash: dict[str, list[PartVerdict]] = {}
     for part in parts:
         if part.verdict is not Migration.AS_IS:
-            found.setdefault(part.ref.operator_uid_hash, []).append(part)
+            by_hash.setdefault(part.ref.operator_uid_hash, []).append(part)
     hashes = [str(operator.operator_id) for operator in savepoint.operators]
-    return {name: _of_operator(found.get(name, []), job.state_backend, release) for name in hashes}
+    return {name: _of_operator(by_hash.get(name, []), job.state_backend, release) for name in hashes}
 
 
 def _of_operator(parts: list[PartVerdict], backend: str | None, release: ExtractionRelease) -> ValueVerdicts:

@@ -104,24 +104,24 @@ class Scan:
 
     def pieces(self, plans: Sequence[OperatorMigration]) -> list[ScanUnit]:
         """Return the pieces of all states that must be read."""
-        found: list[ScanUnit] = []
+        pieces: list[ScanUnit] = []
         for number, plan in enumerate(plans):
             if scanned_states(plan):
                 limit = plan.operator.max_parallelism
                 count = 1 if self.limit is not None else max(1, min(limit, plan.operator.state_size // PIECE))
                 bounds = [limit * part // count for part in range(count + 1)]
                 sample = max(MIN_SAMPLE, SAMPLE // count)
-                found += [ScanUnit(number, True, bounds[part], bounds[part + 1] - 1, sample) for part in range(count)]
-            if any(_is_scanned(plan, each) for each in plan.operator_plans):
-                found += [ScanUnit(number, False, place, place) for place in range(len(plan.opened.streams))]
-        return found
+                pieces += [ScanUnit(number, True, bounds[part], bounds[part + 1] - 1, sample) for part in range(count)]
+            if any(_is_scanned(plan, state_plan) for state_plan in plan.operator_plans):
+                pieces += [ScanUnit(number, False, index, index) for index in range(len(plan.opened.streams))]
+        return pieces
 
     def run(self, plans: Sequence[OperatorMigration], piece: ScanUnit) -> Findings:
         """Return the findings in a piece."""
         plan = plans[piece.operator]
         findings = (_scan_keyed if piece.keyed else _scan_operator_state)(plan, piece, self.limit)
-        for found in findings.values():
-            found.synthetic = plan.change.synthetic.proven if plan.change is not None else None
+        for state in findings.values():
+            state.synthetic = plan.change.synthetic.proven if plan.change is not None else None
         return findings
 
 
@@ -151,7 +151,7 @@ KEY_NAME = "key"
 def hidden_parts(operator: OperatorMigration, found: Mapping[str, StateFindings]) -> frozenset[tuple[StateRef, str]]:
     """Return the states and roles with values of subclasses that snapshots do not list, in which parts change."""
     named = [(state_name(state), plan.ref) for state, plan in operator.keyed_plans.items()]
-    named += [(operator_state_name(place), plan.ref) for place, plan in enumerate(operator.operator_plans)]
+    named += [(operator_state_name(index), plan.ref) for index, plan in enumerate(operator.operator_plans)]
     named.append((KEY_NAME, operator.key_ref))
     return frozenset(
         (ref, role)
@@ -214,9 +214,9 @@ def _scan_keyed(operator: OperatorMigration, piece: ScanUnit, limit: int | None)
     findings: Findings = {KEY_NAME: StateFindings()}
     scans: list[_KeyedScan | None] = []
     for state, plan in states.items():
-        found = findings[state_name(state)] = StateFindings()
-        values = _Values(found, piece.sample, limit)
-        hidden = _hidden_in_entries(operator, plan, found, findings[KEY_NAME], piece.sample)
+        state_findings = findings[state_name(state)] = StateFindings()
+        values = _Values(state_findings, piece.sample, limit)
+        hidden = _hidden_in_entries(operator, plan, state_findings, findings[KEY_NAME], piece.sample)
         if not (plan.has_values or by_key):
             scans.append(_KeyedScan(values, hidden, findings[KEY_NAME]))
             continue
@@ -238,9 +238,9 @@ def _scan_keyed(operator: OperatorMigration, piece: ScanUnit, limit: int | None)
                         if each is not None and len(rows):
                             each.entries(chunk.take(rows) if len(rows) < len(chunk) else chunk)
     except UndecodableStateError as error:
-        for name, found in findings.items():
+        for name, state_findings in findings.items():
             if name != KEY_NAME or by_key:
-                found.whole.hinder(_endless(error))
+                state_findings.whole.hinder(_endless(error))
     for each in scans:
         if each is not None:
             each.finish()
@@ -250,11 +250,11 @@ def _scan_keyed(operator: OperatorMigration, piece: ScanUnit, limit: int | None)
 def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: int | None) -> Findings:
     findings: Findings = {}
     source, header = operator.opened.streams[piece.first], operator.opened.stream_headers[piece.first]
-    for place, plan in enumerate(operator.operator_plans):
+    for index, plan in enumerate(operator.operator_plans):
         if not _is_scanned(operator, plan) or plan.meta not in header.states:
             continue
-        found = findings[operator_state_name(place)] = StateFindings()
-        hidden = _hidden_in_elements(operator, plan, found, piece.sample)
+        state_findings = findings[operator_state_name(index)] = StateFindings()
+        hidden = _hidden_in_elements(operator, plan, state_findings, piece.sample)
         if hidden is not None:
             for data, count in elements_in(source, header, plan.meta.name):
                 if len(subclass_flags(np.frombuffer(data, np.uint8))):
@@ -263,12 +263,12 @@ def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: in
             continue
         if not plan.has_values:
             continue
-        values = _Values(found, piece.sample, limit)
+        values = _Values(state_findings, piece.sample, limit)
         make = partial(operator.element_program, plan)
-        made = values.made(lambda: [make(misread=each) for each in _readings(plan)])  # noqa: B023
+        made = values.made(lambda: [make(misread=reading) for reading in _readings(plan)])  # noqa: B023
         if made is None:
             continue
-        values.collect(made[0].roles, found)
+        values.collect(made[0].roles, state_findings)
         for data, count in elements_in(source, header, plan.meta.name):
             if values.is_done:
                 break
@@ -393,9 +393,9 @@ class _Values:
 
     def collect(self, roles: Mapping[str, RoleProgram], found: StateFindings) -> None:
         """Count what is rewritten by some programs."""
-        for role, each in roles.items():
-            each.inspect()
-            self.roles.append((found, role, each))
+        for role, program in roles.items():
+            program.inspect()
+            self.roles.append((found, role, program))
 
     def made(self, make: Callable[[], T]) -> T | None:
         """Return the result of a function for a value or types; None if it fails, with the reason kept."""
@@ -403,14 +403,14 @@ class _Values:
             return make()
         except PartError as error:
             places = [
-                (found, role, name)
-                for found, role, each in self.roles
-                for name, part, _ in each.all_parts
+                (state_findings, role, name)
+                for state_findings, role, program in self.roles
+                for name, part, _ in program.all_parts
                 if part.part is error.part
             ]
-            found, *place = places[0] if places else (self.found, "", "")
+            state_findings, *part_id = places[0] if places else (self.found, "", "")
             hindrance = _hindrance(error)
-            found.part(*place).hinder(hindrance)
+            state_findings.part(*part_id).hinder(hindrance)
             if hindrance.fails and isinstance(error.error, ForeignError):
                 self.found.saw(Outcome.FAILS)
         except UnknownSubclassError as error:
@@ -426,7 +426,7 @@ class _Values:
         """
         self.count += count
         program, written, *others = programs
-        misread = [_with_doubt(run, each) for each in others]
+        misread = [_with_doubt(run, other) for other in others]
         value = _Value(old, lambda: run(program), misread, count, lambda: run(written))
         waits = len(self.waiting) < MAX_WAITING
         new = self.made(partial(self._unless_ambiguous, value) if waits else value.rewrite)
@@ -448,8 +448,8 @@ class _Values:
                 new = value.written()
         if new is not None and new != value.old and self.sampled < self.sample:
             self.sampled += value.count
-            for each in (self.found, *self.others):
-                each.saw(_misread(value.misread[0], new))
+            for state_findings in (self.found, *self.others):
+                state_findings.saw(_misread(value.misread[0], new))
             for misread in value.misread[1:]:
                 if not self.found.is_unreadable:
                     self.found.is_unreadable = _misread(misread, new) is Outcome.FAILS
@@ -462,9 +462,9 @@ class _Values:
     def finish(self) -> None:
         """Look at the values that wait, and add what the parts have counted."""
         self.settle()
-        for found, role, program in self.roles:
+        for state_findings, role, program in self.roles:
             for name, part, of_subclass in program.all_parts:
-                into = found.part(role, name)
+                into = state_findings.part(role, name)
                 into.values += part.values
                 into.changed += part.changed
                 if isinstance(part, KryoStatePart):
@@ -577,10 +577,10 @@ def _with_doubt(run: Callable[[Any], object], program: EntryProgram | ElementPro
 def _misread(read: ReadWithDoubt, right: object) -> Outcome:
     """Return the outcome of an entry that is not migrated; ``right`` are the correct bytes."""
     try:
-        found, is_doubtful = read()
+        actual, is_doubtful = read()
     except (PartError, SavepointError, UnknownSubclassError):
         return Outcome.FAILS
-    if found == right:
+    if actual == right:
         return Outcome.RESTORES
     return Outcome.WRONG_OR_FAILS if is_doubtful else Outcome.WRONG_VALUES
 

@@ -135,7 +135,7 @@ def _iso(text: str) -> int | None:
     match = ISO.fullmatch(text)
     if match is None:
         return None
-    hours, minutes, seconds = (int(each or 0) for each in match.groups()[:3])
+    hours, minutes, seconds = (int(digits or 0) for digits in match.groups()[:3])
     return (hours * 60 + minutes) * 60_000 + seconds * 1_000 + int((match[4] or "").ljust(3, "0")[:3])
 
 
@@ -183,8 +183,8 @@ class PlanNode:
             if state in states and number < len(self.inputs):
                 unique = self.unique_keys[number] if number < len(self.unique_keys) else ()
                 rows = () if state in BY_UNIQUE_KEY else (self.inputs[number],)
-                found = [names for names in (*unique, *rows) if len(names) == count]
-                return found[0] if len(set(found)) == 1 else None
+                matches = [names for names in (*unique, *rows) if len(names) == count]
+                return matches[0] if len(set(matches)) == 1 else None
         return None
 
     def _accumulator(self, count: int) -> tuple[str, ...] | None:
@@ -197,10 +197,10 @@ class PlanNode:
 def names_of(text: str) -> dict[str, Any] | None:
     """Return the JSON of names or of a compiled plan; None for the text of EXPLAIN."""
     try:
-        found: dict[str, Any] = json.loads(text)
+        document: dict[str, Any] = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found
+    return document
 
 
 def node_of(plan: Mapping[str, Any], operator_id: OperatorID) -> PlanNode | None:
@@ -225,9 +225,9 @@ def _uids(number: int, kind: str) -> Iterator[str]:
     if match is None:
         return
     name = match[1]
-    for each in (name, f"global-{name}", name.removeprefix("global-"), name.removesuffix("-table-scan")):
-        yield f"{number}_{each}"
-        yield f"{number}_{kind}_{each}"
+    for variant in (name, f"global-{name}", name.removeprefix("global-"), name.removesuffix("-table-scan")):
+        yield f"{number}_{variant}"
+        yield f"{number}_{kind}_{variant}"
 
 
 def _node(plan: Mapping[str, Any], nodes: Mapping[int, Any], node: Mapping[str, Any], uid: str) -> PlanNode:
@@ -247,9 +247,9 @@ def _node(plan: Mapping[str, Any], nodes: Mapping[int, Any], node: Mapping[str, 
     distinct = dict.fromkeys(_arguments(call, rows) for call in calls if call.get("distinct"))
     span = planned_span(node)
     counted = node.get("needRetraction") or is_sliced(span)
-    more = (*(["count(*)"] if counted else []), *(f"distinct({each})" for each in distinct))
+    more = (*(["count(*)"] if counted else []), *(f"distinct({column})" for column in distinct))
     sort_key = tuple(
-        rows[int(each["index"])] for each in (node.get("orderBy") or node.get("sortSpec") or {}).get("fields", ())
+        rows[int(column["index"])] for column in (node.get("orderBy") or node.get("sortSpec") or {}).get("fields", ())
     )
     return PlanNode(
         uid,
@@ -280,7 +280,7 @@ def _calls(node: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], Sequen
         return [call for call, _ in over], [back for _, back in over]
     calls = node.get("aggCalls") or ()
     retracted = node.get("aggCallNeedRetractions") or [False] * len(calls)
-    return calls, [bool(each) for each in retracted]
+    return calls, [bool(flag) for flag in retracted]
 
 
 def _unique_keys(node: Mapping[str, Any], inputs: Sequence[tuple[str, ...]]) -> tuple[tuple[tuple[str, ...], ...], ...]:
@@ -288,8 +288,8 @@ def _unique_keys(node: Mapping[str, Any], inputs: Sequence[tuple[str, ...]]) -> 
     keys = [[primary] if primary else []] if "rankStrategy" in node else []
     keys = keys or [node.get("leftUpsertKeys") or [], node.get("rightUpsertKeys") or []]
     return tuple(
-        tuple(tuple(names[int(index)] for index in each) for each in found)
-        for names, found in zip(inputs, keys, strict=False)
+        tuple(tuple(names[int(index)] for index in key) for key in input_keys)
+        for names, input_keys in zip(inputs, keys, strict=False)
     )
 
 
@@ -301,18 +301,18 @@ def _fields(kind: object) -> tuple[str, ...]:
     """
     if isinstance(kind, Mapping):
         return tuple(str(field["name"]) for field in kind["fields"])
-    text, depth, found, position = str(kind), 0, [], 0
+    text, depth, names, position = str(kind), 0, [], 0
     while position < len(text):
         match = FIELD.match(text, position) if depth == 1 else None
         if match:
-            found.append(match[1].replace("``", "`"))
+            names.append(match[1].replace("``", "`"))
             position = match.end()
             continue
         if text[position] == "`" or text[position] == "'":
             position = text.index(text[position], position + 1)
         depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(text[position], 0)
         position += 1
-    return tuple(found)
+    return tuple(names)
 
 
 def _call(call: Mapping[str, Any], fields: Sequence[str], retracted: bool) -> list[str]:
@@ -340,12 +340,12 @@ def _arguments(call: Mapping[str, Any], fields: Sequence[str]) -> str:
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names, with a number where one is repeated."""
-    found: list[str] = []
+    distinct: list[str] = []
     for name in names:
         number = 1
         unique = name
-        while unique in found:
+        while unique in distinct:
             number += 1
             unique = f"{name} {number}"
-        found.append(unique)
-    return tuple(found)
+        distinct.append(unique)
+    return tuple(distinct)

@@ -204,7 +204,7 @@ class TimerQueue:
 
 def timer_queues(header: KeyedBackendHeader) -> list[tuple[int, TimerQueue]]:
     """Return the timer states of a file, by id."""
-    found = []
+    queues = []
     for i, meta in enumerate(header.states):
         if meta.kind is BackendStateType.PRIORITY_QUEUE:
             domain, service = service_of(meta.name)
@@ -216,5 +216,5 @@ def timer_queues(header: KeyedBackendHeader) -> list[tuple[int, TimerQueue]]:
                     found=meta.value_serializer.flink_type,
                     remedy="plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
                 )
-            found.append((i, TimerQueue(domain, service, *parts)))
-    return found
+            queues.append((i, TimerQueue(domain, service, *parts)))
+    return queues

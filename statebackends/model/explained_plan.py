@@ -70,7 +70,7 @@ def is_explained(text: str) -> bool:
 
 def nodes_of(text: str) -> list[ExplainedNode]:
     """Return the nodes of a plan; of a whole EXPLAIN, those of its optimized plan."""
-    text = next((found[1] for plan in PLANS if (found := plan.search(text))), text).replace(WINDOW, WINDOW[1:])
+    text = next((section[1] for plan in PLANS if (section := plan.search(text))), text).replace(WINDOW, WINDOW[1:])
     nodes: list[ExplainedNode] = []
     open_nodes: list[tuple[int, ExplainedNode]] = []
     known: dict[str, ExplainedNode] = {}
@@ -104,13 +104,13 @@ def attributes_of(text: str) -> dict[str, str]:
     >>> attributes_of("groupBy=[k], select=[k, MAX(a[1]) AS m]")
     {'groupBy': 'k', 'select': 'k, MAX(a[1]) AS m'}
     """
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     position = 0
     while (match := ATTRIBUTE.search(text, position)) is not None:
         end = _closing(text, match.end())
-        found.setdefault(match[1], text[match.end() : end])
+        attributes.setdefault(match[1], text[match.end() : end])
         position = end
-    return found
+    return attributes
 
 
 def _closing(text: str, position: int) -> int:
@@ -133,15 +133,15 @@ def items(text: str) -> list[str]:
     >>> items("k, COALESCE(a, 'x, y') AS c")
     ['k', "COALESCE(a, 'x, y') AS c"]
     """
-    found, start, depth, quoted = [], 0, 0, False
-    for position, each in enumerate(text):
-        quoted ^= each == "'"
+    parts, start, depth, quoted = [], 0, 0, False
+    for position, character in enumerate(text):
+        quoted ^= character == "'"
         if not quoted:
-            depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(each, 0)
-        if each == "," and depth == 0 and not quoted:
-            found.append(text[start:position].strip())
+            depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(character, 0)
+        if character == "," and depth == 0 and not quoted:
+            parts.append(text[start:position].strip())
             start = position + 1
-    return [item for item in (*found, text[start:].strip()) if item]
+    return [item for item in (*parts, text[start:].strip()) if item]
 
 
 def _alias(item: str) -> tuple[str, str]:
@@ -208,10 +208,10 @@ def _plan_node(node: ExplainedNode) -> PlanNode:
 
 def _first_phase(node: ExplainedNode) -> ExplainedNode:
     """Return the local aggregate below a global one."""
-    found = node
-    while found.kind.startswith(("Global", "Exchange")) and found.inputs:
-        found = found.inputs[0]
-    return found if found.kind.startswith("Local") else node
+    phase = node
+    while phase.kind.startswith(("Global", "Exchange")) and phase.inputs:
+        phase = phase.inputs[0]
+    return phase if phase.kind.startswith("Local") else node
 
 
 def _key(node: ExplainedNode) -> tuple[str, ...]:

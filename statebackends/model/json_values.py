@@ -129,9 +129,9 @@ def _struct(value: Any, kind: pa.StructType, where: str) -> dict[str, Any]:
         value = dict(zip(names, value, strict=False))
     if not isinstance(value, dict):
         raise _refuse(value, kind, where)
-    there = set(names)
+    known = set(names)
     for name in value:
-        if name not in there:
+        if name not in known:
             raise OptionError(f"{where} has no field {name!r}", remedy=did_you_mean(name, names))
     value = {ROW_KIND: ROW_KINDS[0], **value}
     return {field.name: from_json(value.get(field.name), field.type, f"{where}.{field.name}") for field in fields}

@@ -67,7 +67,7 @@ class ClassFileSubclasses:
         known = {member.name for member in pojo.subclasses}
         names = [name for name in classes.subclasses(pojo.class_name) if name not in known]
         nested = replace(job, subclasses=replace(self, around=(*self.around, pojo.class_name)))
-        found: list[Member] = []
+        members: list[Member] = []
         for name in names[:MAX_SUBCLASSES]:
             described = classes.find(name)
             if described is None or described.is_abstract or described.is_interface:
@@ -78,8 +78,8 @@ class ClassFileSubclasses:
                 continue  # a value of it is refused by the name of its class
             serializer = _alike(inferred, pojo, nested)
             if not serializer.opaque_parts():
-                found.append(Member(name, b"", serializer))
-        return tuple(found)
+                members.append(Member(name, b"", serializer))
+        return tuple(members)
 
 
 @lru_cache(maxsize=16)
@@ -89,7 +89,7 @@ def _class_path(paths: tuple[str, ...]) -> ClassPath:
 
 @lru_cache(maxsize=16)
 def _extractor(paths: tuple[str, ...], flink_2: bool) -> TypeExtractor:
-    release = max(each for each in RELEASES if flink_2 or each < (2, 0))
+    release = max(version for version in RELEASES if flink_2 or version < (2, 0))
     return TypeExtractor(ExtractionRelease(release), _class_path(paths))
 
 

@@ -196,9 +196,9 @@ def choose_states(known: Sequence[str], wanted: tuple[str, ...] | None, what: st
     """Return the known names that are wanted; raise StateNotFoundError with the nearest name for an unknown one."""
     if wanted is None:
         return list(known)
-    there, chosen = frozenset(known), frozenset(wanted)
+    available, chosen = frozenset(known), frozenset(wanted)
     for name in wanted:
-        if name not in there:
+        if name not in available:
             raise StateNotFoundError(
                 f"the operator has no {what} {name!r}",
                 operator=operator,

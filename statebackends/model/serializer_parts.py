@@ -30,8 +30,8 @@ def with_parts(serializer: TypeSerializer, change: Change, path: Path = ()) -> T
             changed[name] = tuple(
                 replace(part, serializer=change(part.serializer, (*path, part.name)))
                 if isinstance(part, Member)
-                else change(part, (*path, *_name(serializer, place)))
-                for place, part in enumerate(value)
+                else change(part, (*path, *_name(serializer, index)))
+                for index, part in enumerate(value)
             )
     same = all(_same(held[name], value) for name, value in changed.items())
     return serializer if same else replace(serializer, **changed)
@@ -65,12 +65,12 @@ def _name(serializer: TypeSerializer, place: int) -> Path:
 
 def by_path(serializer: TypeSerializer) -> dict[Path, TypeSerializer]:
     """Return a serializer and all of its parts by their paths."""
-    found: dict[Path, TypeSerializer] = {}
+    parts: dict[Path, TypeSerializer] = {}
 
     def add(part: TypeSerializer, path: Path) -> TypeSerializer:
-        found[path] = part
+        parts[path] = part
         with_parts(part, add, path)
         return part
 
     add(serializer, ())
-    return found
+    return parts

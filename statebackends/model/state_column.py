@@ -124,7 +124,7 @@ def decode_either(serializer: TypeSerializer, at: Cursors, decode: Callable[[Cur
         return column, all(shown)
 
     try:
-        found, is_shown = of_form(True)
+        decoded, is_shown = of_form(True)
     except (CorruptStateError, UndecodableStateError) as error:
         if any(part.has_forms for part in parts):
             try:
@@ -136,15 +136,15 @@ def decode_either(serializer: TypeSerializer, at: Cursors, decode: Callable[[Cur
         try:
             other, _ = of_form(False)
         except SavepointError:
-            return found
-        if not found.equals(other) and str(found.to_pylist()) != str(other.to_pylist()):
+            return decoded
+        if not decoded.equals(other) and str(decoded.to_pylist()) != str(other.to_pylist()):
             raise UndecodableStateError(
                 "Kryo wrote objects of inner classes with their outer objects, or without: both readings are possible",
                 **at.origin.facts(int(at.position[0])),
                 found=serializer.flink_type,
                 remedy="read more values at a time: option('batchSize', ...); or as bytes: option('raw', '<state>')",
             )
-    return found
+    return decoded
 
 
 @dataclass(frozen=True)
@@ -234,8 +234,8 @@ class StateColumn:
         starts, stops = locate([key, Flagged(value)], at, counts)
         at.expect_end()
         null = block.buffer[starts[1]] != 0
-        there = np.flatnonzero(~null)
-        values = scatter(binary_spans(block, starts[1][there] + 1, stops[1][there]), ~null)
+        present = np.flatnonzero(~null)
+        values = scatter(binary_spans(block, starts[1][present] + 1, stops[1][present]), ~null)
         return map_array(self.arrow_type(), counts, binary_spans(block, starts[0], stops[0]), values)
 
     def decode_list(self, block: Block, start: Longs, end: Longs) -> tuple[Longs, pa.Array]:
@@ -265,23 +265,23 @@ class StateColumn:
         at = self.cursors(block, block.value_start[entries], block.value_end[entries])
         # After the flag of a null, writers may append the serializer's own form of null.
         null = read_numbers(at, "read_flags", np.bool_, "the null flag of a map value")
-        there = np.flatnonzero(~null)
-        values = self.decode_spans(value, block, at.position[there], at.end[there])
+        present = np.flatnonzero(~null)
+        values = self.decode_spans(value, block, at.position[present], at.end[present])
         return keys, scatter(values, ~null)
 
     def has_values(self, rows: RowsOfBlock, state: int, plan: Any, low: int, high: int) -> bool:
         """Return whether rows [low, high) have any value; ``plan`` is the result of :meth:`plan` for the block."""
-        found = rows.values(state, low, high)[0] >= 0 if plan is None else plan[1][low:high] > 0
-        return bool(found.any())
+        present = rows.values(state, low, high)[0] >= 0 if plan is None else plan[1][low:high] > 0
+        return bool(present.any())
 
     def decode(self, rows: RowsOfBlock, state: int, plan: Any, low: int, high: int) -> pa.Array:
         """Return the column of rows [low, high); ``plan`` is the result of :meth:`plan` for the block."""
         if plan is None:
             start, end = rows.values(state, low, high)
-            there = start >= 0
-            if there.all():
+            present = start >= 0
+            if present.all():
                 return self.decode_values(rows.block, start, end)
-            return scatter(self.decode_values(rows.block, start[there], end[there]), there)
+            return scatter(self.decode_values(rows.block, start[present], end[present]), present)
         entries, counts, ends = plan
         assert isinstance(rows.block, KeyedBlock)
         here = counts[low:high]

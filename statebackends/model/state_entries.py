@@ -93,17 +93,17 @@ def with_access(values: pa.Array, access: pa.Array) -> pa.Array:
 
 
 def _list_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | None, keys: KeySpans) -> StateEntries:
-    there = np.asarray(pc.fill_null(pc.list_value_length(column), 0), np.int64) > 0
-    counts, items = list_parts(_present(column, there))
+    nonempty = np.asarray(pc.fill_null(pc.list_value_length(column), 0), np.int64) > 0
+    counts, items = list_parts(_present(column, nonempty))
     if access is not None:
-        lengths = np.asarray(pc.fill_null(pc.list_value_length(_present(access, there)), 0), np.int64)
-        _refuse_unequal(np.flatnonzero(there), counts, lengths)
-        items = with_access(items, list_parts(_present(access, there))[1])
+        lengths = np.asarray(pc.fill_null(pc.list_value_length(_present(access, nonempty)), 0), np.int64)
+        _refuse_unequal(np.flatnonzero(nonempty), counts, lengths)
+        items = with_access(items, list_parts(_present(access, nonempty))[1])
     # Every element has room for a comma after it; the one after a list's last element is outside the list's span.
     buffer, start, end = encode_column(state.units[0], items, behind=1)
     buffer[end] = DELIMITER
     last = np.cumsum(counts) - 1
-    rows = np.flatnonzero(there)
+    rows = np.flatnonzero(nonempty)
     spans = (start[last - counts + 1], end[last])
     return StateEntries(Entries(keys[0], keys[1][rows], keys[2][rows], buffer, *spans), rows)
 
@@ -118,11 +118,11 @@ def _map_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | No
     from pyspark_savepoint.formats.kernels import keys as kernels
 
     key_serializer, value_serializer = state.units
-    there = valid_rows(column)
-    counts, user_keys, values = map_parts(_present(column, there))
+    valid = valid_rows(column)
+    counts, user_keys, values = map_parts(_present(column, valid))
     if access is not None:
-        values = with_access(values, _aligned(access, there, user_keys, counts))
-    row = np.repeat(np.flatnonzero(there), counts)
+        values = with_access(values, _aligned(access, valid, user_keys, counts))
+    row = np.repeat(np.flatnonzero(valid), counts)
     user, user_start, user_end = encode_column(key_serializer, user_keys)
     bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     order = order_within(bounds, user, user_start, user_end)
@@ -192,7 +192,7 @@ def _aligned(access: pa.Array, there: Flags, user_keys: pa.Array, counts: Longs)
     _refuse_unequal(rows, counts, np.where(valid_rows(given), lengths, 0))
     if not keys.equals(user_keys):
         pairs = enumerate(zip(keys, user_keys, strict=False))
-        first = next((place for place, (given_key, key) in pairs if given_key != key), 0)
+        first = next((index for index, (given_key, key) in pairs if given_key != key), 0)
         error = ValueRangeError(
             "a map of last accesses has other keys than its map",
             expected="the same keys in the same order",

@@ -146,10 +146,10 @@ def whole_number(low: int, high: int) -> Parse:
 @typed("Names")
 def names(value: str) -> tuple[str, ...]:
     """Parse names separated by commas."""
-    found = tuple(name.strip() for name in value.split(",") if name.strip())
-    if not found:
+    parsed = tuple(name.strip() for name in value.split(",") if name.strip())
+    if not parsed:
         raise InvalidOptionValueError("names separated by commas")
-    return found
+    return parsed
 
 
 def kryo_words(value: str) -> str:
@@ -179,14 +179,14 @@ def record_types(value: str) -> str:
     from pyspark_savepoint.formats.serializers.notation.notation import NEWEST_VERSION, parse_type
 
     try:
-        found = json.loads(value)
+        types = json.loads(value)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        types = None
+    if not isinstance(types, dict) or not all(isinstance(notation, str) for notation in types.values()):
         raise InvalidOptionValueError("""JSON, types by input and output, such as {"input 0": "LONG"}""")
-    for each in found.values():
+    for notation in types.values():
         try:
-            parse_type(each, NEWEST_VERSION)
+            parse_type(notation, NEWEST_VERSION)
         except TypeNotationError as error:
             raise InvalidOptionValueError(f"types of records: {error.message}") from None
     return value
@@ -244,19 +244,19 @@ def _field_names(value: str) -> str:
         """a compiled plan, or names by column such as {"key": ["user"]}, or what EXPLAIN prints"""
     )
     try:
-        found = json.loads(value)
+        parsed = json.loads(value)
     except (ValueError, RecursionError):
         if is_explained(value):
             return value
         raise expected from None
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise expected
-    if "nodes" not in found:
-        for names in found.values():
+    if "nodes" not in parsed:
+        for names in parsed.values():
             distinct = isinstance(names, list) and len({name.casefold() for name in map(str, names)}) == len(names)
             if not distinct or not all(isinstance(name, str) and name for name in names):
                 raise expected
-    elif not isinstance(found["nodes"], list) or not all(isinstance(node, dict) for node in found["nodes"]):
+    elif not isinstance(parsed["nodes"], list) or not all(isinstance(node, dict) for node in parsed["nodes"]):
         raise expected
     return value
 
@@ -266,12 +266,12 @@ def _uids(value: str) -> tuple[str, ...]:
     if not value.lstrip().startswith("["):
         return names(value)
     try:
-        found = json.loads(value)
+        uids = json.loads(value)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list) or not all(isinstance(uid, str) and uid for uid in found):
+        uids = None
+    if not isinstance(uids, list) or not all(isinstance(uid, str) and uid for uid in uids):
         raise InvalidOptionValueError("""uids, such as accounts,orders or ["accounts", "orders"]""")
-    return tuple(found)
+    return tuple(uids)
 
 
 # -- the options --------------------------------------------------------------------------------------------

@@ -42,10 +42,10 @@ def united(serializers: Iterable[TypeSerializer]) -> TypeSerializer | None:
 
     """
     first, *others = serializers
-    found: TypeSerializer | None = first
+    common: TypeSerializer | None = first
     for other in others:
-        found = None if found is None else _united(found, other)
-    return None if found is None else _evened(found)
+        common = None if common is None else _united(common, other)
+    return None if common is None else _evened(common)
 
 
 def united_meta(metas: Sequence[StateMetaInfoSnapshot]) -> StateMetaInfoSnapshot | None:
@@ -90,8 +90,11 @@ def _united(one: Any, other: Any) -> Any:
         return replace(one, serializer=serializer) if alike and serializer is not None else None
     if not isinstance(one, TypeSerializer):
         return None
-    found = {each.name: _united(getattr(one, each.name), getattr(other, each.name)) for each in fields(one)}
-    changed = {name: value for name, value in found.items() if value != getattr(one, name)}
+    parts = {
+        attribute.name: _united(getattr(one, attribute.name), getattr(other, attribute.name))
+        for attribute in fields(one)
+    }
+    changed = {name: value for name, value in parts.items() if value != getattr(one, name)}
     return None if None in changed.values() else replace(one, **changed)
 
 
@@ -114,15 +117,15 @@ def _united_pojo(one: PojoSerializer, other: PojoSerializer) -> PojoSerializer |
 
 def _united_subclasses(one: tuple[Member, ...], other: tuple[Member, ...]) -> tuple[Member, ...] | None:
     """Return subclasses by their names, in the order of first appearance."""
-    found = {member.name: member for member in one}
+    by_name = {member.name: member for member in one}
     for member in other:
-        found[member.name] = _united(found.get(member.name, member), member)
-    return _all(found.values())
+        by_name[member.name] = _united(by_name.get(member.name, member), member)
+    return _all(by_name.values())
 
 
 def _all(parts: Iterable[Any]) -> tuple[Any, ...] | None:
-    found = tuple(parts)
-    return None if any(part is None for part in found) else found
+    collected = tuple(parts)
+    return None if any(part is None for part in collected) else collected
 
 
 def _evened(serializer: TypeSerializer) -> TypeSerializer:
@@ -132,27 +135,27 @@ def _evened(serializer: TypeSerializer) -> TypeSerializer:
     columns.
     """
     changed = {
-        each.name: value
-        for each in fields(serializer)
-        if (value := _even_part(getattr(serializer, each.name))) is not getattr(serializer, each.name)
+        attribute.name: value
+        for attribute in fields(serializer)
+        if (value := _even_part(getattr(serializer, attribute.name))) is not getattr(serializer, attribute.name)
     }
-    found = replace(serializer, **changed) if changed else serializer
-    if not isinstance(found, PojoSerializer) or not found.subclasses:
-        return found
+    evened = replace(serializer, **changed) if changed else serializer
+    if not isinstance(evened, PojoSerializer) or not evened.subclasses:
+        return evened
     same: dict[tuple[str, bytes | None], Any] = {}
-    for member in _all_fields(found):
+    for member in _all_fields(evened):
         if member.key is None:
             continue
         key = (member.name, member.key)
         known = same.get(key, member)
         same[key] = None if known is None else _united(known, member)
-    return _with_fields(found, {key: member for key, member in same.items() if member is not None})
+    return _with_fields(evened, {key: member for key, member in same.items() if member is not None})
 
 
 def _even_part(part: Any) -> Any:
     if isinstance(part, tuple):
-        found = tuple(_even_part(each) for each in part)
-        return part if all(a is b for a, b in zip(found, part, strict=True)) else found
+        evened = tuple(_even_part(element) for element in part)
+        return part if all(a is b for a, b in zip(evened, part, strict=True)) else evened
     if isinstance(part, Member):
         serializer = _evened(part.serializer)
         return part if serializer is part.serializer else replace(part, serializer=serializer)
@@ -217,10 +220,10 @@ def _distinct(struct: pa.StructType) -> bool:
 
 
 def _field(name: str, a: pa.StructType, b: pa.StructType, state: str) -> pa.Field:
-    there = [struct.field(name) for struct in (a, b) if struct.get_field_index(name) >= 0]
-    if len(there) == 1:
-        return there[0]
-    return there[0].with_type(_unify(there[0].type, there[1].type, state))
+    existing = [struct.field(name) for struct in (a, b) if struct.get_field_index(name) >= 0]
+    if len(existing) == 1:
+        return existing[0]
+    return existing[0].with_type(_unify(existing[0].type, existing[1].type, state))
 
 
 def conform(array: pa.Array, target: pa.DataType, origin: Origin) -> pa.Array:

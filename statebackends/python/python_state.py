@@ -99,9 +99,9 @@ def decode_all(coder: TypeSerializer, column: pa.Array, options: DecodeOptions, 
     if column.null_count:
         return scatter(decode_all(coder, column.drop_null(), options, origin), valid_rows(column))
     at = cursors(column, options, origin)
-    found = coder.decode(at)
+    decoded = coder.decode(at)
     at.expect_end()
-    return found
+    return decoded
 
 
 def encode_all(coder: TypeSerializer, column: pa.Array) -> pa.Array:
@@ -183,11 +183,11 @@ class PythonState:
         counts, chunks = lengths(column), column.flatten()
         if self.coder is not None:
             at = cursors(chunks, options, origin)
-            each = count_until_end(self.coder, at, 0)
-            before = np.concatenate(([0], np.cumsum(each)))
+            value_counts = count_until_end(self.coder, at, 0)
+            before = np.concatenate(([0], np.cumsum(value_counts)))
             bounds = np.concatenate(([0], np.cumsum(counts)))
             counts = np.diff(before[bounds])
-            chunks = decode_elements(self.coder, at, each)
+            chunks = decode_elements(self.coder, at, value_counts)
             at.expect_end()
         return list_array(self.arrow_type(options), counts, chunks, valid_rows(column))
 
@@ -202,9 +202,11 @@ class PythonState:
             return scatter(times.flatten(), lengths(times) == 1)
         if self.coder is None:
             return times
-        each = count_until_end(self.coder, cursors(column.flatten(), DecodeOptions(), Origin(state=self.shown)), 0)
-        spread = times.flatten().take(pa.array(np.repeat(np.arange(len(each)), each)))
-        before = np.concatenate(([0], np.cumsum(each)))
+        value_counts = count_until_end(
+            self.coder, cursors(column.flatten(), DecodeOptions(), Origin(state=self.shown)), 0
+        )
+        spread = times.flatten().take(pa.array(np.repeat(np.arange(len(value_counts)), value_counts)))
+        before = np.concatenate(([0], np.cumsum(value_counts)))
         bounds = np.concatenate(([0], np.cumsum(lengths(column))))
         return list_array(times.type, np.diff(before[bounds]), spread, valid_rows(column))
 
@@ -328,9 +330,9 @@ def shown_keys(column: pa.Array) -> pa.Array:
     """Return some keys as tables show them; a column that is not of pickles, or of several types, is unchanged."""
     if not pa.types.is_binary(column.type):
         return column
-    found = PickledKeys()
-    found.add(column)
-    return decode_keys(column, found.kind) if found.pickled and found.kind not in (None, VARIANT) else column
+    evidence = PickledKeys()
+    evidence.add(column)
+    return decode_keys(column, evidence.kind) if evidence.pickled and evidence.kind not in (None, VARIANT) else column
 
 
 def encode_keys(column: pa.Array, protocol: int) -> pa.Array:
@@ -391,9 +393,9 @@ def _sized(data: bytes, short: bytes, long: bytes) -> bytes:
 
 
 def _tuple(parts: list[bytes | None]) -> bytes | None:
-    found = [part for part in parts if part is not None]
-    if len(found) < len(parts):
+    present = [part for part in parts if part is not None]
+    if len(present) < len(parts):
         return None
-    if len(found) <= 3:
-        return b"".join(found) + bytes([0x84 + len(found)]) + b"\x94"
-    return b"(" + b"".join(found) + b"t\x94"
+    if len(present) <= 3:
+        return b"".join(present) + bytes([0x84 + len(present)]) + b"\x94"
+    return b"(" + b"".join(present) + b"t\x94"

@@ -140,16 +140,16 @@ class Conversion:
     def needed(self, columns: Sequence[str], known: Sequence[str]) -> list[str]:
         """Return the columns of the table below from which some columns are made."""
         below = {shown: name for name, (shown, _) in self.states.items()}
-        found = []
+        needed = []
         for name in columns:
             stem = name.removesuffix(LAST_ACCESS)
             if stem != name and stem in below:
-                found += [below[stem], below[stem] + LAST_ACCESS]
+                needed += [below[stem], below[stem] + LAST_ACCESS]
             else:
-                found.append(below.get(name, name))
+                needed.append(below.get(name, name))
         if self.keys is not None:
-            found.append(KEY)
-        return [name for name in known if name in found]
+            needed.append(KEY)
+        return [name for name in known if name in needed]
 
 
 class PythonTable:
@@ -278,9 +278,9 @@ class PythonFlatTable:
             if state is not None and state.kind in ("LIST", "MAP")
         ]
         if len(flat) != 1 or (request.states is not None and len(table.conversion.states) != 1):
-            found = ", ".join(f"{name} ({state.kind})" for name, state in table.conversion.states.values() if state)
+            listed = ", ".join(f"{name} ({state.kind})" for name, state in table.conversion.states.values() if state)
             raise OptionError(
-                "'flatten' reads one list or map state", found=found, remedy="name it with option 'state'"
+                "'flatten' reads one list or map state", found=listed, remedy="name it with option 'state'"
             )
         self.title, state = flat[0]
         extra = [self.title + LAST_ACCESS] if self.title + LAST_ACCESS in table.schema.names else []
@@ -416,7 +416,7 @@ class DifferencesPartition:
         if name == KEY:
             return next(side for side in self.sides if side is not None).key_values(column)
         if name == CHANGED_STATES:
-            names = pa.array([shown_name(each) for each in column.flatten().to_pylist()], pa.string())
+            names = pa.array([shown_name(state_name) for state_name in column.flatten().to_pylist()], pa.string())
             return pa.ListArray.from_arrays(column.offsets, names)
         for suffix, side in zip(SUFFIXES, self.sides, strict=True):
             below = name.removesuffix(suffix)

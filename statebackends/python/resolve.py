@@ -90,14 +90,14 @@ class Candidate:
             return
         at = cursors(chunks, OPTIONS, Origin())
         try:
-            each = count_until_end(self.coder, at, 0)
-            leaves = self._leaves(decode_elements(_bytes_of(self.coder), at, each))
+            value_counts = count_until_end(self.coder, at, 0)
+            leaves = self._leaves(decode_elements(_bytes_of(self.coder), at, value_counts))
             at.expect_end()
         except SavepointError:
             self.alive = False
             return
-        self.single &= bool((each == 1).all())
-        self.alive = bool(each.all()) and all(self._proves(kind, leaf) for kind, leaf in leaves)
+        self.single &= bool((value_counts == 1).all())
+        self.alive = bool(value_counts.all()) and all(self._proves(kind, leaf) for kind, leaf in leaves)
         self.some |= any(int(pc.sum(pc.binary_length(leaf)).as_py() or 0) > 0 for _, leaf in leaves)
 
     def _leaves(self, column: pa.Array) -> list[tuple[TypeSerializer, pa.Array]]:
@@ -152,7 +152,7 @@ class Evidence:
     @property
     def proved(self) -> Candidate | None:
         """Return the type that is proved."""
-        return next((found for found in self.candidates if found.alive and found.some), None)
+        return next((candidate for candidate in self.candidates if candidate.alive and candidate.some), None)
 
     @property
     def suggestion(self) -> str:
@@ -193,13 +193,13 @@ def _fits(candidate: Candidate, chunks: pa.Array) -> None:
         return
     at = cursors(chunks, OPTIONS, Origin())
     try:
-        each = count_until_end(candidate.coder, at, 0)
-        decode_elements(candidate.coder, at, each)
+        value_counts = count_until_end(candidate.coder, at, 0)
+        decode_elements(candidate.coder, at, value_counts)
         at.expect_end()
     except SavepointError:
         candidate.alive = False
         return
-    candidate.single &= bool((each == 1).all())
+    candidate.single &= bool((value_counts == 1).all())
     candidate.some |= bool((np.asarray(pc.binary_length(chunks)) > 4).any())
 
 
@@ -243,10 +243,10 @@ def resolve(opened: OpenOperator, request: TableRequest, namespaced: bool, names
     declared = {**OF_PYFLINK, **_declared(opened, request)}
     metas = {name: python_metas(opened.keyed.metas()[name, False]) for name in names}
     open_states = tuple(name for name, (kind, _) in metas.items() if _needs_evidence(declared.get(name), kind))
-    found = _evidence(opened, request, namespaced, open_states)
+    evidence = _evidence(opened, request, namespaced, open_states)
     states, unknown = {}, []
     for name, (registered, ttl) in metas.items():
-        states[name], suggestion = _state(name, registered, ttl, declared.get(name), found)
+        states[name], suggestion = _state(name, registered, ttl, declared.get(name), evidence)
         if suggestion:
             unknown.append(f"{_quoted(shown_name(name))} {suggestion}")
     key = python_key(opened, request)
@@ -269,15 +269,15 @@ def listed_states(opened: OpenOperator, request: TableRequest) -> PythonOperator
     """Return the types of all states for a listing: of an operator with much state, values are not read."""
     known = {shown_name(name): name for name in python_states(opened)}
     said = parse_python_types(request.py_types or "")
-    texts = ";".join(f"{_quoted(name)} {found.text}" for name, found in said.items() if shown_name(name) in known)
+    texts = ";".join(f"{_quoted(name)} {typed.text}" for name, typed in said.items() if shown_name(name) in known)
     request = replace(request, py_types=texts, raw=(), undecodable="binary")
     if opened.operator.state_size <= MAX_LISTED:
         shapes = {name: is_namespaced(opened.keyed.metas()[name, False][0]) for name in known.values()}
-        found = [
+        typed = [
             resolve(opened, request, shape, [name for name in shapes if shapes[name] == shape])
             for shape in set(shapes.values())
         ]
-        return PythonOperator({name: state for part in found for name, state in part.states.items()}, found[0].key)
+        return PythonOperator({name: state for part in typed for name, state in part.states.items()}, typed[0].key)
     declared = _declared(opened, request)
     states = {}
     for name in known.values():
@@ -299,7 +299,7 @@ def _declared(opened: OpenOperator, request: TableRequest) -> dict[str, Declared
                 operator=opened.operator.label,
                 remedy=did_you_mean(name, known),
             )
-    return {known[shown_name(name)]: found for name, found in said.items()}
+    return {known[shown_name(name)]: declared for name, declared in said.items()}
 
 
 def _needs_evidence(said: DeclaredState | None, registered: str) -> bool:
@@ -316,23 +316,23 @@ def _evidence(opened: OpenOperator, request: TableRequest, namespaced: bool, nam
     if not names:
         return {}
     said = _declared(opened, request)
-    place = "evidence", namespaced, tuple((name, repr(said.get(name))) for name in names)
-    if place not in opened.derived:
-        found: Found = {}
+    cache_key = "evidence", namespaced, tuple((name, repr(said.get(name))) for name in names)
+    if cache_key not in opened.derived:
+        evidence: Found = {}
         for name in names:
             declared = said.get(name)
             if declared is not None and isinstance(declared.type, ListCoder):
-                found[name] = (ListOrValue.of(declared.type),)
+                evidence[name] = (ListOrValue.of(declared.type),)
             else:
-                found[name] = (Evidence(), Evidence())
+                evidence[name] = (Evidence(), Evidence())
         for name, column in _columns(opened, request, namespaced, names):
             if pa.types.is_map(column.type):
-                found[name][0].add_chunks(column.items)
-                found[name][1].add_chunks(column.keys)
+                evidence[name][0].add_chunks(column.items)
+                evidence[name][1].add_chunks(column.keys)
             else:
-                found[name][0].add(column)
-        opened.derived[place] = found
-    result: Found = opened.derived[place]
+                evidence[name][0].add(column)
+        opened.derived[cache_key] = evidence
+    result: Found = opened.derived[cache_key]
     return result
 
 
@@ -355,9 +355,9 @@ def _pickled_keys(opened: OpenOperator, request: TableRequest) -> PickledKeys:
     """Return the evidence of all keys, those of timers too."""
     from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
 
-    place = "keys"
-    if place not in opened.derived:
-        found = PickledKeys()
+    cache_key = "keys"
+    if cache_key not in opened.derived:
+        evidence = PickledKeys()
         shapes = {is_namespaced(metas[0]) for (_, timer), metas in opened.keyed.metas().items() if not timer}
         plain = replace(request, state=None, raw=("window",), keys=None, key_groups=None, include_ttl=False)
         plain = replace(plain, undecodable="binary", decode=replace(plain.decode, pickle=False), flatten=False)
@@ -367,9 +367,9 @@ def _pickled_keys(opened: OpenOperator, request: TableRequest) -> PickledKeys:
         for table in tables:
             for partition in table.partitions(1):
                 for batch in partition.batches():
-                    found.add(batch.column(0).field(0))
-        opened.derived[place] = found
-    keys: PickledKeys = opened.derived[place]
+                    evidence.add(batch.column(0).field(0))
+        opened.derived[cache_key] = evidence
+    keys: PickledKeys = opened.derived[cache_key]
     return keys
 
 

@@ -72,8 +72,8 @@ class Replay:
         if self.size > self.block_bytes:
             size = self.block_bytes
             self.divided = KeyPartitions(UNITS, _keyed, piece=size, limit=size, held=size)
-            for each in self.waiting:
-                self.divided.add(_keyed(each))
+            for earlier in self.waiting:
+                self.divided.add(_keyed(earlier))
             self.waiting = []
 
     def blocks(self) -> Iterator[KeyedBlock]:
@@ -228,7 +228,7 @@ class ChangelogSource:
         states: dict[StateName, StateMetaInfoSnapshot] = {}
         changed: set[StateName] = set()
         metas = [meta for header in headers for meta in header.states]
-        metas += [found.meta for found in registrations(self.changes, self.operator)]
+        metas += [registration.meta for registration in registrations(self.changes, self.operator)]
         for meta in metas:
             name = name_of(meta)
             known = states.setdefault(name, meta)
@@ -350,7 +350,7 @@ class _Reading:
         here = {name_of(meta): i for i, meta in enumerate(stream.header.states)}
         ids = [{i: here[name_of(meta)] for i, meta in enumerate(part.header.states)} for part in stream.streams]
         self.streams = [
-            (part, {there: mine for there, mine in places.items() if mine in selected})
+            (part, {theirs: mine for theirs, mine in places.items() if mine in selected})
             for part, places in zip(stream.streams, ids, strict=True)
         ]
         self.template = self._template()
@@ -367,13 +367,13 @@ class _Reading:
         """Yield the entries of some key groups."""
         share = self.source.change_bytes * len(wanted) // max(1, len(self.source.key_group_range))
         count = max(1, min(FANOUT, len(wanted), -(-2 * share // self.block_bytes)))
-        place = np.full(max(wanted) + 1, 0, np.int64)
-        place[wanted] = np.arange(len(wanted)) * count // len(wanted)
+        part_numbers = np.full(max(wanted) + 1, 0, np.int64)
+        part_numbers[wanted] = np.arange(len(wanted)) * count // len(wanted)
         with Parts(UNITS, count, self.block_bytes) as parts:
-            self._read_log(parts, place, frozenset(wanted))
+            self._read_log(parts, part_numbers, frozenset(wanted))
             parts.finish()
             for i, size in enumerate(parts.sizes.tolist()):
-                groups = [group for group in wanted if place[group] == i]
+                groups = [group for group in wanted if part_numbers[group] == i]
                 if size > self.block_bytes:
                     yield from self._by_key(groups, parts.batches(i))
                 else:
@@ -432,9 +432,9 @@ class _Reading:
         if log or block.form != CANONICAL:
             yield from replayed([entry_units(block, ids, self.header.states), *log], self.template)
             return
-        place = np.full(len(block.states) + 1, -1, np.int32)
-        place[list(ids)] = list(ids.values())
-        yield replace(block, states=self.header.states, state=place[block.state])
+        table_ids = np.full(len(block.states) + 1, -1, np.int32)
+        table_ids[list(ids)] = list(ids.values())
+        yield replace(block, states=self.header.states, state=table_ids[block.state])
 
 
 def _together(numbered: tuple[int, tuple[KeyedBlock, dict[int, int]]]) -> tuple[bool, int]:

@@ -114,7 +114,7 @@ def elements(at: Cursors, meta: StateMetaInfoSnapshot) -> tuple[Longs, Longs, Lo
 
 def map_entries(at: Cursors, meta: StateMetaInfoSnapshot) -> tuple[Longs, tuple[Longs, Longs], tuple[Longs, Longs]]:
     """Parse serialized maps: return the number of entries of each, and the spans of user keys and flagged values."""
-    key, value = (delimited(each, at, meta) for each in unit_serializers(meta))
+    key, value = (delimited(serializer, at, meta) for serializer in unit_serializers(meta))
     counts = read_counts(at, "entries")
     starts, stops = locate([key, Flagged(value)], at, counts)
     at.expect_end()
@@ -147,8 +147,8 @@ def entry_units(block: KeyedBlock, ids: dict[int, int], states: tuple[StateMetaI
 
     groups: list[tuple[int, Units]] = []
     plain: list[Longs] = []
-    for there, here in ids.items():
-        entries = block.entries_of(there)
+    for block_id, here in ids.items():
+        entries = block.entries_of(block_id)
         kind = states[here].state_type
         if block.form == HEAP and kind in ("LIST", "MAP") and len(entries):
             groups.append((here, _whole(block, entries, states[here])))
@@ -157,10 +157,10 @@ def entry_units(block: KeyedBlock, ids: dict[int, int], states: tuple[StateMetaI
     batches = [assemble(block.buffer, groups, block.key_group)] if groups else []
     rows = np.concatenate(plain) if plain else np.empty(0, np.int64)
     taken = take_entries(block, rows)
-    place = np.full(len(block.states) + 1, -1, np.int32)
-    place[list(ids)] = list(ids.values())
+    table_ids = np.full(len(block.states) + 1, -1, np.int32)
+    table_ids[list(ids)] = list(ids.values())
     columns = [
-        pa.array(place[block.state[rows]]),
+        pa.array(table_ids[block.state[rows]]),
         *taken.columns[1:],
         pa.array(np.full(len(rows), kernels.PUT, np.int8)),
     ]
@@ -206,8 +206,8 @@ class UnitReader:
         registered = np.flatnonzero(changes.key_group == changelog.METADATA_GROUP).tolist()
         for before, behind in pairwise([-1, *registered, len(changes)]):
             if before >= 0:
-                found = changelog.registration(changes, before)
-                self.ids[found.state_id] = self._state_of(found.meta)
+                registration = changelog.registration(changes, before)
+                self.ids[registration.state_id] = self._state_of(registration.meta)
             if behind > before + 1:
                 part = slice(before + 1, behind)
                 yield from self._between(

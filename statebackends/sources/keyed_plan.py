@@ -63,17 +63,17 @@ class OperatorHeaders:
 
     def metas(self) -> dict[tuple[str, bool], list[StateMetaInfoSnapshot]]:
         """Return the registrations of every state in all files, by name and whether it is a timer queue."""
-        found: dict[tuple[str, bool], list[StateMetaInfoSnapshot]] = {}
+        registrations: dict[tuple[str, bool], list[StateMetaInfoSnapshot]] = {}
         for header in distinct(self.headers):
             for meta in header.states:
-                found.setdefault((meta.name, not is_key_value(meta)), []).append(meta)
-        return found
+                registrations.setdefault((meta.name, not is_key_value(meta)), []).append(meta)
+        return registrations
 
     @property
     def notes(self) -> list[str]:
         """Return notes for the user on how the key type was determined."""
-        found = [source.note for source in self.sources if isinstance(source, ChangelogSource) and source.note]
-        return list(dict.fromkeys(found))
+        notes = [source.note for source in self.sources if isinstance(source, ChangelogSource) and source.note]
+        return list(dict.fromkeys(notes))
 
     @property
     def key_serializers(self) -> list[TypeSerializer]:
@@ -200,15 +200,15 @@ def meets(key_group_range: KeyGroupRange, key_groups: Sequence[int]) -> bool:
 
 def state_type(metas: Sequence[StateMetaInfoSnapshot], options: DecodeOptions, raw: bool) -> pa.DataType:
     """Return the type of a state's column over all files."""
-    found = united_meta(metas)
-    metas = metas if found is None else [found]
+    common = united_meta(metas)
+    metas = metas if common is None else [common]
     return unify([StateColumn(meta, CANONICAL, options, raw).arrow_type() for meta in metas], metas[0].name)
 
 
 def united_states(chosen: Mapping[str, Sequence[StateMetaInfoSnapshot]]) -> tuple[StateMetaInfoSnapshot, ...]:
     """Return one registration of each state of which not all files record that one, where there can be one."""
-    found = [(metas, united_meta(metas)) for metas in chosen.values()]
-    return tuple(one for metas, one in found if one is not None and any(meta != one for meta in metas))
+    pairs = [(metas, united_meta(metas)) for metas in chosen.values()]
+    return tuple(one for metas, one in pairs if one is not None and any(meta != one for meta in metas))
 
 
 def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, operator: str) -> str | None:

@@ -146,7 +146,7 @@ class RocksDBSource:
         with ThreadPoolExecutor(RESOLVERS) as pool:
             places = list(pool.map(lambda file: savepoint.resolve(file.handle, operator), known))
         files: dict[str, StateLocation] = {}
-        for file, place in zip(known, places, strict=True):
+        for file, location in zip(known, places, strict=True):
             if file.local_path in files:
                 raise CorruptStateError(
                     f"the database lists the file {file.local_path!a} twice",
@@ -154,7 +154,7 @@ class RocksDBSource:
                     operator=operator.label,
                     remedy=UNREADABLE,
                 )
-            files[file.local_path] = place
+            files[file.local_path] = location
         meta = savepoint.resolve(handle.meta_state, operator)
         return cls(meta, tuple(files.items()), handle.key_group_range, operator.max_parallelism, operator.label)
 
@@ -169,7 +169,7 @@ class RocksDBSource:
     @property
     def table_files(self) -> dict[object, int]:
         """Return the sizes of the table files, by what tells each from all others."""
-        return {place.identity: max(place.size, 0) for name, place in self.files if name.endswith(TABLE_FILE)}
+        return {location.identity: max(location.size, 0) for name, location in self.files if name.endswith(TABLE_FILE)}
 
     @property
     def place(self) -> str:

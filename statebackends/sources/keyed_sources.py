@@ -167,8 +167,8 @@ def _keys_of(batch: pa.RecordBatch, key: TypeSerializer, max_parallelism: int) -
     at = _cursors(column)
     hashes = key.java_hash(key.decode(at))
     at.expect_end()
-    found = [key_group_for_hash(value, max_parallelism) for value in hashes.tolist()]
-    wrong = np.flatnonzero(np.array(found) != np.asarray(distinct.column("key_group")))
+    key_groups = [key_group_for_hash(value, max_parallelism) for value in hashes.tolist()]
+    wrong = np.flatnonzero(np.array(key_groups) != np.asarray(distinct.column("key_group")))
     if len(wrong):
         at.fail(int(wrong[0]), "a key of its key group")
     kept: list[bytes] = column.to_pylist()
@@ -242,26 +242,26 @@ def _changelog(
     if not handle.non_materialized:
         return parts
     refuse_overlaps(savepoint, operator, [part.key_group_range for part in parts])
-    changes = tuple(each for delta in handle.non_materialized for each in _changes(savepoint, operator, delta))
+    changes = tuple(change for delta in handle.non_materialized for change in _changes(savepoint, operator, delta))
     size = sum(delta.state_size for delta in handle.non_materialized)
-    place = (handle.key_group_range, operator.max_parallelism, operator.label)
-    return [ChangelogSource(savepoint.metadata_path, tuple(parts), changes, size, *place)]
+    owner = (handle.key_group_range, operator.max_parallelism, operator.label)
+    return [ChangelogSource(savepoint.metadata_path, tuple(parts), changes, size, *owner)]
 
 
 def _changes(savepoint: Snapshot, operator: OperatorState, delta: Any) -> list[ChangeSource]:
     if isinstance(delta, InMemoryChangelogStateHandle):
-        changes = tuple((each.key_group, each.change) for each in delta.changes)
+        changes = tuple((entry.key_group, entry.change) for entry in delta.changes)
         return [InlineChanges(f"{savepoint.metadata_path} (inline changes)", changes)]
     if not isinstance(delta, ChangelogStateHandleStreamImpl):
         _no_state(savepoint, operator, delta)
-    found: list[ChangeSource] = []
-    for each in delta.handles_and_offsets:
-        location = savepoint.resolve(each.handle, operator)
+    sources: list[ChangeSource] = []
+    for entry in delta.handles_and_offsets:
+        location = savepoint.resolve(entry.handle, operator)
         if isinstance(location, FileLocation) and not location.segment:
             # The handle of a compressed file records the size of the uncompressed content.
             location = replace(location, size=UNKNOWN_SIZE)
-        found.append(FileChanges(location, each.offset))
-    return found
+        sources.append(FileChanges(location, entry.offset))
+    return sources
 
 
 def _no_state(savepoint: Snapshot, operator: OperatorState, handle: Any) -> NoReturn:

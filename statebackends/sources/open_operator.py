@@ -79,11 +79,11 @@ class OpenOperator:
 
     def keyed_that_is_there(self) -> OperatorHeaders:
         """Return the sources of keyed state whose files are there, for a listing; :attr:`keyed` needs all of them."""
-        found: list[tuple[AnyKeyedSource, Any]] = []
+        readable: list[tuple[AnyKeyedSource, Any]] = []
         for source in keyed_sources(self.savepoint, self.operator):
             with suppress(StateFileNotFoundError):
-                found.append((source, source.header()))
-        sources, headers = zip(*found, strict=True) if found else ((), ())
+                readable.append((source, source.header()))
+        sources, headers = zip(*readable, strict=True) if readable else ((), ())
         return OperatorHeaders(self.operator, sources, headers)
 
     @cached_property
@@ -131,10 +131,10 @@ class OpenOperator:
     @cached_property
     def operator_states_by_name(self) -> dict[str, list[StateMetaInfoSnapshot]]:
         """:attr:`operator_states` by their names."""
-        found: dict[str, list[StateMetaInfoSnapshot]] = {}
+        by_name: dict[str, list[StateMetaInfoSnapshot]] = {}
         for meta in self.operator_states:
-            found.setdefault(meta.name, []).append(meta)
-        return found
+            by_name.setdefault(meta.name, []).append(meta)
+        return by_name
 
     @property
     def operator_state_names(self) -> list[str]:
@@ -157,15 +157,15 @@ def _locations(source: AnyKeyedSource) -> Iterator[StateLocation]:
 def _headers(sources: Iterable[_Stream[H]]) -> tuple[H, ...]:
     """Read the headers, several at a time if a stream takes long to open, and keep equal ones once."""
     streams = list(sources)
-    found = [stream.header() for stream in streams[:1]]  # to parse it may take longer than to open its file
+    headers = [stream.header() for stream in streams[:1]]  # to parse it may take longer than to open its file
     start = perf_counter()
-    found += [stream.header() for stream in streams[1:2]]
+    headers += [stream.header() for stream in streams[1:2]]
     if perf_counter() - start < SLOW_HEADER:
-        found += [stream.header() for stream in streams[2:]]
+        headers += [stream.header() for stream in streams[2:]]
     else:
         with ThreadPoolExecutor(HEADER_READERS) as pool:
-            found += pool.map(lambda stream: stream.header(), streams[2:])
-    return tuple(found[0] if header == found[0] else header for header in found)
+            headers += pool.map(lambda stream: stream.header(), streams[2:])
+    return tuple(headers[0] if header == headers[0] else header for header in headers)
 
 
 @redacted
@@ -220,14 +220,14 @@ class OpenedOperators:
             known = self._kept.get(key)
         if known is not None and known.is_current():
             return known.opened
-        filesystem, path = found = Snapshot.find(request.path)
+        filesystem, path = location = Snapshot.find(request.path)
         # Taken before the file is read: if it is replaced meanwhile, it is read again the next time.
         identity = filesystem.identity(path)
         savepoint = Snapshot.open(
             request.path,
             allow_outside=request.allow_outside,
             checksums=request.checksums,
-            found=found,
+            found=location,
             classes=request.classes,
         )
         operator = savepoint.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)

@@ -61,12 +61,12 @@ class OperatorSource:
 
 def operator_sources(savepoint: Snapshot, operator: OperatorState, raw: bool = False) -> list[OperatorSource]:
     """Return the managed (or raw) operator state of every subtask that has some."""
-    found = []
+    sources = []
     for index in sorted(operator.subtasks):
         subtask = operator.subtasks[index]
         handle = subtask.raw_operator_state if raw else subtask.managed_operator_state
         if handle is None or (not isinstance(handle, OperatorStreamStateHandle) and handle.is_empty):
             continue
         location = savepoint.resolve(handle.delegate, operator)
-        found.append(OperatorSource(location, handle.states, index, operator.label))
-    return found
+        sources.append(OperatorSource(location, handle.states, index, operator.label))
+    return sources

@@ -112,12 +112,12 @@ def _one(value: int) -> Any:
 
 def raw_timer_sources(savepoint: Snapshot, operator: OperatorState) -> list[RawTimerSource]:
     """Return the raw keyed handles of an operator that hold timers."""
-    found = []
+    sources = []
     for index in sorted(operator.subtasks):
         handle = operator.subtasks[index].raw_keyed_state
         if isinstance(handle, KeyGroupsStateHandle):
             location = savepoint.resolve(handle.delegate, operator)
             source = RawTimerSource(location, handle.offsets, operator.label)
             if source.holds_timers():
-                found.append(source)
-    return found
+                sources.append(source)
+    return sources

@@ -137,9 +137,9 @@ class HeaviestKeys:
         if table_of(meta) == "window_state":
             windows = _texts(meta.namespace_serializer, [heavy.namespace for heavy in found], options)
         for heavy, key, window in zip(found, keys, windows, strict=True):
-            place = {"key_group": heavy.key_group, "subtask": self.operator.subtask(heavy.key_group)}
+            assignment = {"key_group": heavy.key_group, "subtask": self.operator.subtask(heavy.key_group)}
             what = {"table": table_of(meta), "state": name_of(meta), "key": key, "window": window}
-            yield self.operator.row(**what, **place, entries=heavy.entries, bytes=heavy.size)
+            yield self.operator.row(**what, **assignment, entries=heavy.entries, bytes=heavy.size)
 
 
 def _weigh(block: KeyedBlock, entries: Longs, top: _Top) -> None:

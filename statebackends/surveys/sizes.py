@@ -87,8 +87,8 @@ def entry_counts(block: KeyedBlock, entries: Longs) -> Longs:
     counts = np.ones(len(entries), np.int64)
     if block.form != HEAP:
         return counts
-    there = ((i, block.states[i]) for i in np.unique(block.state[entries]).tolist())
-    maps = [i for i, meta in there if is_key_value(meta) and meta.state_type == "MAP"]
+    states = ((i, block.states[i]) for i in np.unique(block.state[entries]).tolist())
+    maps = [i for i, meta in states if is_key_value(meta) and meta.state_type == "MAP"]
     room = block.value_end[entries] - block.value_start[entries] >= 4
     rows = np.flatnonzero(np.isin(block.state[entries], maps) & room)
     start = block.value_start[entries[rows]]
@@ -121,7 +121,7 @@ class _Sums:
         groups, at = np.unique(key_group, return_inverse=True)
         largest = np.zeros(len(groups), np.int64)
         np.maximum.at(largest, at, sizes)
-        sums = [np.bincount(at, each, len(groups)).astype(np.int64).tolist() for each in (counts, sizes)]
+        sums = [np.bincount(at, weights, len(groups)).astype(np.int64).tolist() for weights in (counts, sizes)]
         for group, added in zip(groups.tolist(), zip(*sums, largest.tolist(), strict=True), strict=True):
             self.add_sums(what, group, added)
 
@@ -137,8 +137,8 @@ class _Sums:
             for group, (entries, size, largest) in sorted(groups.items()):
                 if entries:
                     numbers = {"entries": entries, "bytes": size, "largest": largest}
-                    place = {"key_group": group, "subtask": operator.subtask(group)}
-                    yield operator.row(table=table, state=state, kind=kind, **place, **numbers)
+                    assignment = {"key_group": group, "subtask": operator.subtask(group)}
+                    yield operator.row(table=table, state=state, kind=kind, **assignment, **numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +178,8 @@ def _add_stream(
     request: TableRequest,
 ) -> None:
     if isinstance(stream, CanonicalKeyedStream) and len(described) <= MANY_STATES:
-        for key_group, found in stream.sizes(key_groups, request.block_bytes):
-            for state, added in enumerate(found.tolist()):
+        for key_group, totals in stream.sizes(key_groups, request.block_bytes):
+            for state, added in enumerate(totals.tolist()):
                 if added[0] and state in wanted:
                     sums.add_sums(described[state], key_group, added)
         return

@@ -53,7 +53,7 @@ def plan_ttl_ages(
     """Return the key groups of an operator in ``count`` parts, for each kind of namespace of its states."""
     surveyed = Surveyed.of(operator)
     now = snapshot_time_of(savepoint)
-    found: list[tuple[Surveyed, SurveyPart]] = []
+    parts: list[tuple[Surveyed, SurveyPart]] = []
     opened = OpenOperator(savepoint, operator)
     for table, states in _states_with_ttl(opened.keyed, request):
         wanted = replace(
@@ -65,8 +65,8 @@ def plan_ttl_ages(
         columns = {titles[state] + LAST_ACCESS: name_of(metas[state, False][0]) for state in states}
         chosen = keyed.select([*columns, KEY_GROUP])
         for part in chosen.partitions(count):
-            found.append((surveyed, TtlAges(surveyed, table, tuple(columns.items()), part, now)))
-    return found
+            parts.append((surveyed, TtlAges(surveyed, table, tuple(columns.items()), part, now)))
+    return parts
 
 
 def _states_with_ttl(headers: OperatorHeaders, request: TableRequest) -> Iterator[tuple[str, list[str]]]:
@@ -106,23 +106,23 @@ class TtlAges:
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield one row per state, key group and range of ages that has units."""
-        found: dict[tuple[str, int, int], tuple[int, int, int]] = {}
+        ages: dict[tuple[str, int, int], tuple[int, int, int]] = {}
         for batch in self.partition.batches():
             groups = batch.column(KEY_GROUP).to_numpy()
             for column, state in self.columns:
                 owner, times = _times(batch.column(column))
                 for group, bucket, *numbers in self._counts(groups[owner], times):
-                    count, oldest, newest = found.get((state, group, bucket), (0, numbers[1], numbers[2]))
+                    count, oldest, newest = ages.get((state, group, bucket), (0, numbers[1], numbers[2]))
                     merged = count + numbers[0], min(oldest, numbers[1]), max(newest, numbers[2])
-                    found[state, group, bucket] = merged
-        for (state, group, bucket), (count, oldest, newest) in sorted(found.items()):
+                    ages[state, group, bucket] = merged
+        for (state, group, bucket), (count, oldest, newest) in sorted(ages.items()):
             bounds = {
                 "from_seconds": BOUNDS[bucket - 1] if bucket else None,
                 "to_seconds": BOUNDS[bucket] if bucket < len(BOUNDS) else None,
             }
             known = {"oldest": oldest, "newest": newest, "snapshot_time": self.now}
-            place = {"table": self.table, "state": state, "key_group": group}
-            yield self.operator.row(**place, **bounds, units=count, **known)
+            labels = {"table": self.table, "state": state, "key_group": group}
+            yield self.operator.row(**labels, **bounds, units=count, **known)
 
     def _counts(self, groups: Longs, times: Longs) -> Iterator[tuple[int, int, int, int, int]]:
         """Yield key group, range of ages, units, oldest and newest time."""

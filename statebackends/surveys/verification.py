@@ -148,8 +148,8 @@ class _Errors:
 
     def rows(self, operator: Surveyed, table: str, subtask: int) -> Iterator[Row]:
         for state, key_groups, why in self.named:
-            place = {"first_key_group": min(key_groups), "last_key_group": max(key_groups)}
-            yield operator.row(table=table, state=state, subtask=subtask, status=ERROR, note=why, **place)
+            bounds = {"first_key_group": min(key_groups), "last_key_group": max(key_groups)}
+            yield operator.row(table=table, state=state, subtask=subtask, status=ERROR, note=why, **bounds)
         if self.more:
             yield operator.row(table=table, subtask=subtask, status=ERROR, note=f"{self.more} more errors")
 
@@ -168,23 +168,23 @@ class KeyedVerification:
         for subtask, groups in groupby(self.key_groups, self.operator.subtask):
             mine = tuple(groups)
             errors = _Errors()
-            found: Found = {}
+            tallies: Found = {}
             metas: Sequence[StateMetaInfoSnapshot] = ()
             try:
                 with self.source.open(options) as stream:
                     metas = stream.header.states
                     for state in sorted(wanted_states(stream, request)):
-                        found[state] = Tally()
+                        tallies[state] = Tally()
                     checks = EntryChecks(stream.header, self.operator.max_parallelism, options)
-                    _Walk(stream, checks, request.block_bytes, errors).walk(mine, set(found), found)
+                    _Walk(stream, checks, request.block_bytes, errors).walk(mine, set(tallies), tallies)
             except SavepointError as error:
                 errors.add(error, mine)
             yield from errors.rows(self.operator, "keyed_state", subtask)
-            for state, tally in found.items():
+            for state, tally in tallies.items():
                 meta = metas[state]
-                place = {"subtask": subtask, "first_key_group": mine[0], "last_key_group": mine[-1]}
+                assignment = {"subtask": subtask, "first_key_group": mine[0], "last_key_group": mine[-1]}
                 what = {"table": table_of(meta), "state": name_of(meta), "kind": meta.state_type}
-                yield self.operator.row(**what, **place, **tallied(tally))
+                yield self.operator.row(**what, **assignment, **tallied(tally))
 
 
 def tallied(tally: Tally) -> Row:
@@ -262,16 +262,16 @@ class RawTimerVerification:
         for subtask, groups in groupby(self.key_groups, self.operator.subtask):
             mine = [group for group in groups if group in self.source.offsets.key_group_range]
             errors = _Errors()
-            found: dict[str, Tally] = {}
+            tallies: dict[str, Tally] = {}
             for group in mine:
                 try:
-                    self._group(group, options, found)
+                    self._group(group, options, tallies)
                 except SavepointError as error:
                     errors.add(error, (group,))
             yield from errors.rows(self.operator, "timers", subtask)
-            for name, tally in found.items():
-                place = {"subtask": subtask, "first_key_group": mine[0], "last_key_group": mine[-1]}
-                yield self.operator.row(table="timers", state=name, kind="TIMER", **place, **tallied(tally))
+            for name, tally in tallies.items():
+                assignment = {"subtask": subtask, "first_key_group": mine[0], "last_key_group": mine[-1]}
+                yield self.operator.row(table="timers", state=name, kind="TIMER", **assignment, **tallied(tally))
 
     def _group(self, group: int, options: DecodeOptions, found: dict[str, Tally]) -> None:
         for queue, at, _ in self.source.timers({group}, options):
@@ -303,7 +303,7 @@ class OperatorStateVerification:
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield one row per state."""
         request = replace(request, decode=exact_options(request.decode))
-        place = {"table": "operator_state", "subtask": self.source.subtask}
+        common = {"table": "operator_state", "subtask": self.source.subtask}
         wanted = [state for state in self.source.states if request.states is None or state.name in request.states]
         with ExitStack() as stack:
             try:
@@ -312,7 +312,7 @@ class OperatorStateVerification:
             except SavepointError as error:
                 for state in wanted:
                     kind = state.mode.state_type
-                    yield self.operator.row(state=state.name, kind=kind, status=ERROR, note=str(error), **place)
+                    yield self.operator.row(state=state.name, kind=kind, status=ERROR, note=str(error), **common)
                 return
             metas = {meta.name: meta for meta in reversed(stream.header.states)}
             for state in wanted:
@@ -320,9 +320,9 @@ class OperatorStateVerification:
                 try:
                     tally = self._state(stream, metas.get(state.name), state.name, state.offsets, request)
                 except SavepointError as error:
-                    yield self.operator.row(state=state.name, kind=kind, status=ERROR, note=str(error), **place)
+                    yield self.operator.row(state=state.name, kind=kind, status=ERROR, note=str(error), **common)
                 else:
-                    yield self.operator.row(state=state.name, kind=kind, **tallied(tally), **place)
+                    yield self.operator.row(state=state.name, kind=kind, **tallied(tally), **common)
 
     def _state(
         self,
@@ -436,7 +436,7 @@ def _files(savepoint: Snapshot, operator: OperatorState, request: TableRequest, 
         some = files[low : low + FILES_AT_ONCE]
         sized = tuple(handle for handle in some if handle not in changes)
         location = replace(savepoint.location, checksums=_checksums(savepoint, some), checksums_required=False)
-        yield Files(Surveyed.of(operator), location, sized, tuple(each for each in some if each in changes))
+        yield Files(Surveyed.of(operator), location, sized, tuple(file for file in some if file in changes))
 
 
 def _checksums(savepoint: Snapshot, handles: Sequence[StreamStateHandle]) -> Manifest | None:
@@ -454,13 +454,13 @@ def _is_file(handle: StreamStateHandle) -> bool:
 
 def _changes(operator: OperatorState) -> set[StreamStateHandle]:
     """Return the files of a changelog, whose handles have the size of the uncompressed content."""
-    found: set[StreamStateHandle] = set()
+    files: set[StreamStateHandle] = set()
     for subtask in operator.subtasks.values():
         handle = subtask.managed_keyed_state
         for delta in handle.non_materialized if isinstance(handle, ChangelogStateBackendHandle) else ():
             if isinstance(delta, ChangelogStateHandleStreamImpl):
-                found |= {each.handle for each in delta.handles_and_offsets}
-    return found
+                files |= {entry.handle for entry in delta.handles_and_offsets}
+    return files
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,13 +64,13 @@ class EntriesTable:
         """Return one partition per execution vertex that has state to read."""
         operator = self.headers.operator
         count = min(parallelism or 1, operator.max_parallelism)
-        found: list[TablePartition] = []
+        partitions: list[TablePartition] = []
         for key_groups in vertices(operator, self.request, None, count):
             split = self.headers.split(key_groups)
             raw = tuple(source for source in self.raw if meets(source.offsets.key_group_range, key_groups))
             if split.sources or raw:
-                found.append(EntriesPartition(split, raw, self.wanted, self.schema, self.request))
-        return found
+                partitions.append(EntriesPartition(split, raw, self.wanted, self.schema, self.request))
+        return partitions
 
 
 @dataclass(frozen=True)

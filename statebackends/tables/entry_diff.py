@@ -81,21 +81,21 @@ class EntryDiff:
 
     def decoded(self, halves: tuple[tuple[pa.RecordBatch, Flags], tuple[pa.RecordBatch, Flags]]) -> pa.RecordBatch:
         """Return the rows of some keys, from all of their entries before and after, and which of these differ."""
-        found = []
+        joined = []
         for about, (entries, differs) in zip(self.sides, halves, strict=True):
             parts = [] if about is None else self._half(about, entries, differs)
-            found.append(Half.joined(parts, len(self.states)))
-        return self.aligned(*found)
+            joined.append(Half.joined(parts, len(self.states)))
+        return self.aligned(*joined)
 
     def _half(self, about: DiffSide, table: pa.RecordBatch, differs: Flags) -> list[Half]:
         """Return the rows of one side, file by file."""
         group = np.asarray(table.column(KEY_GROUP))
-        found = []
+        halves = []
         for key_groups, header in about.headers:
             rows = np.flatnonzero((group >= key_groups.start) & (group <= key_groups.end))
             if len(rows):
-                found.append(self._of_file(about, header, table.take(pa.array(rows)), differs[rows]))
-        return found
+                halves.append(self._of_file(about, header, table.take(pa.array(rows)), differs[rows]))
+        return halves
 
     def _of_file(self, about: DiffSide, header: KeyedBackendHeader, table: pa.RecordBatch, differs: Flags) -> Half:
         spec = about.partition.spec
@@ -121,11 +121,11 @@ class EntryDiff:
         identity = pc.unique(pa.concat_arrays([before.identity, after.identity]))
         places = [places_in(identity, half.identity) for half in (before, after)]
         flags = np.zeros((len(identity), len(self.states)), np.bool_)
-        for place, half in zip(places, (before, after), strict=True):
-            there = place >= 0
-            flags[there] |= half.flags[place[there]]
+        for indices, half in zip(places, (before, after), strict=True):
+            present = indices >= 0
+            flags[present] |= half.flags[indices[present]]
         kept = np.flatnonzero(flags.any(axis=1))
-        places, flags = [place[kept] for place in places], flags[kept]
+        places, flags = [indices[kept] for indices in places], flags[kept]
         change = np.where(places[BEFORE] < 0, ADDED, np.where(places[AFTER] < 0, REMOVED, CHANGED))
         _, state = np.nonzero(flags)
         names = pa.array(self.states, pa.string()).take(pa.array(state))
@@ -138,8 +138,8 @@ class EntryDiff:
                 arrays.append(changed)
             elif len(arrays) < self.schema.get_field_index(CHANGE):
                 both = [
-                    half.take(field.name, place, field.type)
-                    for half, place in zip((before, after), places, strict=True)
+                    half.take(field.name, indices, field.type)
+                    for half, indices in zip((before, after), places, strict=True)
                 ]
                 arrays.append(_first_of(both[BEFORE], both[AFTER], places[BEFORE] >= 0))
             else:
@@ -199,8 +199,8 @@ def _fields(tables: tuple[KeyedTable | None, KeyedTable | None], states: Sequenc
 
 def places_in(wanted: pa.Array, known: pa.Array) -> Longs:
     """Return the place of each wanted value among the known ones, -1 for none."""
-    found = pc.index_in(wanted, value_set=known)
-    places: Longs = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    indices = pc.index_in(wanted, value_set=known)
+    places: Longs = pc.fill_null(indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return places
 
 

@@ -104,11 +104,11 @@ class FlatTable:
         operator = keyed.headers.operator
         only = keyed.lookup.key_groups if keyed.lookup is not None else None
         count = min(parallelism or 1, operator.max_parallelism)
-        found = [keyed.headers.split(groups) for groups in vertices(operator, keyed.request, only, count)]
-        place = (operator.parallelism, operator.max_parallelism)
+        splits = [keyed.headers.split(groups) for groups in vertices(operator, keyed.request, only, count)]
+        parallelisms = (operator.parallelism, operator.max_parallelism)
         return [
-            FlatPartition(KeyedPartition(split, keyed.spec, self.schema, keyed.lookup, *place, keyed.sessions))
-            for split in found
+            FlatPartition(KeyedPartition(split, keyed.spec, self.schema, keyed.lookup, *parallelisms, keyed.sessions))
+            for split in splits
             if split.sources
         ]
 
@@ -170,9 +170,9 @@ class FlatPartition:
             windows = sessions.state_windows_of(block, keys, namespaces, namespace, self.keyed.spec)
             per_entry[STATE_WINDOW] = windows
         if KEY in schema.names and KEY not in self.keyed.spec.raw:
-            place = block.key_group[entries], self.keyed.max_parallelism
+            expected = block.key_group[entries], self.keyed.max_parallelism
             at = key_cursors(block, keys, self.keyed.spec)
-            check_key_groups(at, header.key_serializer, *place, per_entry[KEY])
+            check_key_groups(at, header.key_serializer, *expected, per_entry[KEY])
         per_entry |= place_columns(block.key_group[entries], self.keyed)
         step = self.keyed.spec.batch_rows
         for low in range(0, total, step):

@@ -215,7 +215,7 @@ class KeyedTable:
         only = self.lookup.key_groups if self.lookup is not None else None
         operator = self.headers.operator
         count = min(parallelism or 1, operator.max_parallelism)
-        found = [self.headers.split(groups) for groups in vertices(operator, self.request, only, count)]
+        splits = [self.headers.split(groups) for groups in vertices(operator, self.request, only, count)]
         return [
             KeyedPartition(
                 split,
@@ -226,7 +226,7 @@ class KeyedTable:
                 operator.max_parallelism,
                 self.sessions,
             )
-            for split in found
+            for split in splits
             if split.sources
         ]
 
@@ -390,12 +390,12 @@ class _BatchBuilder:
             arrays |= key_columns(self.rows.block, keys, namespaces, self.header, self.namespace, spec)
             if STATE_WINDOW in names and self.sessions is not None:
                 block = self.rows.block
-                found = self.sessions.state_windows_of(block, keys, namespaces, self.namespace, spec)
-                arrays[STATE_WINDOW] = found
+                windows = self.sessions.state_windows_of(block, keys, namespaces, self.namespace, spec)
+                arrays[STATE_WINDOW] = windows
             if KEY in names and KEY not in spec.raw:
-                place = self.rows.key_groups(low, high), self.partition.max_parallelism
+                expected = self.rows.key_groups(low, high), self.partition.max_parallelism
                 at = key_cursors(self.rows.block, keys, spec)
-                check_key_groups(at, self.header.key_serializer, *place, arrays[KEY])
+                check_key_groups(at, self.header.key_serializer, *expected, arrays[KEY])
         for name, (column, plan, state) in self.columns.items():
             if not column.has_values(self.rows, state, plan, low, high):
                 continue

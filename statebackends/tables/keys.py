@@ -50,9 +50,9 @@ def check_key_groups(
         return False
     from pyspark_savepoint.formats.kernels import keys as kernels
 
-    found = np.empty(len(hashes), np.int32)
-    kernels.key_groups(hashes, max_parallelism, found)
-    wrong: Flags = found != key_group
+    computed = np.empty(len(hashes), np.int32)
+    kernels.key_groups(hashes, max_parallelism, computed)
+    wrong: Flags = computed != key_group
     if wrong.any():
         row = int(wrong.argmax())
         span = at.buffer[int(at.position[row]) : int(at.end[row])]
@@ -106,7 +106,7 @@ class KeyLookup:
         keys = self.encoded.to_pylist()
         if self.groups is not None:
             wanted = set(key_groups)
-            return [place for place in zip(self.groups, keys, strict=True) if place[0] in wanted]
+            return [pair for pair in zip(self.groups, keys, strict=True) if pair[0] in wanted]
         return list(product(key_groups, keys)) if len(keys) * len(key_groups) <= MAX_PLACES else None
 
     @classmethod
@@ -136,8 +136,8 @@ class KeyLookup:
     def matches(self, buffer: Bytes, start: Longs, end: Longs) -> Flags:
         """Return which of some keys, given as spans, are to be looked up."""
         keys = binary_column(buffer, start, end)
-        found: Any = pc.is_in(keys, value_set=self.encoded)
-        return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+        matches: Any = pc.is_in(keys, value_set=self.encoded)
+        return np.asarray(matches.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def keys_of(text: str, kind: pa.DataType) -> pa.Array:

@@ -180,7 +180,7 @@ def named_fields(table: Table, text: str, operator: OperatorState, state: str | 
             raise OptionError(
                 "the compiled plan of option 'fieldNames' has no node of this operator",
                 operator=operator.label,
-                found=", ".join(f"{each.get('id')} {each.get('type')}" for each in given["nodes"][:20]),
+                found=", ".join(f"{plan_node.get('id')} {plan_node.get('type')}" for plan_node in given["nodes"][:20]),
                 remedy="""give the names by hand: {"key": ["user"], "accState": ["count(*)", "sum(amount)"]}""",
             )
         return _by_node(table, node, state)
@@ -208,7 +208,7 @@ def named_fields(table: Table, text: str, operator: OperatorState, state: str | 
 def _explained(table: Table, text: str, operator: OperatorState, state: str | None, uid: str | None) -> PlanNode:
     """Return the node of EXPLAIN that an operator is: that with a name for every field."""
     nodes = list(nodes_for(text, operator, uid))
-    fitting = {str(found[:2]): node for node in nodes if not (found := _of_plan(node, table.schema, state))[2]}
+    fitting = {str(naming[:2]): node for node in nodes if not (naming := _of_plan(node, table.schema, state))[2]}
     if len(fitting) == 1 or len(nodes) == 1:
         return next(iter([*fitting.values(), *nodes]))
     raise OptionError(
@@ -294,9 +294,9 @@ def _renamed(
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(_renamed(kind.value_type, names, None, wrapper)))
     if wrapper is not None:
-        place, around = wrapper
+        index, around = wrapper
         fields = [field.with_name(name) for field, name in zip(kind, around, strict=True)]
-        fields[place] = fields[place].with_type(_renamed(fields[place].type, names, None, None))
+        fields[index] = fields[index].with_type(_renamed(fields[index].type, names, None, None))
         return pa.struct(fields)
     if names is None:
         return kind

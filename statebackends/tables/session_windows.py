@@ -51,8 +51,8 @@ Spans = tuple[Longs, Longs]
 def merging_state(metas: Mapping[tuple[str, bool], Sequence[StateMetaInfoSnapshot]]) -> str | None:
     """Return the name of the state that has the sessions, or None if windows do not merge."""
     for name in MERGING:
-        found = metas.get((name, False))
-        if found and not is_namespaced(found[0]) and _window_serializer(found[0]) is not None:
+        registrations = metas.get((name, False))
+        if registrations and not is_namespaced(registrations[0]) and _window_serializer(registrations[0]) is not None:
             return name
     return None
 
@@ -102,8 +102,12 @@ class SessionWindows:
             for state, column in spec.bind(header, block.form).values():
                 entries = chosen_entries(block)
                 entries = entries[block.state[entries] == state]
-                counts, found = elements_of(block, column, entries)
-                pair = (found[MAP_KEY], found[MAP_VALUE]) if MAP_KEY in found else tuple(found[LIST_VALUE].flatten())
+                counts, elements = elements_of(block, column, entries)
+                pair = (
+                    (elements[MAP_KEY], elements[MAP_VALUE])
+                    if MAP_KEY in elements
+                    else tuple(elements[LIST_VALUE].flatten())
+                )
                 serializer = _window_serializer(column.meta)
                 assert serializer is not None, "the state was chosen for its windows"
                 owner = np.repeat(entries, counts)
@@ -120,10 +124,12 @@ class SessionWindows:
         if not len(entries) or not np.isin(block.state[entries], contents).any():
             return block
         batch = take_entries(block, entries)
-        place = pc.index_in(_joined(batch.column("key"), batch.column("namespace")), value_set=self.by_state_window)
-        merged = pc.and_(pc.is_in(batch.column("state"), value_set=pa.array(contents, pa.int32())), pc.is_valid(place))
+        indices = pc.index_in(_joined(batch.column("key"), batch.column("namespace")), value_set=self.by_state_window)
+        merged = pc.and_(
+            pc.is_in(batch.column("state"), value_set=pa.array(contents, pa.int32())), pc.is_valid(indices)
+        )
         columns = {name: batch.column(name) for name in SCHEMA.names}
-        columns["namespace"] = pc.if_else(merged, self.sessions.take(place), columns["namespace"])
+        columns["namespace"] = pc.if_else(merged, self.sessions.take(indices), columns["namespace"])
         return block_of([pa.record_batch(columns, schema=SCHEMA)], block, block.complete)
 
     def state_windows_of(
@@ -131,10 +137,10 @@ class SessionWindows:
     ) -> pa.Array:
         """Return the state windows of rows, NULL where a window is none of the sessions."""
         windows = _joined(binary_column(block.buffer, *keys), binary_column(block.buffer, *sessions))
-        found = self.state_windows.take(pc.index_in(windows, value_set=self.by_session))
+        state_windows = self.state_windows.take(pc.index_in(windows, value_set=self.by_session))
         if WINDOW_COLUMN in spec.raw:
-            return found
-        offsets, data = binary_parts(found.drop_null())
+            return state_windows
+        offsets, data = binary_parts(state_windows.drop_null())
         origin = replace(block.origin, state=STATE_WINDOW)
         column = serializer.decode(Cursors(data, offsets[:-1].copy(), offsets[1:], origin, spec.options))
-        return scatter(column, np.asarray(found.is_valid()))
+        return scatter(column, np.asarray(state_windows.is_valid()))

@@ -39,10 +39,10 @@ def noting_texts(
             if NOTED.count != count:
                 count = NOTED.count
                 for row in batch.to_pylist():
-                    found = [name for name, value in row.items() if _has(value, SIGNS.get(form, ESCAPE))]
-                    rows += bool(found)
-                    columns |= dict.fromkeys(found)
-                    if found and "key" in row and len(keys) < MAX_KEYS:
+                    affected = [name for name, value in row.items() if _has(value, SIGNS.get(form, ESCAPE))]
+                    rows += bool(affected)
+                    columns |= dict.fromkeys(affected)
+                    if affected and "key" in row and len(keys) < MAX_KEYS:
                         keys.append(elide(ascii(row["key"]), MAX_KEY))
             yield batch
     finally:

@@ -97,15 +97,17 @@ class TimersTable:
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return one partition per execution vertex that has timers to read."""
         count = min(parallelism or 1, self.operator.max_parallelism)
-        place = (self.operator.parallelism, self.operator.max_parallelism)
+        parallelisms = (self.operator.parallelism, self.operator.max_parallelism)
         only = self.lookup.key_groups if self.lookup is not None else None
-        found: list[TablePartition] = []
+        partitions: list[TablePartition] = []
         for key_groups in vertices(self.operator, self.request, only, count):
             split = self.headers.split(key_groups)
             raw = tuple(source for source in self.raw if meets(source.offsets.key_group_range, key_groups))
             if split.sources or raw:
-                found.append(TimerPartition(split, raw, self.services, self.schema, self.request, self.lookup, place))
-        return found
+                partitions.append(
+                    TimerPartition(split, raw, self.services, self.schema, self.request, self.lookup, parallelisms)
+                )
+        return partitions
 
 
 def _type(serializer: TypeSerializer, request: TableRequest, name: str) -> pa.DataType:

@@ -137,15 +137,15 @@ class TypeExtractor:
 
     def find(self, name: str) -> JavaClass | None:
         """Return a class of the job, or a known class of the JDK or Flink."""
-        found = self._find(name) if self._find is not None else None
-        return found or known_class(name)
+        java_class = self._find(name) if self._find is not None else None
+        return java_class or known_class(name)
 
     def superclass(self, kind: ClassType) -> ClassType | None:
         """Return the superclass of a class, with arguments in the variables of the class."""
-        found = self.find(kind.name)
-        if found is None or found.superclass is None:
+        java_class = self.find(kind.name)
+        if java_class is None or java_class.superclass is None:
             return None
-        bound = qualified(found.superclass, found)
+        bound = qualified(java_class.superclass, java_class)
         return bound if isinstance(bound, ClassType) else None
 
     def superclasses(self, kind: ClassType) -> tuple[ClassType, ...]:
@@ -153,18 +153,18 @@ class TypeExtractor:
         known = self._above.get(kind)
         if known is not None:
             return known
-        found: list[ClassType] = []
+        lineage: list[ClassType] = []
         above: ClassType | None = kind
         while above is not None and above.name != JAVA_OBJECT:
-            if len(found) >= MAX_SUPERCLASSES:
+            if len(lineage) >= MAX_SUPERCLASSES:
                 raise UnsupportedStateError(
                     "a class has too many superclasses",
                     found=kind.name,
                     expected=f"at most {MAX_SUPERCLASSES}",
                 )
-            found.append(above)
+            lineage.append(above)
             above = self.superclass(above)
-        self._above[kind] = tuple(found)
+        self._above[kind] = tuple(lineage)
         return self._above[kind]
 
     def is_below(self, kind: JavaType, name: str) -> bool:
@@ -176,9 +176,9 @@ class TypeExtractor:
         waiting, seen = [above.name for above in self.superclasses(kind)], set()
         while waiting:
             name = waiting.pop()
-            found = self.find(name) if name not in seen else None
+            java_class = self.find(name) if name not in seen else None
             seen.add(name)
-            for above in found.interfaces if found is not None else ():
+            for above in java_class.interfaces if java_class is not None else ():
                 if above.name == interface:
                     return True
                 waiting.append(above.name)
@@ -225,9 +225,9 @@ class TypeExtractor:
         for above in self.superclasses(kind):
             if above.name == EITHER:
                 return self.either((*hierarchy, *self.superclasses(kind)), above)
-            found = self.find(above.name)
-            if found is not None and found.annotation(TYPE_INFO) is not None:
-                self.refuse_factory(found.name, f"class {above.name}")
+            java_class = self.find(above.name)
+            if java_class is not None and java_class.annotation(TYPE_INFO) is not None:
+                self.refuse_factory(java_class.name, f"class {above.name}")
         return None
 
     def refuse_factory(self, name: str, what: str) -> NoReturn:
@@ -266,7 +266,7 @@ class TypeExtractor:
         around = (*hierarchy, *below[:-1])
         fields = [self.part(around, argument).serializer for argument in tuple_type.arguments]
         classes = [self.find(above.name) for above in below]
-        public = [field for found in classes if found for field in found.fields if field.is_public]
+        public = [field for java_class in classes if java_class for field in java_class.fields if field.is_public]
         if sum(not field.is_static and not field.is_transient for field in public) > len(fields):
             pojo = self.pojo(hierarchy, kind)
             if pojo is None:
@@ -317,12 +317,12 @@ class TypeExtractor:
                 return collection
         if self.is_below(kind, AVRO_RECORD):
             return self.avro(kind)
-        found = self.find(name)
-        if found is None:
+        java_class = self.find(name)
+        if java_class is None:
             if is_left_to_kryo(name):
                 return kryo(name)
             self.refuse_unknown(name)
-        if found.is_interface:
+        if java_class.is_interface:
             return kryo(name)
         return self.pojo(hierarchy, kind) or kryo(name)
 
@@ -362,13 +362,13 @@ class TypeExtractor:
 
     def enum(self, kind: ClassType) -> Extracted:
         """Return an enum with its constants."""
-        found = self.find(kind.name)
-        return Extracted(EnumSerializer.of(kind.name, found.enum_constants if found else ()), kind.name)
+        java_class = self.find(kind.name)
+        return Extracted(EnumSerializer.of(kind.name, java_class.enum_constants if java_class else ()), kind.name)
 
     def avro(self, kind: ClassType) -> Extracted:
         """Return a generated Avro record: its schema is in a string constant of its class, or in several."""
-        found = self.find(kind.name)
-        for text in found.strings if found else ():
+        java_class = self.find(kind.name)
+        for text in java_class.strings if java_class else ():
             if text.startswith("{"):
                 try:
                     serializer = AvroSerializer.of(text, kind.name)

@@ -198,8 +198,8 @@ def known_class(name: str) -> JavaClass | None:
     if name.startswith(TUPLE) and name != TUPLE:
         digits = name.removeprefix(TUPLE)
         if digits.isdecimal() and str(int(digits)) == digits and int(digits) <= 25:
-            names = tuple(f"T{place}" for place in range(int(digits)))
-            fields = [public_field(f"f{place}", TypeVariable(each)) for place, each in enumerate(names)]
+            names = tuple(f"T{index}" for index in range(int(digits)))
+            fields = [public_field(f"f{index}", TypeVariable(parameter)) for index, parameter in enumerate(names)]
             return made_up(name, fields, ClassType(TUPLE), names)
     if name == EITHER:
         return made_up(name, parameters=("L", "R"))

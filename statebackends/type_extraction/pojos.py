@@ -49,8 +49,8 @@ def materialized(hierarchy: Hierarchy, variable: TypeVariable, find: Callable[[s
     for kind in reversed(hierarchy):
         if not isinstance(kind, ClassType) or not kind.arguments:
             continue
-        found = find(kind.name)
-        names = [f"{kind.name}#{name}" for name in found.type_parameters] if found is not None else []
+        java_class = find(kind.name)
+        names = [f"{kind.name}#{name}" for name in java_class.type_parameters] if java_class is not None else []
         for name, argument in zip(names, kind.arguments, strict=False):
             if name == variable.name:
                 if not isinstance(argument, TypeVariable):
@@ -114,23 +114,23 @@ class _Method:
 
 def pojo_fields(extractor: Classes, kind: ClassType, around: Hierarchy) -> list[PojoField] | None:
     """Return the fields of a class that is a POJO or a record; None if it is neither."""
-    found = extractor.find(kind.name)
-    if found is None or not found.is_public or not extractor.expect_superclasses(kind):
+    java_class = extractor.find(kind.name)
+    if java_class is None or not java_class.is_public or not extractor.expect_superclasses(kind):
         return None
-    above = [extractor.find(each.name) for each in extractor.superclasses(kind)]
-    classes = [each for each in above if each is not None]
+    above = [extractor.find(ancestor.name) for ancestor in extractor.superclasses(kind)]
+    classes = [ancestor for ancestor in above if ancestor is not None]
     fields = _declared_fields(classes)
-    is_record = extractor.release.has_records and found.is_record
+    is_record = extractor.release.has_records and java_class.is_record
     if not fields:
         return None
     if is_record:
         return fields
     methods = _public_methods(extractor, classes)
-    if not all(field.is_public or _has_accessors(extractor, field, found, methods, around) for field in fields):
+    if not all(field.is_public or _has_accessors(extractor, field, java_class, methods, around) for field in fields):
         return None
-    if any(method.name in ("readObject", "writeObject") for each in classes for method in each.methods):
+    if any(method.name in ("readObject", "writeObject") for ancestor in classes for method in ancestor.methods):
         return None
-    return fields if _has_constructor(found) else None
+    return fields if _has_constructor(java_class) else None
 
 
 def _has_constructor(found: JavaClass) -> bool:
@@ -162,7 +162,7 @@ def _declared_fields(classes: list[JavaClass]) -> list[PojoField]:
 
 def _public_methods(extractor: Classes, classes: list[JavaClass]) -> dict[str, list[_Method]]:
     """Return methods as ``Class.getMethods`` does, by name without case and underscores; no overridden ones."""
-    found: dict[str, list[_Method]] = {}
+    methods: dict[str, list[_Method]] = {}
     seen: set[tuple[object, ...]] = set()
     for declaring in (*classes, *_interfaces(extractor, classes)):
         for method in declaring.methods:
@@ -172,20 +172,20 @@ def _public_methods(extractor: Classes, classes: list[JavaClass]) -> dict[str, l
             mark = (made.name, made.erased_arguments, made.erased_returns)
             if mark not in seen:
                 seen.add(mark)
-                found.setdefault(_plain_method(made.name), []).append(made)
-    return found
+                methods.setdefault(_plain_method(made.name), []).append(made)
+    return methods
 
 
 def _interfaces(extractor: Classes, classes: list[JavaClass]) -> Iterator[JavaClass]:
     """Yield the interfaces of classes, each once, as far as there are class files for them."""
-    waiting, seen = [kind.name for each in classes for kind in each.interfaces], set()
+    waiting, seen = [kind.name for java_class in classes for kind in java_class.interfaces], set()
     while waiting:
         name = waiting.pop(0)
-        found = extractor.find(name) if name not in seen else None
+        interface = extractor.find(name) if name not in seen else None
         seen.add(name)
-        if found is not None:
-            yield found
-            waiting += [kind.name for kind in found.interfaces]
+        if interface is not None:
+            yield interface
+            waiting += [kind.name for kind in interface.interfaces]
 
 
 def _method(method: JavaMethod, declaring: JavaClass) -> _Method:

@@ -74,8 +74,8 @@ class TypeInference:
 
     def written(self, text: str, version: Flink, *, container: bool = False) -> TypeSerializer:
         """Return the type of a text for writing; raise TypeNotationError if Kryo would write some values."""
-        found = self.parse(text, version, container=container)
-        for path, part in _kryo_parts(found, ()):
+        serializer = self.parse(text, version, container=container)
+        for path, part in _kryo_parts(serializer, ()):
             since = "" if self.release.has_collections else "; 2.0 and later have serializers for lists, maps and sets"
             raise TypeNotationError(
                 f"Flink {self.release} uses Kryo for {'.'.join(path) or 'this type'}, and values of Kryo cannot be "
@@ -84,12 +84,12 @@ class TypeInference:
                 expected="a type that the release infers a serializer for",
                 remedy=f"declare its type in the job, and here: option 'inferredBy' 'declared'{since}",
             )
-        return found
+        return serializer
 
     def _of_class(self, java: JavaName) -> TypeSerializer:
-        found = self.extractor.of(_class_type(java))
-        self._extracted.add(found)
-        return found
+        serializer = self.extractor.of(_class_type(java))
+        self._extracted.add(serializer)
+        return serializer
 
     def infer(self, declared: TypeSerializer, *, container: bool = False) -> TypeSerializer:
         """Return the types that the release infers where the notation describes classes."""
@@ -98,9 +98,9 @@ class TypeInference:
             return replace(declared, nested=nested)  # type: ignore[call-arg]
         if declared in self._extracted or not _is_class(declared):
             return self._explicit(declared)
-        found = _Words(self).infer(declared)
-        self._compare(declared, found)
-        return found
+        inferred = _Words(self).infer(declared)
+        self._compare(declared, inferred)
+        return inferred
 
     def _explicit(self, declared: TypeSerializer) -> TypeSerializer:
         """Return a type that is not inferred, with the inferred types inside it."""
@@ -209,8 +209,8 @@ def _kryo_parts(serializer: TypeSerializer, path: tuple[str, ...]) -> Iterator[t
     if isinstance(serializer, KryoSerializer):
         yield path, serializer
     names = [field.name for field in serializer.fields] if isinstance(serializer, PojoSerializer) else []
-    for place, part in enumerate(serializer.children):
-        yield from _kryo_parts(part, (*path, names[place]) if place < len(names) else path)
+    for index, part in enumerate(serializer.children):
+        yield from _kryo_parts(part, (*path, names[index]) if index < len(names) else path)
 
 
 def _class_type(java: JavaName) -> ClassType:

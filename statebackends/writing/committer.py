@@ -100,7 +100,9 @@ def _operator(
 ) -> OperatorState:
     """Return the operator with the written state, and the rest of its existing state."""
     existing = (
-        next((found for found in base.operators if found.operator_id == plan.operator_id), None) if base else None
+        next((operator for operator in base.operators if operator.operator_id == plan.operator_id), None)
+        if base
+        else None
     )
     if plan.request.is_keyed:
         written = assemble_keyed(plan, snapshot, outputs)
@@ -128,7 +130,7 @@ def _operator(
 def _with_operator(plan: WritePlan, base: CheckpointMetadata | None, operator: OperatorState) -> CheckpointMetadata:
     if base is None:
         return changes.assemble([operator], [], plan.metadata_version)
-    by_id = {found.operator_id: found for found in base.operators} | {operator.operator_id: operator}
+    by_id = {existing.operator_id: existing for existing in base.operators} | {operator.operator_id: operator}
     return changes.assemble(list(by_id.values()), [base], plan.metadata_version)
 
 

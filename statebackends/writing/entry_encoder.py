@@ -81,12 +81,12 @@ class EntryEncoder:
                 continue
             access = rows.column(state.last_access) if state.last_access is not None else None
             try:
-                found = state_entries(state, rows.column(state.column), access, spans)
+                encoded = state_entries(state, rows.column(state.column), access, spans)
             except RefusedRow as refused:
                 text = form.codec.describe(key[refused.row].as_py())
                 raise refused.error.with_facts(state=state.name, key=text) from None
-            entries = found.entries
-            row = np.arange(len(batch)) if found.row is None else found.row
+            entries = encoded.entries
+            row = np.arange(len(batch)) if encoded.row is None else encoded.row
             columns = [
                 fixed_array(pa.int32(), np.full(len(row), number, np.int32)),
                 fixed_array(pa.int32(), np.ascontiguousarray(key_group[row])),
@@ -106,8 +106,8 @@ class EntryEncoder:
             binary_column(buffer, start + 2, end),
             binary_column(buffer, end, end),
         ]
-        found = self._batch(columns, self._serialized(form.codec, batch) if self.with_keys else None)
-        return found.filter(pa.array(state >= 0)) if (state < 0).any() else found
+        timers = self._batch(columns, self._serialized(form.codec, batch) if self.with_keys else None)
+        return timers.filter(pa.array(state >= 0)) if (state < 0).any() else timers
 
     def _batch(self, columns: list[pa.Array], serialized: pa.Array | None) -> pa.RecordBatch:
         if serialized is None:
@@ -276,7 +276,7 @@ class RemapStateIds:
 
     def _keys(self, batch: pa.RecordBatch, state: Ints) -> pa.Array:
         """Return the keys alone: the beginning of a composite key, for a timer after its timestamp."""
-        timers = np.array([each.kind is StateKind.TIMER for each in self.descriptor.states])
+        timers = np.array([meta.kind is StateKind.TIMER for meta in self.descriptor.states])
         buffer, start, end = spans_of(batch.column(KEY))
         start = start + np.where(timers[state], TIMESTAMP_BYTES, 0)
         at = Cursors(np.array(buffer), start.copy(), end)

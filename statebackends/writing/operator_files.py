@@ -93,8 +93,8 @@ def _repeated(buffer: Bytes, start: Longs, end: Longs) -> int | None:
     from pyspark_savepoint.formats.kernels import keys
 
     order = order_within(np.array([0, len(start)], np.int64), buffer, start, end)
-    found = keys.first_repeated_span(np.zeros(len(order), np.int32), read_only(buffer), start[order], end[order])
-    return int(order[found]) if found >= 0 else None
+    repeated = keys.first_repeated_span(np.zeros(len(order), np.int32), read_only(buffer), start[order], end[order])
+    return int(order[repeated]) if repeated >= 0 else None
 
 
 def write_element_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> tuple[str, int]:
@@ -136,8 +136,8 @@ def write_subtask_elements(
                 else:
                     offsets, data = binary_parts(part)
                     writer.add_list(state.name, data, offsets)
-        for broadcast, found in entries.items():
-            writer.add_broadcast(broadcast, len(found), np.frombuffer(b"".join(found), np.uint8))
+        for broadcast, encoded in entries.items():
+            writer.add_broadcast(broadcast, len(encoded), np.frombuffer(b"".join(encoded), np.uint8))
         states = tuple(writer.finish().values())
         file.close()
     finally:
@@ -274,15 +274,15 @@ def _read_back(plan: WritePlan, handle: OperatorStreamStateHandle) -> None:
     source = _source(plan, handle, 0)
     header = source.header()
     expected = sorted(state.name for state in handle.states)
-    found = sorted(meta.name for meta in header.states)
+    names = sorted(meta.name for meta in header.states)
     assert isinstance(handle.delegate, RelativeFileStateHandle)
     offsets = [offset for state in handle.states for offset in state.offsets]
-    if found != expected or not all(header.size <= offset <= handle.delegate.size for offset in offsets):
+    if names != expected or not all(header.size <= offset <= handle.delegate.size for offset in offsets):
         raise CorruptStateError(
             "a file does not contain what was written to it",
             path=source.location.path if isinstance(source.location, FileLocation) else None,
             operator=plan.label,
             expected=", ".join(expected),
-            found=", ".join(found),
+            found=", ".join(names),
             remedy="nothing was published; the disk or file system is faulty: write to another one",
         )

@@ -146,8 +146,8 @@ def _by_key_group(
     batches: Iterable[SortedBatch], add: Callable[[SortedBatch], None]
 ) -> Iterator[tuple[int, Callable[[SortedBatch], None], SortedBatch]]:
     for batch in batches:
-        found, bounds = group_bounds(batch.key_group)
-        for key_group, low, high in zip(found.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        key_groups, bounds = group_bounds(batch.key_group)
+        for key_group, low, high in zip(key_groups.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             yield key_group, add, batch.slice(low, high)
 
 
@@ -172,14 +172,14 @@ def expect_written(
     """Read the file of a subtask back; raise CorruptStateError if it does not hold these states and all entries."""
     location = FileLocation(staging.filesystem, staging.state_path(written.name), None, written.size)
     source = KeyedSource(location, written.handle(key_groups).offsets, True, max_parallelism, operator)
-    found = np.zeros(len(key_groups), np.int64)
+    counts = np.zeros(len(key_groups), np.int64)
     with source.open(DecodeOptions()) as stream:
         assert isinstance(stream, CanonicalKeyedStream)
         names = [meta.name for meta in stream.header.states]
         for extent in stream.extents:
-            found[extent.key_group - key_groups.start] = _entries_of(stream, extent)
+            counts[extent.key_group - key_groups.start] = _entries_of(stream, extent)
     expected = np.frombuffer(written.entries, np.int64)
-    wrong = np.flatnonzero(found != expected).tolist()
+    wrong = np.flatnonzero(counts != expected).tolist()
     if wrong or names != list(states):
         raise CorruptStateError(
             "a file does not contain what was written to it",
@@ -188,7 +188,7 @@ def expect_written(
             expected=f"{expected[wrong[0]]} entries in key group {key_groups.start + wrong[0]}"
             if wrong
             else "all states",
-            found=int(found[wrong[0]]) if wrong else ", ".join(names),
+            found=int(counts[wrong[0]]) if wrong else ", ".join(names),
             remedy="nothing was published; the disk or file system is faulty: write to another one",
         )
 
@@ -336,8 +336,8 @@ class _Merge:
     def _chunks(self, new: range, deleted: KeyNumbers | None) -> Iterator[EntryChunk]:
         """Yield the remaining entries of the bases, with their state numbers in the new file."""
         for base, opened in self.bases:
-            for found in opened.chunks(base.key_groups(new)):
-                chunk = base.regrouped(found, new)
+            for base_chunk in opened.chunks(base.key_groups(new)):
+                chunk = base.regrouped(base_chunk, new)
                 if deleted is not None:
                     gone = deleted.find(chunk) >= 0
                     chunk = chunk.take(np.flatnonzero(~gone)) if gone.any() else chunk

@@ -200,8 +200,8 @@ class CountedList:
 
     def write(self, view: DataOutputView, value: list[Any]) -> None:
         self.count.write(view, len(value))
-        for each in value:
-            self.part.write(view, each)
+        for element in value:
+            self.part.write(view, element)
 
 
 class Record:
@@ -213,8 +213,8 @@ class Record:
         self.parts = parts
 
     def read(self, view: DataInputView, what: str) -> dict[str, Any]:
-        found = {name: part.read(view, f"{name} of {what}") for name, part in self.parts.items()}
-        return {name: value for name, value in found.items() if not name.startswith("_")}
+        fields = {name: part.read(view, f"{name} of {what}") for name, part in self.parts.items()}
+        return {name: value for name, value in fields.items() if not name.startswith("_")}
 
     def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:
         for name, part in self.parts.items():

@@ -181,7 +181,7 @@ def committer_kind(
 
     def decode(version: int, view: DataInputView) -> Committables:
         frame = read_committer(version, view)
-        found = []
+        decoded = []
         for common, own, payload in _payloads(frame):
             if committables is None:
                 value: Any = {"committable": payload}
@@ -191,14 +191,14 @@ def committer_kind(
                 inner.expect_end(f"a committable of {name}")
                 if encoded(committables[own], value) != payload:
                     raise ValueError("the bytes of a committable are not those that its sink writes")
-            found.append(({**common, "committable_version": own}, value))
-        return Committables(frame, tuple(found))
+            decoded.append(({**common, "committable_version": own}, value))
+        return Committables(frame, tuple(decoded))
 
     def encode(version: int, value: Committables, out: DataOutputView) -> None:
         write_committer(version, value.frame, out)
 
     def check(found: Sequence[Committables]) -> None:
-        if committables is not None and not any(each.found for each in found):
+        if committables is not None and not any(element.found for element in found):
             raise ValueError("there are no committables")
 
     return ConnectorKind(
@@ -304,8 +304,8 @@ def _transaction_rows(value: Row) -> Iterator[Row]:
     """Yield the transactions: the open one, then those that wait for their commit."""
     if value["pending_transaction"] is not None:
         yield _transaction_row("OPEN", value["pending_transaction"])
-    for each in value["pending_commit_transactions"]:
-        yield _transaction_row("PENDING", each)
+    for transaction in value["pending_commit_transactions"]:
+        yield _transaction_row("PENDING", transaction)
 
 
 def _transaction_row(role: str, transaction: Row) -> Row:

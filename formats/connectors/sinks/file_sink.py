@@ -195,9 +195,9 @@ def bucket_rows(value: Row) -> Iterator[Row]:
     bucket = _bucket_id(value["bucket_id"])
     if value["in_progress"] is not None:
         yield {"bucket": bucket, "role": "IN_PROGRESS", **_file(value["in_progress"])}
-    for found in value.get("pending", {}).get("checkpoints", ()):
-        for file in found["files"]:
-            yield {"bucket": bucket, "role": "PENDING", "checkpoint_id": found["checkpoint"], **_file(file)}
+    for checkpoint in value.get("pending", {}).get("checkpoints", ()):
+        for file in checkpoint["files"]:
+            yield {"bucket": bucket, "role": "PENDING", "checkpoint_id": checkpoint["checkpoint"], **_file(file)}
     if value["in_progress"] is None and not value.get("pending", {}).get("checkpoints"):
         yield {"bucket": bucket, "role": "EMPTY", "target": value["path"]}
 
@@ -215,12 +215,12 @@ def _bucket_id(value: Row) -> str:
 
 def _file(value: Row) -> Row:
     file = value["file"]
-    found = {"target": file.get("target"), "temp": file.get("temp"), "size": value.get("size")}
+    row = {"target": file.get("target"), "temp": file.get("temp"), "size": value.get("size")}
     length = file.get("length")
     if file["magic"] == S3:
         # The sum of damaged lengths may be too large for a long.
         length = max(-MAX_LONG, min(file["bytes_in_parts"] + file["incomplete_length"], MAX_LONG))
-    return {**found, "length": length}
+    return {**row, "length": length}
 
 
 FILE_COLUMNS = columns(
@@ -254,8 +254,8 @@ def _check_counters(values: Sequence[Row]) -> None:
 def remaining_rows(value: Row) -> Iterator[Row]:
     """Yield the files of a compactor's request."""
     for committables in (value["compact"], value["passed"]):
-        for each in committables["items"]:
-            for row in committable_rows(each):
+        for committable in committables["items"]:
+            for row in committable_rows(committable):
                 yield {**row, "bucket": value["bucket"], "compacted": committables is value["compact"]}
 
 

@@ -106,8 +106,8 @@ def _committable_rows(value: Row) -> Iterator[Row]:
 
 
 def _committer_rows(value: Row) -> Iterator[Row]:
-    for each in value["checkpoints"]:
-        yield {"sink_checkpoint_id": each["checkpoint"], **_manifest_row(each["manifests"])}
+    for checkpoint in value["checkpoints"]:
+        yield {"sink_checkpoint_id": checkpoint["checkpoint"], **_manifest_row(checkpoint["manifests"])}
 
 
 def _check_job(values: Sequence[Row]) -> None:

@@ -66,15 +66,15 @@ def _xid(value: Row) -> Row:
 def _state_rows(value: Row) -> Iterator[Row]:
     for xid in value["hanging"]:
         yield {"role": "HANGING", **_xid(xid)}
-    for each in value["prepared"]:
-        common = {"checkpoint_id": each["checkpoint_id"], "attempts": each["attempts"]}
-        yield {"role": "PREPARED", **common, **_xid(each["xid"])}
+    for transaction in value["prepared"]:
+        common = {"checkpoint_id": transaction["checkpoint_id"], "attempts": transaction["attempts"]}
+        yield {"role": "PREPARED", **common, **_xid(transaction["xid"])}
 
 
 def _writer_rows(value: Row) -> Iterator[Row]:
     for role, transactions in (("HANGING", value["hanging"]), ("PREPARED", value["prepared"])):
-        for each in transactions:
-            yield {"role": role, **each, "job_id": each["job_id"].hex()}
+        for transaction in transactions:
+            yield {"role": role, **transaction, "job_id": transaction["job_id"].hex()}
 
 
 XID_COLUMNS = columns(format_id=pa.int32(), global_id=pa.string(), branch=pa.string())

@@ -67,7 +67,7 @@ WRITER: Mapping[int, Codec] = MappingProxyType(
 
 def writer_rows(value: Row) -> Iterator[Row]:
     """Yield the transactions that a writer lists; a row without one if it lists none."""
-    shown = {name: each for name, each in value.items() if name != "transactions"}
+    shown = {name: field for name, field in value.items() if name != "transactions"}
     for transaction in value.get("transactions") or [{}]:
         yield {**shown, **transaction}
 
@@ -137,8 +137,8 @@ def _producer_rows(value: Row) -> Iterator[Row]:
     opened = _open_transaction(value)
     if opened is not None:
         yield {"role": "OPEN", **opened}
-    for each in value["pending"]:
-        yield {"role": "PENDING", **each}
+    for transaction in value["pending"]:
+        yield {"role": "PENDING", **transaction}
 
 
 def _check_producers(values: Sequence[Row]) -> None:

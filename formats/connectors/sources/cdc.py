@@ -83,10 +83,10 @@ def offset_object(text: str) -> dict[str, Any] | None:
     if not bare.startswith("{") or bare.count("{") > 1 or "[" in bare:
         return None
     try:
-        found: dict[str, Any] = json.loads(text)
+        offset: dict[str, Any] = json.loads(text)
     except ValueError:
         return None
-    return found
+    return offset
 
 
 OFFSET: Codec = Optional(Sized(JsonText()))
@@ -172,7 +172,7 @@ def split_row(value: Mapping[str, Any]) -> Row:
         "start_offset": offset_text(value.get("starting")),
         "end_offset": offset_text(value.get("ending")),
         "high_watermark": offset_text(value.get("high")),
-        "tables": [each["table"] for each in value["schemas"]],
+        "tables": [schema["table"] for schema in value["schemas"]],
         "finished_splits": value.get("total_finished"),
         "suspended": value.get("suspended"),
     }

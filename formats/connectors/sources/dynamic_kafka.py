@@ -77,8 +77,8 @@ class DynamicKafkaSplit:
 
     def position(self) -> Position:
         """Return the position at which reading continues."""
-        found = self.split.position()
-        return Position(f"{self.cluster}/{found.stream}", found.partition, found.next, found.marker)
+        position = self.split.position()
+        return Position(f"{self.cluster}/{position.stream}", position.partition, position.next, position.marker)
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,12 +189,12 @@ class PendingSplits:
             view.fail("DEADBEEF and splits of version 1", f"{magic:X} and {split_version}")
         if splits < 0 or paths < 0 or splits + paths > view.remaining // LITTLE.size:
             view.fail("numbers of splits and paths that fit into the remaining bytes", f"{splits} and {paths}")
-        found = []
+        file_splits = []
         for _ in range(splits):
             inner = _read_sized(view, "a split")
-            found.append(FileSplit.read(inner))
+            file_splits.append(FileSplit.read(inner))
             inner.expect_end("a split")
-        return cls(tuple(found), tuple(_read_path(view) for _ in range(paths)))
+        return cls(tuple(file_splits), tuple(_read_path(view) for _ in range(paths)))
 
     def write(self, out: DataOutputView) -> None:
         """Write header, splits and paths."""

@@ -47,8 +47,8 @@ class Wrapped:
 
 def hybrid_kinds(kinds: Iterable[ConnectorKind[Any]]) -> list[ConnectorKind[Wrapped]]:
     """Return the kinds of hybrid sources over the sources of some kinds, and those over any source."""
-    found = [kind for kind in kinds if kind.by_content and (kind.states == (READER_STATE,) or not kind.states)]
-    return [*(_hybrid(f"hybrid_{kind.name}", kind) for kind in found), _hybrid("hybrid", BYTES), _any_enumerator()]
+    inner = [kind for kind in kinds if kind.by_content and (kind.states == (READER_STATE,) or not kind.states)]
+    return [*(_hybrid(f"hybrid_{kind.name}", kind) for kind in inner), _hybrid("hybrid", BYTES), _any_enumerator()]
 
 
 def _any_enumerator() -> ConnectorKind[Wrapped]:

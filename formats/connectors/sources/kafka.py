@@ -85,8 +85,8 @@ class KafkaSplit:
 
     def position(self) -> Position:
         """Return the position at which reading continues."""
-        found = self.row()
-        return Position(self.topic, self.partition, found["offset"], found["marker"])
+        row = self.row()
+        return Position(self.topic, self.partition, row["offset"], row["marker"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,8 @@ class KafkaEnumerator:
         count = view.read_count("partitions", each=6)
         if version == 3:
             view.read_constant(0, "the version of splits")
-        found = tuple(_read_partition(version, view) for _ in range(count))
-        return cls(found, view.read_bool("whether discovery is over") if version >= 2 else True)
+        partitions = tuple(_read_partition(version, view) for _ in range(count))
+        return cls(partitions, view.read_bool("whether discovery is over") if version >= 2 else True)
 
     @classmethod
     def _read_0(cls, view: DataInputView) -> KafkaEnumerator:

@@ -146,8 +146,8 @@ def _position(split: Row) -> Position:
 
 
 def _enumerator_rows(value: Row) -> Iterator[Row]:
-    for each in value["splits"]:
-        yield {**split_row(each["split"]), "status": each.get("status"), "last_seen_shard": value["last_seen"]}
+    for entry in value["splits"]:
+        yield {**split_row(entry["split"]), "status": entry.get("status"), "last_seen_shard": value["last_seen"]}
 
 
 class ConsumerElement:
@@ -157,10 +157,10 @@ class ConsumerElement:
         """Read the fields of the shard, and the sequence number."""
         if view.read_u8(what) != NO_SUBCLASS:
             view.fail(f"{what}: a POJO of its own class")
-        found: Row = {}
+        row: Row = {}
         for name in METADATA:
-            found[name] = None if view.read_bool(f"whether {name} is null") else STRING.read(view, name)
-        if not found["streamName"] or not found["shardId"]:
+            row[name] = None if view.read_bool(f"whether {name} is null") else STRING.read(view, name)
+        if not row["streamName"] or not row["shardId"]:
             view.fail(f"{what} of a stream")
         start = view.position
         kryo = KryoInput(view.data, start, view.end, 2)
@@ -173,9 +173,9 @@ class ConsumerElement:
             view.fail(*map(str, error.args))
         if (first, second) != (1, 1) or not number or not is_text(number):
             view.fail(f"a sequence number of {what}")
-        found |= {"number": number, "kryo": bytes(view.data[start : kryo.position])}
+        row |= {"number": number, "kryo": bytes(view.data[start : kryo.position])}
         view.position = kryo.position
-        return found
+        return row
 
     def write(self, view: DataOutputView, value: Row) -> None:
         """Write the element; the sequence number is written as it was read."""

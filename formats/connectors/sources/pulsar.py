@@ -92,14 +92,14 @@ def message_fields(data: bytes) -> dict[int, int]:
     >>> message_fields(bytes.fromhex("080a1014"))
     {1: 10, 2: 20}
     """
-    found = {}
+    fields = {}
     numbers = iter(_varints(data))
     for tag in numbers:
         value = next(numbers, None)
         if tag & 7 or value is None:
             break
-        found[tag >> 3] = value - (value >> 63 << 64)
-    return found
+        fields[tag >> 3] = value - (value >> 63 << 64)
+    return fields
 
 
 def message_id(split: Mapping[str, Any], ledger: int, entry: int, index: int | None, size: int | None) -> bytes:
@@ -155,7 +155,7 @@ def partition_row(value: Mapping[str, Any]) -> Row:
     partition = value["partition"]
     name = value["topic"] if partition < 0 else f"{value['topic']}-partition-{partition}"
     ranges = value["ranges"] if "ranges" in value else [value["range"]]
-    shown = [f"{each['start']}-{each['end']}" for each in ranges]
+    shown = [f"{hash_range['start']}-{hash_range['end']}" for hash_range in ranges]
     return {"split_id": name, "topic": value["topic"], "partition": partition, "ranges": shown}
 
 

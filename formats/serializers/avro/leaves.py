@@ -220,9 +220,9 @@ class AvroEnum:
 
     def _index(self, column: pa.Array) -> Longs:
         refuse_nulls(column, self.flink_type)
-        found = pc.index_in(column, pa.array(self.symbols, pa.string()))
-        refuse_where(~valid_rows(found), column, f"one of {', '.join(self.symbols)}", "write symbols of the schema")
-        index: Longs = found.to_numpy().astype(np.int64)
+        indices = pc.index_in(column, pa.array(self.symbols, pa.string()))
+        refuse_where(~valid_rows(indices), column, f"one of {', '.join(self.symbols)}", "write symbols of the schema")
+        index: Longs = indices.to_numpy().astype(np.int64)
         return index
 
     def sizes(self, column: pa.Array) -> Longs:

@@ -158,10 +158,10 @@ class AvroUnion:
             chosen[valid] = self.values[0][0] if self.values else self.null
             return chosen, [column] if self.values else []
         parts = [column.field(number) for number in range(len(self.values))]
-        there = [valid & valid_rows(part) for part in parts]
-        bad = valid & (np.sum(there, axis=0) != 1)
+        masks = [valid & valid_rows(part) for part in parts]
+        bad = valid & (np.sum(masks, axis=0) != 1)
         refuse_where(bad, column, "exactly one member that is set", "leave the other members null")
-        for (i, _), rows in zip(self.values, there, strict=True):
+        for (i, _), rows in zip(self.values, masks, strict=True):
             chosen[rows] = i
         return chosen, parts
 
@@ -228,12 +228,12 @@ class AvroBlocks:
                 at.fail(int(rows[0]), f"at most {MAX_BLOCKS} blocks in {self.flink_type}")
             cursors = at.select(rows)
             counts = self._read_counts(cursors)
-            found = locate(self.parts, cursors, counts)
+            spans = locate(self.parts, cursors, counts)
             at.update(rows, cursors)
             total[rows] += counts
             owners.append(np.repeat(rows, counts))
-            starts.append(found[0])
-            stops.append(found[1])
+            starts.append(spans[0])
+            stops.append(spans[1])
             rows = rows[counts > 0]
         if not owners:
             return (total, *locate(self.parts, at, total))

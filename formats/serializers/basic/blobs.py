@@ -211,13 +211,13 @@ class AfterRest(OpenPart):
     """Part after one that may take all remaining bytes; null if it has taken them."""
 
     def decode(self, at: Cursors) -> pa.Array:
-        there = at.position < at.end
-        if there.all():
+        remaining = at.position < at.end
+        if remaining.all():
             return self.part.decode(at)
-        present = at.select(there)
+        present = at.select(remaining)
         column = self.part.decode(present)
-        at.update(there, present)
-        return scatter(column, np.asarray(there))
+        at.update(remaining, present)
+        return scatter(column, np.asarray(remaining))
 
     def flagged(self) -> AfterRest:
         """Return the part preceded by a null flag, which is also missing if all bytes are taken."""

@@ -103,9 +103,9 @@ class EnumSerializer(TypeSerializer):
         numbers = read_numbers(at, "read_i32", np.int32, self.flink_type)
         codes = self.codes
         order = np.argsort(codes, kind="stable")
-        place = np.searchsorted(codes[order], numbers)
+        position = np.searchsorted(codes[order], numbers)
         # A number above all codes is compared with the last code, from which it differs.
-        index = order[np.minimum(place, len(order) - 1)] if len(order) else place
+        index = order[np.minimum(position, len(order) - 1)] if len(order) else position
         unknown = codes[index] != numbers if len(order) else np.ones(len(at), np.bool_)
         if unknown.any():
             row = int(unknown.argmax())

@@ -216,13 +216,13 @@ class Numbers:
 
     def _decimals_one_by_one(self, rows: Longs, kind: pa.Decimal128Type) -> pa.Array:
         words = np.zeros((len(rows), 2), np.uint64)
-        for place, row in enumerate(rows.tolist()):
+        for index, row in enumerate(rows.tolist()):
             value = rescaled(self.unscaled(row), self.scale(row), kind.scale) if self.kinds[row] else 0
             if value is None or abs(value) >= 10**kind.precision:
                 bits, scale = self.unscaled(row).bit_length(), self.scale(row)
                 message = f"a number of {bits} bits and scale {scale} is not exactly a {kind}"
                 self.at.out_of_range(row, message, AS_TEXT)
-            words[place] = value & (1 << 64) - 1, value >> 64 & (1 << 64) - 1
+            words[index] = value & (1 << 64) - 1, value >> 64 & (1 << 64) - 1
         return fixed_array(kind, words, self.valid[rows])
 
 

@@ -311,10 +311,10 @@ class ConstantSerializer(FixedWidthSerializer):
         """Check the byte 00 of every row, if the type has a byte, and return nulls."""
         if self.width:
             start = at.at(at.position.copy(), at.end)
-            found = read_numbers(at, "read_i8", np.int8, f"a value of {self.flink_type}")
-            if found.any():
-                row = int((found != 0).argmax())
-                start.fail(row, f"a zero for {self.flink_type}", int(found[row]))
+            values = read_numbers(at, "read_i8", np.int8, f"a value of {self.flink_type}")
+            if values.any():
+                row = int((values != 0).argmax())
+                start.fail(row, f"a zero for {self.flink_type}", int(values[row]))
         return pa.nulls(len(at))
 
     def encode(self, column: pa.Array, at: Cursors) -> None:

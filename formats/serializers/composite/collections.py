@@ -323,8 +323,8 @@ class MaskedElements:
         bits = np.where(valid, 0, 0x80 >> (number & 7)).astype(np.uint8)
         np.bitwise_or.at(masks, np.repeat(offsets[:-1], counts) + (number >> 3), bits)
         numbers.write_bytes(at.buffer, at.position, offsets, masks)
-        there = sum_per_row(valid.astype(np.int64), counts)
-        encode_elements([self.part], [pick(items, valid)], at, there)
+        valid_counts = sum_per_row(valid.astype(np.int64), counts)
+        encode_elements([self.part], [pick(items, valid)], at, valid_counts)
 
 
 def _numbers_within(counts: Longs) -> Longs:

@@ -183,8 +183,8 @@ class Tuple0Serializer(SimpleSerializer):
     def decode(self, at: Cursors) -> pa.Array:
         """Check that every value is the byte 2A."""
         start = at.position.copy()
-        found = read_numbers(at, "read_i8", np.uint8, "the byte of a Tuple0")
-        wrong = np.flatnonzero(found != TUPLE0_BYTE)
+        markers = read_numbers(at, "read_i8", np.uint8, "the byte of a Tuple0")
+        wrong = np.flatnonzero(markers != TUPLE0_BYTE)
         at.at(start, at.end).check(int(wrong[0]) if len(wrong) else -1, f"the byte {TUPLE0_BYTE:#x} of a Tuple0")
         return struct_array(pa.struct([]), [], len(at))
 

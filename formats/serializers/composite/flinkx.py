@@ -122,12 +122,12 @@ class CountedFields:
         if (counts == count).all():
             return self.fields.decode(at)
         columns = []
-        for place, (name, part) in enumerate(zip(self.fields.names, self.fields.parts, strict=True)):
-            there: Flags = counts > place
-            some = at.select(there)
+        for index, (name, part) in enumerate(zip(self.fields.names, self.fields.parts, strict=True)):
+            present: Flags = counts > index
+            some = at.select(present)
             with some.inside(name):
-                columns.append(scatter(part.decode(some), there))
-            at.update(there, some)
+                columns.append(scatter(part.decode(some), present))
+            at.update(present, some)
         return struct_array(self.arrow_type(at.options), columns, len(at))
 
     def sizes(self, column: pa.Array) -> Longs:
@@ -162,9 +162,9 @@ class NullCounted:
         counts = read_numbers(at.at(at.position.copy(), at.end), "read_i32", np.int32, "a number of elements")
         valid: Flags = counts != NULL_COUNT
         at.position[~valid] += 4
-        there = at.select(valid)
-        column = self.part.decode(there)
-        at.update(valid, there)
+        selected = at.select(valid)
+        column = self.part.decode(selected)
+        at.update(valid, selected)
         return scatter(column, valid)
 
     def sizes(self, column: pa.Array) -> Longs:

@@ -132,13 +132,13 @@ class PojoSerializer(TypeSerializer):
         """Return a struct of the fields; with subclasses, of the fields of all classes and ``__class``."""
         columns, branches = self.plan.columns, self.plan.branches
         types: dict[int, pa.DataType] = {}
-        for place, field in zip(branches[OWN].columns, self.fields, strict=True):
-            types[place] = field.serializer.arrow_type(options)
+        for index, field in zip(branches[OWN].columns, self.fields, strict=True):
+            types[index] = field.serializer.arrow_type(options)
         for member, branch in zip(self.subclasses, branches[1:], strict=True):
             kind = member.serializer.arrow_type(options)
             parts = [kind.field(k).type for k in range(len(branch.columns))] if _is_pojo(member) else [kind]
-            for place, part in zip(branch.columns, parts, strict=True):
-                types.setdefault(place, part)
+            for index, part in zip(branch.columns, parts, strict=True):
+                types.setdefault(index, part)
         return pa.struct([pa.field(column.name, types.get(i, pa.string())) for i, column in enumerate(columns)])
 
     def layout(self, layout: Layout) -> int:
@@ -158,8 +158,8 @@ class PojoSerializer(TypeSerializer):
             rows = np.flatnonzero(chosen == number)
             if len(rows):
                 sub = at.select(rows)
-                for place, array in zip(branch.columns, self._read_branch(number, sub), strict=True):
-                    pieces[place].append((rows, array))
+                for index, array in zip(branch.columns, self._read_branch(number, sub), strict=True):
+                    pieces[index].append((rows, array))
                 at.update(rows, sub)
         columns = [_gather(field.type, parts, len(at)) for field, parts in zip(kind, pieces, strict=True)]
         if self.subclasses:
@@ -195,24 +195,24 @@ class PojoSerializer(TypeSerializer):
         known = [encode_modified_utf8(member.name) for member in self.named]
         offsets = np.concatenate(([0], np.cumsum([len(name) for name in known]))).astype(np.int64)
         before = at.position.copy()
-        found = np.empty(len(at), np.int64)
+        indices = np.empty(len(at), np.int64)
         table = np.frombuffer(bytearray(b"".join(known)), np.uint8)
-        row = strings.match_names(at.buffer, at.position, at.end, offsets, table, found)
+        row = strings.match_names(at.buffer, at.position, at.end, offsets, table, indices)
         at.check(row, "the name of a subclass")
-        unknown = np.flatnonzero(found == strings.UNKNOWN_NAME)
+        unknown = np.flatnonzero(indices == strings.UNKNOWN_NAME)
         if len(unknown):
             first = int(unknown[0])
             self._unknown_class(at, first, at.buffer[before[first] + 2 : at.position[first]].tobytes())
-        return found + len(self.registered)
+        return indices + len(self.registered)
 
     def _unknown_class(self, at: Cursors, row: int, name: bytes) -> None:
         try:
-            found = decode_modified_utf8(name)
+            subclass = decode_modified_utf8(name)
         except ValueError:
             at.fail(row, "the name of a subclass", name[:40])
         raise UndecodableStateError(
             f"a value of {self.class_name} is of a subclass that the serializer snapshot does not describe",
-            found=found,
+            found=subclass,
             expected=", ".join(branch.class_name for branch in self.plan.branches),
             remedy='name the job\'s jar in option \'classes\', or read the state as bytes: option("raw", "<state>")',
         ).with_facts(**at.origin.facts(int(at.position[row])))
@@ -274,9 +274,9 @@ class PojoSerializer(TypeSerializer):
             if not len(rows):
                 continue
             picked = column if len(rows) == len(column) else column.take(pa.array(rows))
-            parts = [picked.field(place) for place in range(len(columns))]
+            parts = [picked.field(index) for index in range(len(columns))]
             self._check_foreign_fields(branch, picked, parts)
-            own = [parts[place] for place in branch.columns]
+            own = [parts[index] for index in branch.columns]
             if number != OWN and _has_class_column(self.subclasses[number - 1]):
                 own.append(parts[-1])
             yield number, rows, own
@@ -286,8 +286,8 @@ class PojoSerializer(TypeSerializer):
         if not self.subclasses:
             return np.where(valid, OWN, ABSENT)
         names = [branch.class_name for branch in self.plan.branches]
-        found = pc.index_in(column.field(len(self.plan.columns) - 1), pa.array(names, pa.string()))
-        chosen = found.fill_null(ABSENT).to_numpy().astype(np.int64)
+        indices = pc.index_in(column.field(len(self.plan.columns) - 1), pa.array(names, pa.string()))
+        chosen = indices.fill_null(ABSENT).to_numpy().astype(np.int64)
         unknown = np.flatnonzero(valid & (chosen == ABSENT))
         if len(unknown):
             value = column[int(unknown[0])].as_py()[self.plan.columns[-1].name]
@@ -302,10 +302,10 @@ class PojoSerializer(TypeSerializer):
         """Raise ValueRangeError if a value would be lost because its field is not one of the class."""
         if not self.subclasses:
             return
-        for place, part in enumerate(parts[:-1]):
-            if place not in branch.columns and part.null_count < len(part):
+        for index, part in enumerate(parts[:-1]):
+            if index not in branch.columns and part.null_count < len(part):
                 raise ValueRangeError(
-                    f"{branch.class_name} has no field {self.plan.columns[place].name}",
+                    f"{branch.class_name} has no field {self.plan.columns[index].name}",
                     expected="NULL",
                     found=next(value for value in part.to_pylist() if value is not None),
                     remedy=f"set it to NULL, or name its class in {CLASS_COLUMN}",
@@ -433,11 +433,11 @@ class Plan:
     def _place(self, field: Column, otherwise: str, taken: Collection[int]) -> int:
         """Return the column of a field, new or shared, but none ``taken`` by another field of the same class."""
         for name in (field.name, otherwise):
-            place = self._places.get(name)
-            if place is None:
+            index = self._places.get(name)
+            if index is None:
                 return self._append(Column(name, field.signature))
-            if self.columns[place].signature == field.signature and place not in taken:
-                return place
+            if self.columns[index].signature == field.signature and index not in taken:
+                return index
         return self._append(Column(self._unused(otherwise), field.signature))
 
     def _append(self, column: Column) -> int:

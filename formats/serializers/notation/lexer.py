@@ -46,9 +46,9 @@ def tokens_of(text: str) -> list[Token]:
     """Return all tokens, with the end as the last one."""
     if len(text) > MAX_LENGTH:
         raise TypeNotationError(f"a type of {len(text)} characters", expected=f"at most {MAX_LENGTH}")
-    found: list[Token] = []
+    tokens: list[Token] = []
     position = 0
-    while not found or found[-1].kind != "end":
+    while not tokens or tokens[-1].kind != "end":
         match = TOKEN.match(text, position)
         if match is None:
             start = position + len(text[position:]) - len(text[position:].lstrip())
@@ -57,9 +57,9 @@ def tokens_of(text: str) -> list[Token]:
         value = match[kind]
         if kind in ("name", "text"):
             value = value[1:-1].replace(value[0] * 2, value[0])
-        found.append(Token(kind, value, match.start(kind)))
+        tokens.append(Token(kind, value, match.start(kind)))
         position = match.end()
-    return found
+    return tokens
 
 
 def refuse(text: str, position: int, expected: str, found: str, remedy: str | None = None) -> NoReturn:

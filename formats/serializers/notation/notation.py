@@ -125,15 +125,15 @@ class Parser:
             self.refuse(token)
         tokens.descend()
         if special is not None:
-            found = special(self, token)
+            serializer = special(self, token)
         elif word in COMPOSITES:
-            found = self.composite(word, token)
+            serializer = self.composite(word, token)
         else:
-            found = SIMPLE[word]
+            serializer = SIMPLE[word]
             if tokens.is_sign("<") or tokens.is_sign("("):
                 tokens.fail(f"nothing after {word}, which has no arguments")
         tokens.ascend()
-        return found
+        return serializer
 
     def expect_version(self, word: str, token: Token) -> None:
         """Raise TypeNotationError for a type that the oldest Flink does not have."""
@@ -174,16 +174,16 @@ class Parser:
 
     def types(self, token: Token, close: str, least: int, most: int) -> tuple[TypeSerializer, ...]:
         """Parse types up to a closing sign."""
-        found: list[TypeSerializer] = []
+        types: list[TypeSerializer] = []
         while not self.tokens.is_sign(close):
-            found.append(self.type())
+            types.append(self.type())
             if not self.tokens.accept(","):
                 break
         self.tokens.expect(close)
-        if not least <= len(found) <= most:
+        if not least <= len(types) <= most:
             wanted = str(least) if least == most else f"{least} to {most}"
-            self.tokens.fail(f"{token.upper} with {wanted} types, not {len(found)},", token)
-        return tuple(found)
+            self.tokens.fail(f"{token.upper} with {wanted} types, not {len(types)},", token)
+        return tuple(types)
 
     def class_name(self) -> str:
         """Parse ``< class >``."""
@@ -219,23 +219,23 @@ class Parser:
                 constants if token.upper == "ENUM" else "'('",
                 remedy="or give class files: a jar or folder in option 'typesFrom', and a release in 'inferredBy'",
             )
-        found = self.classes(JavaName(class_name))
-        if not found.flink_type.startswith(f"{token.upper}<"):
-            self.tokens.fail(f"a class that Flink treats as {token.upper}", token, f"it is {found.flink_type}")
-        return found
+        serializer = self.classes(JavaName(class_name))
+        if not serializer.flink_type.startswith(f"{token.upper}<"):
+            self.tokens.fail(f"a class that Flink treats as {token.upper}", token, f"it is {serializer.flink_type}")
+        return serializer
 
     def fields(self, close: str) -> dict[str, TypeSerializer]:
         """Parse ``name type, ...`` up to a closing sign."""
-        found: dict[str, TypeSerializer] = {}
+        fields: dict[str, TypeSerializer] = {}
         while not self.tokens.is_sign(close):
             token = self.tokens.name("the name of a field")
-            if token.text in found:
+            if token.text in fields:
                 self.tokens.fail(f"a name other than {token.text!r}, which an earlier field has", token)
-            found[token.text] = self.type()
+            fields[token.text] = self.type()
             if not self.tokens.accept(","):
                 break
         self.tokens.expect(close)
-        return found
+        return fields
 
     def tuple(self, token: Token) -> TypeSerializer:
         if self.names_class:
@@ -249,7 +249,7 @@ class Parser:
         class_name = self.class_name()
         self.tokens.expect("(")
         fields = self.fields(")")
-        if list(fields) != [f"_{place + 1}" for place in range(len(fields))]:
+        if list(fields) != [f"_{index + 1}" for index in range(len(fields))]:
             self.tokens.fail("fields called _1, _2, ... in the order of the class", token)
         home = scala_home("ScalaCaseClassSerializerSnapshot", self.version)
         return CaseClassSerializer(home, 3, 2, tuple(fields.values()), class_name)
@@ -275,14 +275,14 @@ class Parser:
     def subclasses(self) -> dict[str, TypeSerializer]:
         """Parse ``( class type, ... )``."""
         self.tokens.expect("(")
-        found: dict[str, TypeSerializer] = {}
+        subclasses: dict[str, TypeSerializer] = {}
         while not self.tokens.is_sign(")"):
             name = self.tokens.word("the name of a subclass")
-            found[name.text] = self.type()
+            subclasses[name.text] = self.type()
             if not self.tokens.accept(","):
                 break
         self.tokens.expect(")")
-        return found
+        return subclasses
 
     def enum(self, token: Token) -> TypeSerializer:
         """Parse ENUM and SCALA_ENUM."""

@@ -281,21 +281,21 @@ class PythonTypeParser(Parser):
         token = tokens.word("a type of PyFlink")
         word = token.upper
         tokens.descend()
-        found = LEAVES.get(word)
+        serializer = LEAVES.get(word)
         if word == "ROW":
-            found = self.row(token)
+            serializer = self.row(token)
         elif word == "TUPLE":
-            found = TupleSerializer.of(*self.arguments(token, 1, MAX_TUPLE))
+            serializer = TupleSerializer.of(*self.arguments(token, 1, MAX_TUPLE))
         elif word == "MAP":
-            found = MapSerializer.of(*self.arguments(token, 2, 2))
+            serializer = MapSerializer.of(*self.arguments(token, 2, 2))
         elif word == "PRIMITIVE_ARRAY":
-            found = self.array(token)
+            serializer = self.array(token)
         elif word in COMPOSITES:
-            found = list_of(self.arguments(token, 1, 1)[0])
-        elif found is None:
+            serializer = list_of(self.arguments(token, 1, 1)[0])
+        elif serializer is None:
             tokens.fail_unknown("a type of PyFlink", token, [*LEAVES, *COMPOSITES])
         tokens.ascend()
-        return found
+        return serializer
 
 
 @dataclass(frozen=True)
@@ -327,7 +327,7 @@ def parse_python_types(text: str) -> dict[str, DeclaredState]:
     >>> {name: (found.kind, found.type.flink_type) for name, found in parse_python_types("a LONG; b LIST INT").items()}
     {'a': ('', 'LONG'), 'b': ('LIST', 'INT')}
     """
-    found: dict[str, DeclaredState] = {}
+    states: dict[str, DeclaredState] = {}
     for part in re.findall(r"(?:[^;`]|`(?:[^`]|``)*`)+", text):
         if not part.strip():
             continue
@@ -339,10 +339,10 @@ def parse_python_types(text: str) -> dict[str, DeclaredState]:
                 found=part[:80],
             )
         name = match[1].replace("``", "`") if match[1] else match[2]
-        if name in found:
+        if name in states:
             raise TypeNotationError(f"state {name[:80]!r} has two types", expected="one type for each state")
-        found[name] = _declared(match[3])
-    return found
+        states[name] = _declared(match[3])
+    return states
 
 
 def _declared(text: str) -> DeclaredState:

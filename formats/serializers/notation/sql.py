@@ -175,17 +175,17 @@ def _numbers(tokens: Tokens, most: int, low: tuple[int, ...], high: tuple[int, .
     """Parse numbers in parentheses, each within its bounds; None if there are no parentheses."""
     if not tokens.accept("("):
         return None
-    found: list[int] = []
+    numbers: list[int] = []
     while True:
-        token, place = tokens.next, len(found)
+        token, index = tokens.next, len(numbers)
         value = tokens.number("a number")
-        if not low[place] <= value <= high[place]:
-            tokens.fail(f"a number from {low[place]} to {high[place]}", token)
-        found.append(value)
-        if len(found) == most or not tokens.accept(","):
+        if not low[index] <= value <= high[index]:
+            tokens.fail(f"a number from {low[index]} to {high[index]}", token)
+        numbers.append(value)
+        if len(numbers) == most or not tokens.accept(","):
             break
     tokens.expect(")")
-    return found
+    return numbers
 
 
 def _interval(tokens: Tokens) -> LogicalType:

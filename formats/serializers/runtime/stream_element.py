@@ -152,20 +152,20 @@ class StreamElementSerializer(CompositeSerializer):
             if len(others):
                 kind = ELEMENTS[int(tags[others[0]])][0]
                 at.fail(int(others[0]), "a record: option 'includeInternal' shows other elements too", kind)
-        found: dict[str, list[tuple[Flags, pa.Array]]] = {name: [] for name in self.parts}
+        pieces: dict[str, list[tuple[Flags, pa.Array]]] = {name: [] for name in self.parts}
         for tag in np.unique(tags):
             rows: Flags = tags == tag
             cursors = at.select(rows)
             for name in ELEMENTS[tag][1]:
                 with cursors.inside(name):
-                    found[name].append((rows, self.parts[name].decode(cursors)))
+                    pieces[name].append((rows, self.parts[name].decode(cursors)))
             at.update(rows, cursors)
         kinds = pa.array([kind for kind, _ in ELEMENTS], pa.string()).take(pa.array(tags))
         kind = self.arrow_type(at.options)
         if not at.options.internal:
-            columns = [gather(kind.field(name).type, found[name], len(at)) for name in RECORD]
+            columns = [gather(kind.field(name).type, pieces[name], len(at)) for name in RECORD]
             return struct_array(kind, columns, len(at))
-        columns = [gather(kind.field(name).type, parts, len(at)) for name, parts in found.items()]
+        columns = [gather(kind.field(name).type, parts, len(at)) for name, parts in pieces.items()]
         return struct_array(kind, [kinds, *columns], len(at))
 
     def sizes(self, column: pa.Array) -> Longs:
@@ -204,8 +204,8 @@ class StreamElementSerializer(CompositeSerializer):
     def _tags(self, column: pa.Array) -> npt.NDArray[np.int8]:
         kinds = column.field(0)
         first = pa.array([kind for kind, _ in ELEMENTS], pa.string())
-        found = pc.index_in(kinds, first).fill_null(-1)
-        tags = np.array(found, np.int8)
+        indices = pc.index_in(kinds, first).fill_null(-1)
+        tags = np.array(indices, np.int8)
         refuse_where(tags < 0, kinds, f"a kind of {', '.join(KINDS)}", "set the field kind")
         tags[(tags == 0) & ~valid_rows(column.field(1))] = WITHOUT_TIMESTAMP
         return tags
@@ -215,7 +215,7 @@ class StreamElementSerializer(CompositeSerializer):
         for tag in np.unique(tags):
             rows: Flags = tags == tag
             kind, names = ELEMENTS[tag]
-            fields = {name: pick(column.field(place), rows) for place, name in enumerate(self.parts, 1)}
+            fields = {name: pick(column.field(index), rows) for index, name in enumerate(self.parts, 1)}
             for name, part in fields.items():
                 if name not in names and part.null_count < len(part):
                     raise ValueRangeError(

@@ -72,10 +72,10 @@ def read_fields(kinds: Sequence[LogicalType], names: Sequence[str], at: Cursors,
     owner, budget = np.arange(len(at)), at.end - at.position
     columns = []
     for index, (kind, name) in enumerate(zip(kinds, names, strict=True)):
-        there = np.empty(len(at), np.bool_)
-        binaryrow.read_bits(at.buffer, at.position * 8 + 8 + index, valid, there)
+        present = np.empty(len(at), np.bool_)
+        binaryrow.read_bits(at.buffer, at.position * 8 + 8 + index, valid, present)
         with at.inside(name):
-            slots = Slots(at, at.position + header + 8 * index, there, owner, budget)
+            slots = Slots(at, at.position + header + 8 * index, present, owner, budget)
             columns.append(CODECS[kind.root].read(kind, slots))
     return columns
 
@@ -156,10 +156,10 @@ def read_elements(kind: LogicalType, at: Cursors, valid: Flags) -> tuple[Longs, 
     owner = np.repeat(np.arange(len(at)), counts)
     nth = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
     base = at.position[owner]
-    there = np.empty(len(owner), np.bool_)
-    binaryrow.read_bits(at.buffer, (base + 4) * 8 + nth, np.ones(len(owner), np.bool_), there)
+    present = np.empty(len(owner), np.bool_)
+    binaryrow.read_bits(at.buffer, (base + 4) * 8 + nth, np.ones(len(owner), np.bool_), present)
     elements = at.at(base, at.end[owner])
-    slots = Slots(elements, base + header[owner] + width * nth, there, owner, np.where(valid, room, 0))
+    slots = Slots(elements, base + header[owner] + width * nth, present, owner, np.where(valid, room, 0))
     with elements.inside("element"):
         return counts, CODECS[kind.root].read(kind, slots)
 
@@ -198,8 +198,8 @@ def write_elements(
     extra = variable_sizes(kind, items, everything)
     running = np.concatenate(([0], np.cumsum(extra)))
     free = (base + padded(header + width * counts))[owner] + running[:-1] - running[before][owner]
-    place = base[owner] + header[owner] + width * nth
-    target = SlotOutput(buffer, place, base[owner], free, valid, everything)
+    slots = base[owner] + header[owner] + width * nth
+    target = SlotOutput(buffer, slots, base[owner], free, valid, everything)
     CODECS[kind.root].write(kind, items, target)
 
 

@@ -288,12 +288,12 @@ class _Stream:
 
 def _lineage(class_name: str) -> list[Described]:
     """Return the superclasses, topmost first, then the class."""
-    found: list[Described] = []
+    lineage: list[Described] = []
     name: str | None = class_name
     while name is not None:
-        found.insert(0, CLASSES[name])
+        lineage.insert(0, CLASSES[name])
         name = CLASSES[name].superclass
-    return found
+    return lineage
 
 
 BYTES = f"{BASE}array.BytePrimitiveArraySerializer$BytePrimitiveArraySerializerSnapshot"

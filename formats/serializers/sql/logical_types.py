@@ -211,9 +211,9 @@ class LogicalTypeReader:
             )
         if root != known:
             self.fail(f"{value.class_name} to be {known}", root)
-        found: dict[str, Any] = {ours: self.attribute(value, theirs) for theirs, ours in attributes.items()}
-        found |= self.parts(root, value, depth + 1)
-        kind = LogicalType(root, nullable, **found)
+        arguments: dict[str, Any] = {ours: self.attribute(value, theirs) for theirs, ours in attributes.items()}
+        arguments |= self.parts(root, value, depth + 1)
+        kind = LogicalType(root, nullable, **arguments)
         self.check(kind)
         return self.counted(kind, depth)
 
@@ -230,16 +230,16 @@ class LogicalTypeReader:
 
     def field(self, value: JavaObject, name: str, kind: type[Any]) -> Any:
         """Return a field of an object, which must have the given type."""
-        found = value.fields.get(name)
-        if not isinstance(found, kind):
-            self.fail(f"{value.class_name}.{name}", type(found).__name__)
-        return found
+        field = value.fields.get(name)
+        if not isinstance(field, kind):
+            self.fail(f"{value.class_name}.{name}", type(field).__name__)
+        return field
 
     def attribute(self, value: JavaObject, name: str) -> int | str:
         """Return a field that is a number, or the name of an enum constant."""
-        found = value.fields.get(name)
-        if isinstance(found, JavaEnum):
-            return found.constant
+        field = value.fields.get(name)
+        if isinstance(field, JavaEnum):
+            return field.constant
         return int(self.field(value, name, int))
 
     def check(self, kind: LogicalType) -> None:
@@ -255,24 +255,24 @@ class LogicalTypeReader:
     def parts(self, root: str, value: JavaObject, depth: int) -> dict[str, Any]:
         """Return children, names and class of a composite type, as arguments of :class:`LogicalType`."""
         children: list[Any] = []
-        found: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         if root in ("ARRAY", "MULTISET"):
             children = [value.fields.get("elementType")]
         elif root == "MAP":
             children = [value.fields.get("keyType"), value.fields.get("valueType")]
         elif root == "DISTINCT_TYPE":
             children = [value.fields.get("sourceType")]
-            found["class_name"] = self.identifier(value)
+            arguments["class_name"] = self.identifier(value)
         elif root == "RAW":
-            found["class_name"] = self.field(value, "clazz", ObjectStreamClass).class_name
+            arguments["class_name"] = self.field(value, "clazz", ObjectStreamClass).class_name
         elif root in ROWS:
             fields = self.row_fields(value, depth)
-            found["names"] = tuple(self.field(member, "name", str) for member in fields)
+            arguments["names"] = tuple(self.field(member, "name", str) for member in fields)
             children = [member.fields.get("type") for member in fields]
             if root == "STRUCTURED_TYPE":
-                found["class_name"] = self.identifier(value)
-        found["children"] = tuple(self.logical_type(child, depth) for child in children)
-        return found
+                arguments["class_name"] = self.identifier(value)
+        arguments["children"] = tuple(self.logical_type(child, depth) for child in children)
+        return arguments
 
     def row_fields(self, value: JavaObject, depth: int) -> list[JavaObject]:
         """Return the fields of a row, or the attributes of a structured type, inherited ones first."""

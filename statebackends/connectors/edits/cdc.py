@@ -149,8 +149,8 @@ class PostgresEdits(_StreamEdits):
             raise ValueError(
                 f"only offsets of PostgreSQL can be changed, which have {LSN}; these have {', '.join(known)}"
             )
-        fields = {name: str(each) for name, each in (given or {}).items() if each is not None}
-        numbers = all(name in POSTGRES_FIELDS and (name == TIME or _is_number(each)) for name, each in fields.items())
+        fields = {name: str(field) for name, field in (given or {}).items() if field is not None}
+        numbers = all(name in POSTGRES_FIELDS and (name == TIME or _is_number(field)) for name, field in fields.items())
         if LSN not in fields or not numbers or not re.fullmatch(r"-?[0-9]{1,19}", fields.get(TIME, "0"), re.ASCII):
             raise ValueError(f"an offset has {LSN}, may have {', '.join(POSTGRES_FIELDS[1:])}, and is not {wanted!r}")
         end = (offset_object(offset_text(value.get("ending")) or "") or {}).get(LSN)
@@ -173,7 +173,7 @@ def _moved(before: Any, given: Mapping[str, Any] | None, wanted: object) -> Any:
     known = offset_object(offset_text(before) or "") or {}
     if given is None or not given or any(name not in FIELDS for name in given):
         raise ValueError(f"an offset has the fields {', '.join(FIELDS)}, and is not {wanted!r}")
-    fields = {name: str(each) for name, each in given.items() if each is not None}
+    fields = {name: str(field) for name, field in given.items() if field is not None}
     moved = any(fields.get(name, known.get(name)) != known.get(name) for name in ("file", "pos"))
     if moved and known.get("gtids") and fields.get("gtids", known["gtids"]) == known["gtids"]:
         raise ValueError("the source continues at gtids and ignores file and pos: give gtids")

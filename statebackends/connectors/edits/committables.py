@@ -115,8 +115,8 @@ class _Cuts:
     delegates: set[StreamStateHandle] = field(default_factory=set)
 
     def add(self, part: ChannelGroup, channel: Channel, start: int, end: int) -> None:
-        place = part.operator.operator_id.hex, part.name, channel.subtask, channel.number
-        self.spans.setdefault(place, []).append((start, end))
+        channel_id = part.operator.operator_id.hex, part.name, channel.subtask, channel.number
+        self.spans.setdefault(channel_id, []).append((start, end))
         self.delegates.add(channel.delegate)
 
 
@@ -131,7 +131,7 @@ def without_records(snapshot: Snapshot, positions: Mapping[Place, Collection[int
     cuts = _Cuts()
     for part in everything:
         own = part.operator.operator_id.hex
-        if all((own, part.name) != place[:2] for place in positions):
+        if all((own, part.name) != channel_id[:2] for channel_id in positions):
             continue
         for channel, data in part.buffers(snapshot):
             wanted = positions.get((own, part.name, channel.subtask, channel.number), ())
@@ -189,8 +189,8 @@ def _handles(
     for channel in channels:
         with snapshot.open_state(channel.delegate, operator) as opened:
             buffers = read_buffers(opened, channel.offsets)
-        place = operator.operator_id.hex, f"{direction} {channel.index}", channel.subtask, channel.number
-        for start, end in sorted(cuts.spans.get(place, ()), reverse=True):
+        channel_id = operator.operator_id.hex, f"{direction} {channel.index}", channel.subtask, channel.number
+        for start, end in sorted(cuts.spans.get(channel_id, ()), reverse=True):
             buffers = buffers[:start] + buffers[end:]
         if buffers:
             offsets.append((channel, len(data), LENGTH.size + len(buffers)))
@@ -211,8 +211,8 @@ def _handles(
 def _changed(
     opened: OpenOperator, rows: ROWS, status: str | None, connector: str | None, lose_data: bool
 ) -> OperatorState:
-    found = _committer(opened, connector)
-    chosen = _chosen(found, rows)
+    committer = _committer(opened, connector)
+    chosen = _chosen(committer, rows)
     if chosen and not lose_data:
         raise OptionError(
             f"{len(chosen)} committables are to be removed: {LOST}",
@@ -220,7 +220,7 @@ def _changed(
             remedy="lose_data=True removes them; mark_committables records that they were committed",
         )
     elements: dict[int, list[bytes]] = {}
-    for number, (subtask, payload) in enumerate(zip(found.subtasks, found.recognition.payloads, strict=True)):
+    for number, (subtask, payload) in enumerate(zip(committer.subtasks, committer.recognition.payloads, strict=True)):
         positions = {position for element, position in chosen if element == number}
         frame = SINK_COMMITTABLES.read(payload).frame
         try:
@@ -236,15 +236,15 @@ def _committer(opened: OpenOperator, connector: str | None) -> ConnectorState:
     """Return the state of an operator's committer; raise an error if it has none that is read."""
     operator = opened.operator
     request = replace(TableRequest(opened.savepoint.path), connector=connector)
-    for found in connector_states(opened.savepoint, operator, COMMITTABLES, request):
-        if found.state == COMMITTER_STATE:
-            if found.recognition.kind is None:
+    for state in connector_states(opened.savepoint, operator, COMMITTABLES, request):
+        if state.state == COMMITTER_STATE:
+            if state.recognition.kind is None:
                 raise UnsupportedStateError(
                     "the committables have an unknown format, so they cannot be changed",
                     operator=operator.label,
-                    found=found.recognition.reason,
+                    found=state.recognition.reason,
                 )
-            return found
+            return state
     raise StateNotFoundError(
         "the operator is no committer of a sink",
         operator=operator.label,
@@ -257,7 +257,7 @@ def _chosen(found: ConnectorState, rows: ROWS) -> set[tuple[int, int]]:
     """Return element and position of each committable that equals one of the rows in all columns of the row."""
     shown = _shown(found)
     if rows is None:
-        return {place for place, _ in shown}
+        return {committable for committable, _ in shown}
     rows = [{name: value for name, value in row.items() if name != NOTE} for row in rows]
     chosen = set()
     known = list(dict.fromkeys(name for _, row in shown for name in row if name != "fields"))
@@ -270,8 +270,8 @@ def _chosen(found: ConnectorState, rows: ROWS) -> set[tuple[int, int]]:
                     remedy=did_you_mean(name, known),
                 )
         places: dict[tuple[str, ...], list[tuple[int, int]]] = {}
-        for place, row in shown:
-            places.setdefault(_values(row, names), []).append(place)
+        for committable, row in shown:
+            places.setdefault(_values(row, names), []).append(committable)
         for wanted in (row for row in rows if tuple(row) == names):
             same = places.get(_values(wanted, names), [])
             if not same:

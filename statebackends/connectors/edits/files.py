@@ -87,8 +87,8 @@ class FileEdits:
 
     def with_pending(self, source: SourceState, changed: Mapping[Key, FileSplit]) -> SourceState:
         """Return the source with other splits of its enumerator."""
-        found = tuple(changed.get(self.key(split), split) for split in source.enumerator.splits)
-        return replace(source, enumerator=replace(source.enumerator, splits=found))
+        splits = tuple(changed.get(self.key(split), split) for split in source.enumerator.splits)
+        return replace(source, enumerator=replace(source.enumerator, splits=splits))
 
     def added(self, source: SourceState, rows: Sequence[Row]) -> SourceState:
         """Return the source with splits that its enumerator will assign; their ids follow the greatest."""
@@ -121,13 +121,13 @@ class FileEdits:
         gone = named_in_source(self, source, keys, self.pending(pending))
         values = [*(split.value for split in source.splits), *pending.splits]
         paths = {str(value.path) for value in values if self.key(value) in gone}
-        found = sorted(paths & set(pending.processed))
-        if found and forget is None:
+        seen = sorted(paths & set(pending.processed))
+        if seen and forget is None:
             raise ValueError(
-                f"give forget for {found[0]}: with forget=False it is not read again; with forget=True it "
+                f"give forget for {seen[0]}: with forget=False it is not read again; with forget=True it "
                 "is found as a new file and read from its start"
             )
-        if forget and not found:
+        if forget and not seen:
             raise ValueError(
                 "the source does not look for new files, so a removed split is never found again: leave forget out"
             )
@@ -136,5 +136,5 @@ class FileEdits:
         processed = tuple(path for path in pending.processed if not (forget and path in paths))
         changed = replace(source, splits=splits, enumerator=PendingSplits(rest, processed))
         return Edited(
-            changed, tuple(f"{path} is read again from its start, if it is still there" for path in found if forget)
+            changed, tuple(f"{path} is read again from its start, if it is still there" for path in seen if forget)
         )

@@ -55,8 +55,8 @@ class HybridEdits:
 
     def with_pending(self, source: SourceState, changed: Mapping[Key, Wrapped]) -> SourceState:
         """Return the source with other splits in place of pending ones."""
-        found = {key: wrapped.value for key, wrapped in changed.items()}
-        return self._outer(source, self.inner.with_pending(self._running(source), found))
+        splits = {key: wrapped.value for key, wrapped in changed.items()}
+        return self._outer(source, self.inner.with_pending(self._running(source), splits))
 
     def added(self, source: SourceState, rows: Sequence[Row]) -> SourceState:
         """Return the source with more splits of the source that runs."""
@@ -82,7 +82,10 @@ class HybridEdits:
         return replace(
             source,
             kind=self.kind,
-            splits=tuple(ReaderSplit(each.subtask, each.value.version, each.value.value) for each in source.splits),
+            splits=tuple(
+                ReaderSplit(reader_split.subtask, reader_split.value.version, reader_split.value.value)
+                for reader_split in source.splits
+            ),
             coordinator=replace(source.coordinator, payload=Payload(running.version, b"")),
             enumerator=running.value,
         )
@@ -91,8 +94,10 @@ class HybridEdits:
         """Return the hybrid source, of which the source that runs has changed."""
         running: Wrapped = source.enumerator
         splits = (
-            ReaderSplit(each.subtask, VERSION, self._wrapped(running, each.value, each.version or 0))
-            for each in changed.splits
+            ReaderSplit(
+                reader_split.subtask, VERSION, self._wrapped(running, reader_split.value, reader_split.version or 0)
+            )
+            for reader_split in changed.splits
         )
         return replace(source, splits=tuple(splits), enumerator=replace(running, value=changed.enumerator))
 

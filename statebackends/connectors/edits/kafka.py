@@ -90,13 +90,13 @@ class KafkaEdits:
     def with_pending(self, source: SourceState, changed: Mapping[Key, KafkaSplit]) -> SourceState:
         """Return the source with offsets of unassigned partitions; before version 3 they are assigned to readers."""
         if source.enumerator_version >= 3:
-            found = (
+            partitions = (
                 replace(known, split=changed[self.key(known)])
                 if self.key(known) in changed and not known.assigned
                 else known
                 for known in source.enumerator.partitions
             )
-            source = replace(source, enumerator=replace(source.enumerator, partitions=tuple(found)))
+            source = replace(source, enumerator=replace(source.enumerator, partitions=tuple(partitions)))
             return self._known(source)
         return self._known(self._read_by(source, changed.values()))
 
@@ -186,8 +186,8 @@ class KafkaEdits:
             raise ValueError(f"the enumerator does not know {shown(missing[0])}, and would read it from its beginning")
         if not new:
             return source
-        found = replace(enumerator, partitions=(*enumerator.partitions, *new), readers=tuple(readers))
-        return replace(source, enumerator=found)
+        extended = replace(enumerator, partitions=(*enumerator.partitions, *new), readers=tuple(readers))
+        return replace(source, enumerator=extended)
 
 
 def position_row(target: Target) -> Row:
@@ -341,13 +341,13 @@ class DynamicKafkaEdits:
 
     def pending(self, enumerator: DynamicKafkaEnumerator) -> Mapping[Key, DynamicKafkaSplit]:
         """Return the partitions that are not assigned."""
-        found = (
-            DynamicKafkaSplit(each.cluster, known.split or KafkaSplit(known.topic, known.partition, NONE))
-            for each in enumerator.clusters
-            for known in each.state.partitions
+        splits = (
+            DynamicKafkaSplit(cluster.cluster, known.split or KafkaSplit(known.topic, known.partition, NONE))
+            for cluster in enumerator.clusters
+            for known in cluster.state.partitions
             if not known.assigned
         )
-        return {self.key(split): split for split in found}
+        return {self.key(split): split for split in splits}
 
     def with_pending(self, source: SourceState, changed: Mapping[Key, DynamicKafkaSplit]) -> SourceState:
         """Return the source with offsets of partitions that are not assigned."""

@@ -104,18 +104,18 @@ class KinesisEdits(_ShardEdits):
     def pending(self, enumerator: Row) -> Mapping[Key, Row]:
         """Return the shards that are not assigned: in version 0 all that the enumerator keeps."""
         return {
-            self.key(each["split"]): each["split"]
-            for each in enumerator["splits"]
-            if each.get("status") in (None, "unassigned")
+            self.key(entry["split"]): entry["split"]
+            for entry in enumerator["splits"]
+            if entry.get("status") in (None, "unassigned")
         }
 
     def with_pending(self, source: SourceState, changed: Mapping[Key, Row]) -> SourceState:
         """Return the source with other positions of shards that are not assigned."""
         splits = [
-            {**each, "split": changed.get(self.key(each["split"]), each["split"])}
-            if each.get("status") in (None, "unassigned")
-            else each
-            for each in source.enumerator["splits"]
+            {**entry, "split": changed.get(self.key(entry["split"]), entry["split"])}
+            if entry.get("status") in (None, "unassigned")
+            else entry
+            for entry in source.enumerator["splits"]
         ]
         return replace(source, enumerator={**source.enumerator, "splits": splits})
 

@@ -45,14 +45,14 @@ class PulsarEdits:
         """Return the columns of the last message read."""
         if isinstance(target, Mapping):
             return target
-        found = MESSAGE.fullmatch(str(target).strip())
-        if found is None:
+        match = MESSAGE.fullmatch(str(target).strip())
+        if match is None:
             raise ValueError(
                 "a position is the last message that was read, as ledger:entry, such as '1042:17' (entry -1: none of "
                 f"the ledger), and cannot be {target!r}; earliest and latest are places of the subscription's cursor, "
                 "which pulsar-admin resets"
             )
-        return {name: int(text) for name, text in zip(COLUMNS, found.groups(), strict=True) if text is not None}
+        return {name: int(text) for name, text in zip(COLUMNS, match.groups(), strict=True) if text is not None}
 
     def positioned(self, row: Row) -> Row:
         """Return the columns that a row of table offsets sets."""
@@ -118,7 +118,7 @@ class PulsarEdits:
             raise ValueError(f"the enumerator does not know {shown(min(missing))}, and would find it as new")
         if not forget:
             return Edited(replace(source, splits=splits))
-        kept = [each for each in partitions if self.key(each) not in gone]
+        kept = [partition for partition in partitions if self.key(partition) not in gone]
         note = (
             f"a job that still subscribes to {', '.join(sorted(map(shown, gone)))} reads it from the cursor of its "
             "subscription; without one at the broker, from where the job's settings start"
@@ -128,9 +128,9 @@ class PulsarEdits:
 
 def _position(row: Row) -> tuple[int | None, ...]:
     """Return ledger, entry, index and size; index and size of messages without a batch are None."""
-    found = tuple(row.get(name) for name in COLUMNS)
-    batch = found[2:]
-    return (*found[:2], *((None, None) if all(each is None or each < 0 for each in batch) else batch))
+    position = tuple(row.get(name) for name in COLUMNS)
+    batch = position[2:]
+    return (*position[:2], *((None, None) if all(part is None or part < 0 for part in batch) else batch))
 
 
 def _order(value: Row) -> tuple[int, int, float]:

@@ -57,8 +57,8 @@ class SequenceEdits:
 
     def with_pending(self, source: SourceState, changed: Mapping[Key, SequenceSplit]) -> SourceState:
         """Return the source with other splits of its enumerator."""
-        found = tuple(changed.get(self.key(split), split) for split in source.enumerator)
-        return replace(source, enumerator=found)
+        splits = tuple(changed.get(self.key(split), split) for split in source.enumerator)
+        return replace(source, enumerator=splits)
 
     def added(self, source: SourceState, rows: Sequence[Row]) -> SourceState:
         """Return the source with splits of its readers."""

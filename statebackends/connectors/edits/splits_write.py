@@ -118,17 +118,17 @@ class SplitsWrite:
         """Return the rows of the operator by their splits."""
         own = source.opened.operator.operator_id.hex
         columns = key_columns(source)
-        found: dict[Key, Row] = {}
+        by_split: dict[Key, Row] = {}
         for row in rows:
             if row.get(OPERATOR, own) not in (own, None):
                 raise OptionError(
                     "a row is of another operator", operator=source.label, expected=own, found=row[OPERATOR]
                 )
             key = tuple(row[name] for name in columns)
-            if key in found:
+            if key in by_split:
                 raise OptionError("two rows have the same split", operator=source.label, found="-".join(map(str, key)))
-            found[key] = row
-        return found
+            by_split[key] = row
+        return by_split
 
     def _edited(self, source: SourceState, rows: Mapping[Key, Row]) -> Edited:
         readers, known = split_keys(source)

@@ -114,14 +114,14 @@ class StreamGraph:
             OptionError: If there is no such node, or several.
 
         """
-        found = [node for node in self.nodes.values() if node.uid == name]
-        found = found or [node for node in self.nodes.values() if node.name == name]
-        if len(found) == 1:
-            return found[0]
-        if found:
+        matches = [node for node in self.nodes.values() if node.uid == name]
+        matches = matches or [node for node in self.nodes.values() if node.name == name]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
             raise OptionError(
-                f"{len(found)} operators of the job have the name {name!r}",
-                found=", ".join(node.label for node in found),
+                f"{len(matches)} operators of the job have the name {name!r}",
+                found=", ".join(node.label for node in matches),
                 remedy="give them uids, or take them from 'nodes' by number",
             )
         known = [label for node in self.nodes.values() for label in (node.uid, node.name) if label]
@@ -414,13 +414,13 @@ def _joins(edge: StreamEdge, graph: StreamGraph) -> bool:
 
 def _chain(head: int, graph: StreamGraph) -> list[int]:
     """Return a chain in Flink's order: heads before outputs, the last output first; then reversed."""
-    found: list[int] = []
+    chain: list[int] = []
     waiting = [head]
     while waiting:
         node = graph.nodes[waiting.pop()]
-        found.append(node.id)
+        chain.append(node.id)
         waiting += [edge.target for edge in node.out_edges if _joins(edge, graph)]
-    return found[::-1]
+    return chain[::-1]
 
 
 def _is_chainable_input(edge: StreamEdge, graph: StreamGraph) -> bool:

@@ -216,17 +216,17 @@ def _settings_by_id(nodes: Iterable[dict[str, Any]], settings: Settings) -> dict
             named.setdefault(key, []).append(node["id"])
     given: dict[int, Mapping[str, Any]] = {node["id"]: {} for node in nodes}
     for name, values in settings.items():
-        found = named.get(str(name), [])
-        if len(found) != 1:
-            problem = "several operators have" if found else "no operator has"
-            remedy = f"name them by number: {found}" if found else did_you_mean(str(name), named)
+        ids = named.get(str(name), [])
+        if len(ids) != 1:
+            problem = "several operators have" if ids else "no operator has"
+            remedy = f"name them by number: {ids}" if ids else did_you_mean(str(name), named)
             raise OptionError(f"settings for an operator that {problem} that name", operator=name, remedy=remedy)
         expect_kind(values, AN_OBJECT, f"the settings of {name!r}")
         for key in values:
             if key not in SETTINGS:
                 raise OptionError(f"no such setting: {key}", operator=name, remedy=did_you_mean(str(key), SETTINGS))
             expect_kind(values[key], SETTINGS[key], f"setting {key!r} of {name!r}")
-        given[found[0]] = values
+        given[ids[0]] = values
     return given
 
 

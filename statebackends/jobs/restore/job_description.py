@@ -146,11 +146,11 @@ class JobDescription:
     @cached_property
     def user_classes(self) -> frozenset[str]:
         """Return the classes that the job is known to have: those named, and those in its types."""
-        found = set(self.classes)
+        classes = set(self.classes)
         for operator in self.operators:
             for serializer in operator.serializers:
-                found |= user_classes(serializer)
-        return frozenset(found)
+                classes |= user_classes(serializer)
+        return frozenset(classes)
 
 
 StateMetas = dict[str, tuple[StateMetaInfoSnapshot, ...]]
@@ -184,12 +184,12 @@ def registered_states(savepoint: Snapshot, operator: OperatorState) -> Registere
 
 
 def _by_name(metas: Iterable[StateMetaInfoSnapshot]) -> StateMetas:
-    found: dict[str, dict[Hashable, StateMetaInfoSnapshot]] = {}
+    by_name: dict[str, dict[Hashable, StateMetaInfoSnapshot]] = {}
     for meta in metas:
         # Mappings cannot be hashed, what is in them can.
         parts = meta.kind, frozenset(meta.options.items()), frozenset(meta.serializers.items())
-        found.setdefault(meta.name, {}).setdefault(parts, meta)
-    return {name: tuple(registered.values()) for name, registered in found.items()}
+        by_name.setdefault(meta.name, {}).setdefault(parts, meta)
+    return {name: tuple(registered.values()) for name, registered in by_name.items()}
 
 
 def from_snapshot(savepoint: Snapshot) -> JobDescription:

@@ -120,13 +120,15 @@ def from_graph(
     version = _version(flink_version)
     read = _TypeReader.of(version, inferred_by, types_from)
     given = {graph.node(name).id: (name, values) for name, values in (types or {}).items()}
-    places = {node: (head, place) for head, nodes in tasks(graph).items() for place, node in enumerate(nodes)}
+    places = {
+        node: (head, chain_index) for head, nodes in tasks(graph).items() for chain_index, node in enumerate(nodes)
+    }
     operators = []
     for node_id, pair in operator_id_pairs(graph, hasher).items():
         node = graph.nodes[node_id]
         name, values = given.get(node_id, (node.name, {}))
         is_inlined = node_id not in places
-        head, place = places.get(node_id, (node_id, 0))
+        head, chain_index = places.get(node_id, (node_id, 0))
         _check_fields(values, TYPE_FIELDS, f"the types of {name!r}")
         operators.append(
             OperatorDescription(
@@ -135,7 +137,7 @@ def from_graph(
                 name=node.name,
                 ids=pair,
                 task=head,
-                place=place,
+                place=chain_index,
                 is_inlined=is_inlined,
                 parallelism=node.parallelism,
                 max_parallelism=graph.nodes[head].max_parallelism,
@@ -240,9 +242,9 @@ def _types_of(given: Mapping[str, Any], label: str, read: TypeReader) -> dict[st
 
 def _types(given: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, Any]:
     """Return key and states as keyword arguments of an OperatorDescription."""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if given.get("key") is not None:
-        found["key"] = read(given["key"])
+        arguments["key"] = read(given["key"])
     for name, field, kinds in (
         ("states", "keyed_states", KEYED_KINDS),
         ("operatorStates", "operator_states", OPERATOR_KINDS),
@@ -256,8 +258,8 @@ def _types(given: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, 
                     expected='an object, such as {"total": "LONG"}',
                     found=type(states).__name__,
                 )
-            found[field] = {state: _named_state(state, spec, kinds, read) for state, spec in states.items()}
-    return found
+            arguments[field] = {state: _named_state(state, spec, kinds, read) for state, spec in states.items()}
+    return arguments
 
 
 def _named_state(name: str, given: Any, kinds: tuple[str, ...], read: TypeReader) -> StateDescription:

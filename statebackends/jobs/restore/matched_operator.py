@@ -72,18 +72,18 @@ def resolve_keyed_state(
     """Compare a keyed state; if the backend is unknown, a change that any backend refuses is incompatible."""
     if old.state_type not in (new.kind, UNKNOWN_KIND):
         return incompatible(f"was registered as {old.state_type}, and is now {new.kind}")
-    found = [_resolve_value(old.value_serializer, new.serializer, version)]
+    resolutions = [_resolve_value(old.value_serializer, new.serializer, version)]
     if new.namespace is not None:
         namespace = resolve(old.namespace_serializer, new.namespace, version)
-        found.append(_without_migration(namespace, "the namespace").within("namespace"))
+        resolutions.append(_without_migration(namespace, "the namespace").within("namespace"))
     if (
         backend != "hashmap"
         and isinstance(old.value_serializer, MapSerializer)
         and isinstance(new.serializer, MapSerializer)
     ):
         user_key = resolve(old.value_serializer.nested[0], new.serializer.nested[0], version)
-        found.append(_without_migration(user_key, "a map's key").within("the map's key"))
-    return worst(found)
+        resolutions.append(_without_migration(user_key, "a map's key").within("the map's key"))
+    return worst(resolutions)
 
 
 def resolve_operator_state(old: StateMetaInfoSnapshot, new: StateDescription, version: Flink) -> Resolution:
@@ -95,10 +95,10 @@ def resolve_operator_state(old: StateMetaInfoSnapshot, new: StateDescription, ve
                 (f"was a {old.state_type} state: the {new.kind} state of that name begins empty",),
             )
         return incompatible(f"was registered as {old.state_type}, and is now {new.kind}")
-    found = [resolve(old.value_serializer, new.serializer, version)]
+    resolutions = [resolve(old.value_serializer, new.serializer, version)]
     if new.key is not None:
-        found.append(resolve(old.serializers["KEY_SERIALIZER"], new.key, version).within("key"))
-    return worst(found)
+        resolutions.append(resolve(old.serializers["KEY_SERIALIZER"], new.key, version).within("key"))
+    return worst(resolutions)
 
 
 def _resolve_value(old: TypeSerializer, new: TypeSerializer, version: Flink) -> Resolution:
@@ -162,18 +162,20 @@ class MatchedOperator:
 
     def verdict(self) -> OperatorVerdict:
         """Return the verdict with all problems and the verdicts of its states."""
-        found = list(self._parallelism())
+        problems = list(self._parallelism())
         states: list[StateVerdict] = []
         try:
             types, states = self._types()
-            found += types
+            problems += types
         except SavepointError as error:
-            found.append((Verdict.UNKNOWN, f"the snapshot's types cannot be read: {error.message}"))
+            problems.append((Verdict.UNKNOWN, f"the snapshot's types cannot be read: {error.message}"))
         if self.values is not None:
-            found += self.values.reasons
+            problems += self.values.reasons
             states += self.values.states
-        verdict = max((verdict for verdict, _ in found), key=lambda verdict: verdict.severity, default=Verdict.RESTORES)
-        reasons = tuple(reason for found_verdict, reason in found if found_verdict is verdict and reason)
+        verdict = max(
+            (verdict for verdict, _ in problems), key=lambda verdict: verdict.severity, default=Verdict.RESTORES
+        )
+        reasons = tuple(reason for found_verdict, reason in problems if found_verdict is verdict and reason)
         remedy = self._remedy(verdict, states)
         return OperatorVerdict(verdict, self.operator, self.match, reasons, remedy, tuple(states))
 
@@ -194,7 +196,7 @@ class MatchedOperator:
             )
 
     def _remedy(self, verdict: Verdict, states: list[StateVerdict]) -> str | None:
-        by_values = self.values is not None and any(found is verdict for found, _ in self.values.reasons)
+        by_values = self.values is not None and any(other is verdict for other, _ in self.values.reasons)
         if verdict is Verdict.FAILS and self._remedy_for_parallelism():
             return self._remedy_for_parallelism()
         if by_values and self.values is not None:
@@ -215,7 +217,7 @@ class MatchedOperator:
         if not described and not crosses(self.savepoint.metadata, version):
             return [], []
         old = registered_states(self.savepoint, self.match.state)
-        found = [_said(resolve_version(old.serializers, self.savepoint.metadata, version, self.values is None))]
+        problems = [_said(resolve_version(old.serializers, self.savepoint.metadata, version, self.values is None))]
         if old.keys and job.key is None and job.keyed_states == {}:
             names = ", ".join(old.keyed) or "timers"
             return [
@@ -225,12 +227,14 @@ class MatchedOperator:
                 )
             ], []
         if job.key is not None:
-            found += [_said(resolve_key(key, job.key, version)) for key in old.keys]
+            problems += [_said(resolve_key(key, job.key, version)) for key in old.keys]
         rows = [
             *self._states(old.keyed, job.keyed_states, True),
             *self._states(old.operator, job.operator_states, False),
         ]
-        return found + [_said(resolution, f"state {row.state}: ") for row, resolution in rows], [row for row, _ in rows]
+        return problems + [_said(resolution, f"state {row.state}: ") for row, resolution in rows], [
+            row for row, _ in rows
+        ]
 
     def _states(
         self, old: StateMetas, new: Mapping[str, StateDescription] | None, keyed: bool

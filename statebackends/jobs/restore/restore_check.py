@@ -50,8 +50,8 @@ def check_restore(
         if match is None:
             rows.append(_new(operator))
             continue
-        found = values.get(str(match.state.operator_id)) if values is not None else None
-        rows.append(MatchedOperator(savepoint, job, operator, match, found).verdict())
+        value_verdicts = values.get(str(match.state.operator_id)) if values is not None else None
+        rows.append(MatchedOperator(savepoint, job, operator, match, value_verdicts).verdict())
     taken = {match.state.operator_id for match in matches.values()}
     empty = [operator for number, operator in enumerate(job.operators) if number not in matches]
     for state in savepoint.operators:

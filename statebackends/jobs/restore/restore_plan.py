@@ -37,13 +37,13 @@ class Match:
 def match_operators(pairs: Mapping[K, OperatorIDPair], states: Iterable[OperatorState]) -> dict[K, Match]:
     """Return the state of every operator that has some, in the order of ``pairs``."""
     left = {state.operator_id: state for state in states}
-    found: dict[K, Match] = {}
+    matches: dict[K, Match] = {}
     for operator, pair in pairs.items():
         for by, operator_id in pair.candidates:
             if operator_id in left:
-                found[operator] = Match(left.pop(operator_id), by)
+                matches[operator] = Match(left.pop(operator_id), by)
                 break
-    return found
+    return matches
 
 
 def match_job(job: JobDescription, states: Iterable[OperatorState]) -> dict[int, Match]:

@@ -61,9 +61,9 @@ class CompiledProgram:
         layout, node, places = marked_layout(program.serializer, tuple(program.rewrites))
         if node < 0:
             return None
-        for place, number in places.items():
+        for index, number in places.items():
             key, value = kinds[number] or (0, 0)
-            layout.nodes[place] = (kryo_collections.COLLECTION, key, value, 0, 0)
+            layout.nodes[index] = (kryo_collections.COLLECTION, key, value, 0, 0)
         touched = _touched(layout, set(places))
         return cls(program, layout.tables(), touched, node, program.whole)
 

@@ -26,9 +26,9 @@ ZONE = re.compile(r"[A-Za-z][A-Za-z0-9~/._+-]+")
 
 def expect_plausible(value: KryoObject | None) -> None:
     """Raise ValueError if an object, or one in it, is a date, time, offset or zone that Java refuses."""
-    for each in objects_in(value):
-        if each.class_name.startswith(TIME) and isinstance(each.content, dict):
-            _expect_time(each)
+    for kryo_object in objects_in(value):
+        if kryo_object.class_name.startswith(TIME) and isinstance(kryo_object.content, dict):
+            _expect_time(kryo_object)
 
 
 def _expect_time(value: KryoObject) -> None:
@@ -46,7 +46,9 @@ def _expect_time(value: KryoObject) -> None:
 
 def loses_offset(value: KryoObject | None) -> bool:
     """Return whether a ZonedDateTime in a value is of the second hour of an overlap, which Kryo 5 does not keep."""
-    return any(_is_later(each) for each in objects_in(value) if each.class_name == f"{TIME}ZonedDateTime")
+    return any(
+        _is_later(kryo_object) for kryo_object in objects_in(value) if kryo_object.class_name == f"{TIME}ZonedDateTime"
+    )
 
 
 def _is_later(moment: KryoObject) -> bool:

@@ -166,7 +166,7 @@ class KryoChange:
 
     def reader(self, serializer: KryoSerializer, kryo: int) -> ReadObject:
         """Return the function that reads the object at a position, and returns it with the position after it."""
-        without, form = (self.format(serializer, kryo, each) for each in (False, True))
+        without, form = (self.format(serializer, kryo, is_synthetic) for is_synthetic in (False, True))
         synthetic = self.synthetic
 
         def read(data: bytes, at: int) -> tuple[KryoObject | None, int]:
@@ -191,25 +191,29 @@ class KryoChange:
         if (self.before, self.after) != (2, 5):
             return []
         return [
-            DirectConversion(self.format(serializer, self.before, each), self.format(new, self.after, each))
-            for each in (False, True)
+            DirectConversion(
+                self.format(serializer, self.before, is_synthetic), self.format(new, self.after, is_synthetic)
+            )
+            for is_synthetic in (False, True)
         ]
 
     def is_inner(self, class_name: str) -> bool:
         """Return whether objects of a class have an outer object, in a field that Kryo 5 leaves out."""
         if class_name[:1] == "[":
             return False
-        found = self.classes.find(class_name)
-        return found is not None and any(each.is_synthetic and not each.is_static for each in found.fields)
+        java_class = self.classes.find(class_name)
+        return java_class is not None and any(
+            java_field.is_synthetic and not java_field.is_static for java_field in java_class.fields
+        )
 
     def fields_of_java(self, class_name: str) -> Iterator[str]:
         """Yield the classes of Java whose fields Kryo 5 sets in objects of a class: itself, or above it."""
         form = self._plain_format
         with suppress(ForeignError):
             if class_name[:1] != "[" and form.writes_fields(class_name):
-                for each in self.classes.superclasses(class_name):
-                    if each.name.startswith("java."):
-                        yield each.name
+                for java_class in self.classes.superclasses(class_name):
+                    if java_class.name.startswith("java."):
+                        yield java_class.name
 
     @cached_property
     def _plain_format(self) -> ObjectFormat:
@@ -228,31 +232,34 @@ class KryoChange:
     def _why_unreadable(self, class_name: str) -> str | None:
         if class_name.startswith(UNREADABLE_CLASSES) or (self.after == 2 and class_name.startswith(IMMUTABLE)):
             return NOT_READ
-        found = self.classes.find(class_name) if class_name[:1] != "[" else None
-        if found is None or not found.constructors:
+        java_class = self.classes.find(class_name) if class_name[:1] != "[" else None
+        if java_class is None or not java_class.constructors:
             return None
-        above = next((name for name in self._superclasses(found) if name.startswith("java.util.")), None)
+        above = next((name for name in self._superclasses(java_class) if name.startswith("java.util.")), None)
         if self.after == 2 and above in SORTED_2:
             return f"in whose place it makes a {above}"
         if self.after != 2 and above in CALLED:
-            has = any(each.is_public and _erased_names(each) == CALLED[above] for each in found.constructors)
+            has = any(
+                constructor.is_public and _erased_names(constructor) == CALLED[above]
+                for constructor in java_class.constructors
+            )
             return None if has else f"it has no public constructor ({', '.join(CALLED[above])}), {CALLS}"
-        without = any(not each.erased.arguments for each in found.constructors)
+        without = any(not constructor.erased.arguments for constructor in java_class.constructors)
         if above is None or without or above in MADE_EMPTY:
             return None
         return f"it has no constructor without arguments, so that Kryo makes a {above} whose fields are null"
 
     def is_primitive(self, class_name: str, field: str) -> bool | None:
         """Return whether a field of a POJO is primitive, which Java cannot set to null; None if that is unknown."""
-        found = self.classes.find(class_name)
-        above = [found, *map(self.classes.find, self._superclasses(found))]
-        for each in above:
-            if each is None:
+        java_class = self.classes.find(class_name)
+        above = [java_class, *map(self.classes.find, self._superclasses(java_class))]
+        for owner in above:
+            if owner is None:
                 return None
-            for one in each.fields:
+            for one in owner.fields:
                 if one.name == field and not one.is_static:
                     # Flink gives the constructor of a record 0 in place of null.
-                    return isinstance(one.erased, PrimitiveType) and not each.is_record
+                    return isinstance(one.erased, PrimitiveType) and not owner.is_record
         return None
 
     def _superclasses(self, found: JavaClass | None) -> Iterator[str]:
@@ -273,8 +280,8 @@ class KryoChange:
         """Return a reader of objects by Flink's serializers."""
 
         def pojo_of(name: str) -> PojoSerializer | None:
-            found = self.subclass_of(name)
-            return found[0] if found is not None and isinstance(found[0], PojoSerializer) else None
+            subclass = self.subclass_of(name)
+            return subclass[0] if subclass is not None and isinstance(subclass[0], PojoSerializer) else None
 
         return FlinkReader(lambda kryo: self.reader(kryo, self.before), self.classes, pojo_of)
 
@@ -319,7 +326,9 @@ class Inspection:
         """Note what Kryo does not keep of an object; raise UnreadableError for one that it cannot read."""
         change, names = self.change, class_names(value)
         if change.after == 2:
-            if PATTERN in names and any(each.header for each in objects_in(value) if each.class_name == PATTERN):
+            if PATTERN in names and any(
+                kryo_object.header for kryo_object in objects_in(value) if kryo_object.class_name == PATTERN
+            ):
                 self.lost.note(Loss.FLAGS, PATTERN)
             for name in names & TRANSIENT_2:
                 self.lost.note(Loss.TRANSIENT, name)
@@ -327,7 +336,7 @@ class Inspection:
             if ZONED in names and loses_offset(value):
                 self.lost.note(Loss.OFFSET, ZONED)
             if LOCALE in names and any(
-                any(each.content[3:]) for each in objects_in(value) if each.class_name == LOCALE
+                any(kryo_object.content[3:]) for kryo_object in objects_in(value) if kryo_object.class_name == LOCALE
             ):
                 self.lost.note(Loss.SCRIPT, LOCALE)
             for name in names & UNWRITTEN:

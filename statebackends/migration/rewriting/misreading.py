@@ -84,16 +84,16 @@ class MisreadingReader(ObjectReader):
         generics = self.generics5
         depth, types = generics.depth, list(generics._types)
         try:
-            found: KryoObject | None = super().object(name, nullable, arguments)
+            kryo_object: KryoObject | None = super().object(name, nullable, arguments)
         except DamagedError as error:
             if error.args[1:] != (0,) or not ("plus one" in error.args[0] or "constant" in error.args[0]):
                 raise
             generics.depth = depth
             generics._types[:] = types
             return None
-        if found is not None:
-            self._expect_made(found)
-        return found
+        if kryo_object is not None:
+            self._expect_made(kryo_object)
+        return kryo_object
 
     def _seen(self, reference: int, name: str, nullable: bool, plain: bool) -> KryoObject | None:
         if reference == 0 and nullable:
@@ -131,10 +131,10 @@ class MisreadingReader(ObjectReader):
 
     def _expect_stored(self, element: str, array: KryoObject) -> None:
         """Raise MisreadError for an element of a class that an array of another class refuses."""
-        for each in array.content:
-            if each is None or element in (OBJECT, each.class_name):
+        for stored in array.content:
+            if stored is None or element in (OBJECT, stored.class_name):
                 continue
-            name = each.class_name
+            name = stored.class_name
             simple = name == STRING or name in PRIMITIVES
             above = JUST_ABOVE | {"java.lang.Number"} if name in PRIMITIVES else JUST_ABOVE
             if element not in (above if simple else self.form.classes.ancestors(name)) and (
@@ -150,8 +150,8 @@ class MisreadingReader(ObjectReader):
 
     @staticmethod
     def _expect_comparable(found: KryoObject) -> None:
-        keys = [each[0] if isinstance(each, tuple) else each for each in found.content or ()]
-        if None in keys or len({each.class_name for each in keys}) > 1:
+        keys = [element[0] if isinstance(element, tuple) else element for element in found.content or ()]
+        if None in keys or len({element.class_name for element in keys}) > 1:
             raise MisreadError(f"the elements of a {found.class_name} cannot be compared")
 
 
@@ -165,7 +165,7 @@ def _is_charset(name: str) -> bool:
 def _flat(content: object) -> list[object]:
     if not isinstance(content, list):
         return []
-    return [part for each in content for part in (each if isinstance(each, tuple) else (each,))]
+    return [part for entry in content for part in (entry if isinstance(entry, tuple) else (entry,))]
 
 
 def misread_object(
@@ -173,5 +173,5 @@ def misread_object(
 ) -> tuple[KryoObject | None, int]:
     """Read the value at a position as Kryo 5 does; return it and the position after it; raise an error if it fails."""
     reader = MisreadingReader(memoryview(data), position, form, why_unreadable)
-    found = reader.value()
-    return found, reader.position
+    kryo_object = reader.value()
+    return kryo_object, reader.position

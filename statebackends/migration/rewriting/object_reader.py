@@ -87,8 +87,8 @@ class FlinkReader:
         def learn() -> None:
             known = {field.key[1]: field for field in self.classes.fields(serializer.class_name, 2)}
             for member in serializer.fields:
-                found = known[member.name]
-                fields.append((found.key, _flagged(self.of(member.serializer))))
+                java_field = known[member.name]
+                fields.append((java_field.key, _flagged(self.of(member.serializer))))
 
         def pojo(data: bytes, at: int) -> tuple[KryoObject | None, int]:
             flags, at = data[at], at + 1
@@ -158,8 +158,8 @@ def _number(name: str, form: str) -> ReadObject:
     width = struct.calcsize(form)
 
     def number(data: bytes, at: int) -> tuple[KryoObject | None, int]:
-        (found,) = struct.unpack_from(form, data, at)
-        return KryoObject(name, found), at + width
+        (content,) = struct.unpack_from(form, data, at)
+        return KryoObject(name, content), at + width
 
     return number
 

@@ -239,8 +239,8 @@ def _map(key: WriteObject, value: WriteObject) -> WriteObject:
 def _tuple(parts: list[WriteObject]) -> WriteObject:
     def tuple_(value: Any, out: bytearray) -> None:
         held = fields_of(there(value))
-        for place, put in enumerate(parts):
-            put(held[f"f{place}"], out)
+        for index, put in enumerate(parts):
+            put(held[f"f{index}"], out)
 
     return tuple_
 

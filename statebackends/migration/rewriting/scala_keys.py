@@ -77,23 +77,23 @@ def scala_hash(serializer: TypeSerializer, column: pa.Array, *, names: bool) -> 
         result = np.full(len(column), SEED, np.uint32)
         if names:
             result = _mix(result, np.uint32(string_hash(name)))
-        for each in fields:
-            result = _mix(result, each.view(np.uint32))
+        for field_hashes in fields:
+            result = _mix(result, field_hashes.view(np.uint32))
         return _finalized(result, len(fields))
 
     def part(inner: TypeSerializer, values: pa.Array) -> Ints:
         return scala_hash(inner, values, names=names)
 
     if isinstance(serializer, CaseClassSerializer):
-        parts = [part(field, column.field(place)) for place, field in enumerate(serializer.nested)]
+        parts = [part(field, column.field(index)) for index, field in enumerate(serializer.nested)]
         hashes = product(_simple_name(serializer.class_name), parts)
     elif isinstance(serializer, ScalaOptionSerializer):
         some = product("Some", [part(serializer.nested[0], column)])
         return np.where(valid_rows(column), some, np.uint32(string_hash(NONE))).astype(np.uint32).view(np.int32)
     elif isinstance(serializer, EitherSerializer) and of_scala_api(serializer):
         left, right = (
-            product(name, [part(inner, column.field(place))])
-            for place, (name, inner) in enumerate(zip(("Left", "Right"), serializer.nested, strict=True))
+            product(name, [part(inner, column.field(index))])
+            for index, (name, inner) in enumerate(zip(("Left", "Right"), serializer.nested, strict=True))
         )
         hashes = np.where(valid_rows(column.field(0)), left, right)
     elif of_scala_api(serializer):

@@ -63,7 +63,7 @@ def pairs_of(old: TypeSerializer, new: TypeSerializer) -> Sequence[Pair] | None:
     if isinstance(old, CaseClassSerializer) and isinstance(new, FlinkxCaseClassSerializer):
         if len(old.nested) != len(new.nested):
             return None
-        return [Pair((f"f{place}",), *parts) for place, parts in enumerate(zip(old.nested, new.nested, strict=True))]
+        return [Pair((f"f{index}",), *parts) for index, parts in enumerate(zip(old.nested, new.nested, strict=True))]
     if isinstance(old, ScalaOptionSerializer) and isinstance(new, FlinkxOptionSerializer):
         return [Pair(("element",), old.nested[0], new.nested[0])]
     if isinstance(old, EitherSerializer) and isinstance(new, FlinkxEitherSerializer):
@@ -76,8 +76,8 @@ def pairs_of(old: TypeSerializer, new: TypeSerializer) -> Sequence[Pair] | None:
         if not isinstance(inner, CaseClassSerializer) or len(inner.nested) != len(new.nested):
             return None
         return [
-            Pair(("element", f"f{place}"), *parts)
-            for place, parts in enumerate(zip(inner.nested, new.nested, strict=True))
+            Pair(("element", f"f{index}"), *parts)
+            for index, parts in enumerate(zip(inner.nested, new.nested, strict=True))
         ]
     if isinstance(old, TraversableSerializer | GenericArraySerializer) and isinstance(new, FlinkxCollectionSerializer):
         return [Pair(("element",), old.nested[0], new.nested[0])]

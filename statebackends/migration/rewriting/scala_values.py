@@ -67,7 +67,7 @@ class _Converter:
         """Return the function for a serializer; other values are copied, but not parts of the Scala API in them."""
         if not is_rewritten(old, new):
             size = len(path)
-            rewrites = {place[size:]: made for place, made in self.inside.items() if place[:size] == path}
+            rewrites = {part_path[size:]: made for part_path, made in self.inside.items() if part_path[:size] == path}
             return ValueProgram(old, rewrites, subclass_of=self.subclass_of).run
         pairs = pairs_of(old, new) or ()
         parts = [self.of(pair.old, pair.new, (*path, *pair.path)) for pair in pairs]

@@ -111,12 +111,12 @@ class RoleProgram:
         subclasses = self._subclasses(misread)
         for path, part in self.parts.items():
             if inside is None or path[:1] == (inside,):
-                place = path if inside is None else path[1:]
+                part_path = path if inside is None else path[1:]
                 if isinstance(part, ScalaPart):
-                    of_scala[place] = part
+                    of_scala[part_path] = part
                 else:
-                    rewrites[place] = part.misread() if _is_misread(part, misread) else part.rewrite()
-        by_scala = {place: part.rewrite(place, rewrites, subclasses) for place, part in of_scala.items()}
+                    rewrites[part_path] = part.misread() if _is_misread(part, misread) else part.rewrite()
+        by_scala = {part_path: part.rewrite(part_path, rewrites, subclasses) for part_path, part in of_scala.items()}
         is_primitive = self.change.is_primitive if misread is not None and self.change is not None else None
         return ValueProgram(old, {**rewrites, **by_scala}, misread is not None, subclasses, is_primitive, walks=walks)
 
@@ -135,17 +135,17 @@ class RoleProgram:
 
         def subclass_of(name: str) -> ValueProgram | None:
             if name not in made:
-                found = self.change.subclass_of(name) if self.change is not None else None
+                subclass = self.change.subclass_of(name) if self.change is not None else None
                 made[name] = None
-                if found is not None:
-                    role = RoleProgram.of(found[1], self.change)
+                if subclass is not None:
+                    role = RoleProgram.of(subclass[1], self.change)
                     if misread is None:
                         self.subclasses[name] = role
                     if self.inspects:
                         role.inspect()
-                    program = made[name] = role.program(found[0], misread=misread)
+                    program = made[name] = role.program(subclass[0], misread=misread)
                     # Flink compares no serializers here: it reads the subclass with the one that it infers now.
-                    program.is_refused = misread is not None and any(part.is_refused for part in found[1].parts)
+                    program.is_refused = misread is not None and any(part.is_refused for part in subclass[1].parts)
             return made[name]
 
         return subclass_of
@@ -168,7 +168,7 @@ class _EitherForm:
             return rewrite()
         counted = self._counted()
         try:
-            found = rewrite()
+            rewritten = rewrite()
         except ValueErrors as error:
             other = self._of_other(rewrite, counted)
             if other is None:
@@ -178,11 +178,11 @@ class _EitherForm:
             return other[0]
         if change.has_forms and not change.synthetic.is_proven:
             try:
-                self._prove(change, rewrite, found)
+                self._prove(change, rewrite, rewritten)
             except AmbiguousFormError:
                 _restore(counted)
                 raise
-        return found
+        return rewritten
 
     def _prove(self, change: KryoChange, rewrite: Callable[[], T], found: T) -> None:
         """Read a value in the other form too, which must fail or make no difference."""
@@ -240,10 +240,10 @@ class _Counted:
 
 
 def _restore(counted: Iterable[_Counted]) -> None:
-    for each in counted:
-        each.part.values, each.part.changed = each.values, each.changed
-        if each.lost is not None and isinstance(each.part, KryoStatePart):
-            each.part.inspection.found_before(each.lost.copy())
+    for saved in counted:
+        saved.part.values, saved.part.changed = saved.values, saved.changed
+        if saved.lost is not None and isinstance(saved.part, KryoStatePart):
+            saved.part.inspection.found_before(saved.lost.copy())
 
 
 def _is_of_bytes(error: Exception) -> bool:

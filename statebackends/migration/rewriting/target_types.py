@@ -154,18 +154,18 @@ class TargetTypes:
         """Return the serializer that the release infers for a class, or the error why it is unknown."""
         if class_name not in self._extracted:
             try:
-                found: TypeSerializer | SavepointError = TypeExtractor(self.release, self.classes).of(
+                extracted: TypeSerializer | SavepointError = TypeExtractor(self.release, self.classes).of(
                     ClassType(class_name)
                 )
             except SavepointError as error:
-                found = error
-            self._extracted[class_name] = found
+                extracted = error
+            self._extracted[class_name] = extracted
         return self._extracted[class_name]
 
     def pojo(self, class_name: str) -> PojoSerializer | None:
         """Return the POJO that a class is, None if it is none."""
-        found = self.extracted(class_name)
-        return found if isinstance(found, PojoSerializer) else None
+        extracted = self.extracted(class_name)
+        return extracted if isinstance(extracted, PojoSerializer) else None
 
     def of(self, old: TypeSerializer, known: TypeSerializer | None = None) -> Target:
         """Return the target of a serializer; ``known`` is the serializer of the new job, if there is one."""
@@ -193,7 +193,7 @@ class _Search:
 
     def target(self, old: TypeSerializer, path: Path) -> TypeSerializer:
         if isinstance(old, PojoSerializer):
-            self.unregistered += [(*path, each.name) for each in old.others]
+            self.unregistered += [(*path, member.name) for member in old.others]
         if not self.types.release.has_collections and _is_collection(old):
             part = self._of_flink_2(old, path)
             self.parts.append(part)
@@ -229,10 +229,10 @@ class _Search:
         if known is None or of_scala_api(known):
             if not without_successor(old):
                 self._hinder_scala(old, path, MigrationVerdict.NEEDS, "which has no Scala API", NEW_SCALA_JOB)
-            for place, part in by_path(old).items():
+            for part_path, part in by_path(old).items():
                 if without_successor(part):
                     self._hinder_scala(
-                        part, (*path, *place), MigrationVerdict.IMPOSSIBLE, "nor in flink-scala-api", LEAVE_OUT
+                        part, (*path, *part_path), MigrationVerdict.IMPOSSIBLE, "nor in flink-scala-api", LEAVE_OUT
                     )
             return old
         pairs = pairs_of(old, known)
@@ -243,17 +243,17 @@ class _Search:
         before = len(self.parts)
         made: list[TypeSerializer] = []
         for pair in pairs:
-            place = (*path, *pair.path)
-            self.known.update({(*place, *inner): part for inner, part in by_path(pair.new).items()})
+            part_path = (*path, *pair.path)
+            self.known.update({(*part_path, *inner): part for inner, part in by_path(pair.new).items()})
             since = len(self.parts)
-            made.append(self.target(pair.old, place))
+            made.append(self.target(pair.old, part_path))
             hindered = any(part.obstacle is not None for part in self.parts[since:])
             if not hindered and made[-1].flink_type != pair.new.flink_type:
                 reason = f"{pair.new.flink_type} is the type in the new job, and its values cannot be rewritten to it"
                 obstacle = Obstacle(
                     MigrationVerdict.IMPOSSIBLE, reason, "give the new job the type that the old one has"
                 )
-                self.parts.append(ChangedPart(place, pair.old, pair.old, obstacle))
+                self.parts.append(ChangedPart(part_path, pair.old, pair.old, obstacle))
         self.parts[before:] = [part for part in self.parts[before:] if part.obstacle is not None or part.is_kryo]
         parts = iter(made)
         new = with_parts(known, lambda part, _: next(parts, part))
@@ -270,12 +270,12 @@ class _Search:
         """Add the types of a class from class files, below known ones."""
         if isinstance(self.known.get(path), PojoSerializer | FieldsSerializer):
             return
-        found = self.types.extracted(class_name)
-        if isinstance(found, SavepointError):
-            self.errors[path] = found
+        extracted = self.types.extracted(class_name)
+        if isinstance(extracted, SavepointError):
+            self.errors[path] = extracted
             return
-        for place, part in by_path(found).items():
-            self.known.setdefault((*path, *place), part)
+        for part_path, part in by_path(extracted).items():
+            self.known.setdefault((*path, *part_path), part)
 
     def _of_flink_2(self, old: TypeSerializer, path: Path) -> ChangedPart:
         """Return the part for a list, map or set that Flink 2 inferred, and Flink 1 leaves to Kryo."""
@@ -363,6 +363,6 @@ def _with_registrations(new: TypeSerializer, old: KryoSerializer) -> TypeSeriali
 def _own_serializers(known: TypeSerializer, old: KryoSerializer) -> OwnSerializers | None:
     """Return the classes that the new job registers with serializers of its own, and the old job does not."""
     kryo = [part.classes for part in by_path(known).values() if isinstance(part, KryoSerializer)]
-    classes = frozenset[str]().union(*(each.custom for each in kryo)) - old.classes.custom
-    with_subclasses = frozenset[str]().union(*(each.defaults for each in kryo)) - old.classes.custom
+    classes = frozenset[str]().union(*(registered.custom for registered in kryo)) - old.classes.custom
+    with_subclasses = frozenset[str]().union(*(registered.defaults for registered in kryo)) - old.classes.custom
     return OwnSerializers(classes, with_subclasses) if classes else None

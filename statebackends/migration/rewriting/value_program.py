@@ -100,7 +100,7 @@ def marked_layout(serializer: TypeSerializer, paths: Sequence[Path]) -> tuple[La
 
     layout = Layout()
     node = mark(serializer, ()).layout(layout)
-    return layout, node, {place: one[1] for place, one in enumerate(layout.nodes) if one[0] == REWRITTEN}
+    return layout, node, {index: one[1] for index, one in enumerate(layout.nodes) if one[0] == REWRITTEN}
 
 
 @dataclass
@@ -171,10 +171,16 @@ class ValueProgram:
     def _with_primitives(pojo: PojoSerializer, is_primitive: IsPrimitive) -> PojoSerializer:
         """Return the serializer of a POJO in which the fields that Java cannot set to null are marked."""
         fields = []
-        for each in pojo.fields:
-            found = is_primitive(pojo.class_name, each.name) if each.serializer.flink_type in PRIMITIVES else False
-            marked = _Primitive("", 0, int(found is True), each.serializer) if found is not False else each.serializer
-            fields.append(replace(each, serializer=marked))
+        for member in pojo.fields:
+            primitive = (
+                is_primitive(pojo.class_name, member.name) if member.serializer.flink_type in PRIMITIVES else False
+            )
+            marked = (
+                _Primitive("", 0, int(primitive is True), member.serializer)
+                if primitive is not False
+                else member.serializer
+            )
+            fields.append(replace(member, serializer=marked))
         return replace(pojo, fields=tuple(fields))
 
     def _marked(self, function: Rewrite) -> TypeSerializer:

@@ -473,8 +473,8 @@ class BroadcastStateBootstrapFunction(RichFunction, ABC):
         for part in reversed(type(self).__mro__):
             attributes |= part.__dict__
         attributes |= self.__dict__
-        found = (value for value in attributes.values() if isinstance(value, MapStateDescriptor))
-        return tuple(dict.fromkeys(found))
+        descriptors = (value for value in attributes.values() if isinstance(value, MapStateDescriptor))
+        return tuple(dict.fromkeys(descriptors))
 
     @abstractmethod
     def process_element(self, value: Any, ctx: BroadcastContext) -> None:

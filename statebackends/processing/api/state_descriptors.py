@@ -353,8 +353,8 @@ class DefaultValueState(ValueState[Any]):
 
     def value(self) -> Any:
         """Return the value of the current key, or a copy of the default."""
-        found = self._inner.value()
-        return copy.deepcopy(self._default) if found is None else found
+        stored = self._inner.value()
+        return copy.deepcopy(self._default) if stored is None else stored
 
     def update(self, value: Any) -> None:
         """Set the value of the current key; None removes it."""

@@ -113,9 +113,9 @@ class AdaptedListState(ListState[Any]):
     def get(self) -> list[Any]:
         """Return the elements; expired ones are removed if all have expired, or if the others are stored again."""
         stored = self._inner.get()
-        seen = [self._adapter.out(each) for each in stored]
+        seen = [self._adapter.out(element) for element in stored]
         if self._adapter.expires and stored:
-            kept = [value for value, each in zip(seen, stored, strict=True) if not self._adapter.expired(each)]
+            kept = [value for value, element in zip(seen, stored, strict=True) if not self._adapter.expired(element)]
             if not kept:
                 self._inner.clear()
             elif self._adapter.touches:
@@ -215,10 +215,10 @@ class AdaptedAggregatingState(AggregatingState[Any, Any]):
         self._inner, self._adapter = inner, adapter
 
     def get(self) -> Any:
-        found = self._inner.get()
-        if found is None:
+        entry = self._inner.get()
+        if entry is None:
             return None
-        stored, result = found
+        stored, result = entry
         if self._adapter.expired(stored):
             self._inner.clear()
         elif self._adapter.touches:
@@ -301,9 +301,9 @@ def copied(value: Any) -> Any:
     if isinstance(value, Row):
         return value._copied(copied)
     if type(value) is list:
-        return [copied(each) for each in value]
+        return [copied(element) for element in value]
     if type(value) is dict:
-        return {copied(key): copied(each) for key, each in value.items()}
+        return {copied(key): copied(element) for key, element in value.items()}
     return copy.deepcopy(value)
 
 
@@ -338,7 +338,7 @@ class _Aggregate(AggregateFunction[Any, Any, Any]):
         return accumulator, None if seen is GONE else self.function.get_result(seen)
 
     def merge(self, a: Any, b: Any) -> Any:
-        seen = [each for each in (self.adapter.out(a), self.adapter.out(b)) if each is not GONE]
+        seen = [accumulator for accumulator in (self.adapter.out(a), self.adapter.out(b)) if accumulator is not GONE]
         if not seen:
             return self.create_accumulator()
         return _stored(self.adapter, seen[0] if len(seen) == 1 else self.function.merge(*seen))

@@ -112,27 +112,27 @@ class TableMapState(MapViews[Any, Any]):
         self._current, self._table = current, table
 
     def _map(self) -> dict[Any, Any]:
-        found: dict[Any, Any] = self._table.get(self._current.now) or {}
-        return found
+        entries: dict[Any, Any] = self._table.get(self._current.now) or {}
+        return entries
 
     def get(self, key: Any) -> Any:
         return self._table.get(self._current.now, _NOTHING).get(key)
 
     def put(self, key: Any, value: Any) -> None:
-        found = self._table.get(self._current.now)
-        if found is None:
+        entries = self._table.get(self._current.now)
+        if entries is None:
             self._table[self._current.now] = {key: value}
         else:
-            found[key] = value
+            entries[key] = value
 
     def put_all(self, values: Mapping[Any, Any]) -> None:
         if values:
             self._table.setdefault(self._current.now, {}).update(values)
 
     def remove(self, key: Any) -> None:
-        found = self._map()
-        found.pop(key, None)
-        if not found:
+        entries = self._map()
+        entries.pop(key, None)
+        if not entries:
             self.clear()
 
     def contains(self, key: Any) -> bool:

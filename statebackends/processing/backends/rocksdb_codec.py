@@ -48,9 +48,9 @@ def codec(kind: pa.DataType) -> Codec:
         return _list(kind)
     if pt.is_timestamp(kind):
         return _timestamp(kind)
-    for matches, plain, found in _SCALARS:
+    for matches, plain, pair in _SCALARS:
         if matches(kind):
-            return _strict(kind, plain, *found)
+            return _strict(kind, plain, *pair)
     raise UndecodableStateError(
         f"values of {kind} cannot be kept in RocksDB",
         remedy="process sorted input (the default), or on the heap backend",

@@ -46,13 +46,13 @@ class BufferedDatabase:
         self.used = 0
 
     def get(self, key: bytes) -> bytes | None:
-        found = self._behind.get(key, _UNKNOWN)
-        if found is _UNKNOWN:
-            found = self._ahead.get(key, _UNKNOWN)
-            if found is _UNKNOWN:
+        cached = self._behind.get(key, _UNKNOWN)
+        if cached is _UNKNOWN:
+            cached = self._ahead.get(key, _UNKNOWN)
+            if cached is _UNKNOWN:
                 return self.read(key)
             self.used += 1
-        return found  # type: ignore[no-any-return]
+        return cached  # type: ignore[no-any-return]
 
     def put(self, key: bytes, value: bytes) -> None:
         self._behind[key] = value
@@ -157,8 +157,8 @@ class Ahead:
         if grouped_keys:
             read = [source.read_ahead(grouped_keys) for source in self._sources]
             self._asked = sum(asked for asked, _ in read)
-            each = sum(size for _, size in read) // max(1, self._asked) * len(self._sources) + 1
-            self._size = max(1, min(8 * self._size, MOST_KEYS, MOST_AHEAD // each))
+            key_size = sum(size for _, size in read) // max(1, self._asked) * len(self._sources) + 1
+            self._size = max(1, min(8 * self._size, MOST_KEYS, MOST_AHEAD // key_size))
         return len(grouped_keys)
 
 
@@ -199,8 +199,8 @@ class EntryMemory:
         values = self._values(start, end)
         if self._is_written:
             unknown = sorted(np.flatnonzero(start < 0).tolist(), key=keys.__getitem__)
-            found = self._database.read_all([keys[i] for i in unknown])
-            for i, value in zip(unknown, found, strict=True):
+            stored = self._database.read_all([keys[i] for i in unknown])
+            for i, value in zip(unknown, stored, strict=True):
                 values[i] = value
         return values
 

@@ -87,18 +87,18 @@ class StoredTable(ABC):
 
     def _find(self, at: bytes) -> Any:
         """Return what a dictionary would hold of a value that did not change."""
-        found = self._ahead.get(at, _UNKNOWN)
-        if found is not _UNKNOWN:
+        stored = self._ahead.get(at, _UNKNOWN)
+        if stored is not _UNKNOWN:
             self.used += 1
         elif self._is_written:
-            (found,) = self._decoded([self._memory.read(self._prefix + at)])
-            self._one_by_one += OBJECTS + len(at) + (len(found) if isinstance(found, bytes) else 0)
+            (stored,) = self._decoded([self._memory.read(self._prefix + at)])
+            self._one_by_one += OBJECTS + len(at) + (len(stored) if isinstance(stored, bytes) else 0)
             if self._one_by_one > self.most // 4:
                 self._ahead, self._one_by_one = {}, 0
-            self._ahead[at] = found
+            self._ahead[at] = stored
         else:
-            found = None
-        return found
+            stored = None
+        return stored
 
     def read_ahead(self, grouped_keys: Sequence[bytes]) -> tuple[int, int]:
         """Read the values of some keys at once; return how many there were to read, and their bytes."""
@@ -150,8 +150,8 @@ class NumberTable(StoredTable):
         self._struct = struct.Struct(">q" if self._plain is int else ">d")
 
     def get(self, at: bytes) -> Any:
-        found = self._new.get(at, _UNKNOWN)
-        return self._find(at) if found is _UNKNOWN else found
+        written = self._new.get(at, _UNKNOWN)
+        return self._find(at) if written is _UNKNOWN else written
 
     def __setitem__(self, at: bytes, value: Any) -> None:
         if type(value) is not self._plain or (self._plain is int and not _LEAST <= value <= _GREATEST):
@@ -181,10 +181,10 @@ class BytesTable(StoredTable):
         self._bytes = 0
 
     def get(self, at: bytes) -> Any:
-        found = self._new.get(at, _UNKNOWN)
-        if found is _UNKNOWN:
-            found = self._find(at)
-        return None if found is None else self._decode(found)
+        encoded = self._new.get(at, _UNKNOWN)
+        if encoded is _UNKNOWN:
+            encoded = self._find(at)
+        return None if encoded is None else self._decode(encoded)
 
     def __setitem__(self, at: bytes, value: Any) -> None:
         data = self._encode(value)
@@ -335,12 +335,12 @@ class RocksListState(RocksState, ListState[Any]):
         self._put(self._here, _COUNT.pack(at + len(values)))
 
     def get(self) -> list[Any]:
-        found = []
+        elements = []
         for i in range(self._count()):
             data = self._get(self._head + _COUNT.pack(i) + self._tail)
             assert data is not None
-            found.append(self.decode(data))
-        return found
+            elements.append(self.decode(data))
+        return elements
 
     def _content_of(self, elements: list[tuple[bytes, bytes]]) -> Any:
         return [self.decode(data) for number, data in elements if number]

@@ -112,13 +112,13 @@ class EntryOutput:
                 found=f"{repeated.user_key} again",
                 remedy="put one of them only: Python does not find NaN keys again, and FLOAT keys have 32 bits",
             ) from None
-        found = entries.entries
+        encoded = entries.entries
         rows = slice(None) if entries.row is None else entries.row
         batch = entry_batch(
             self.number,
             key_groups_of(buffer, start)[rows],
-            binary_column(found.buffer, found.key_start, found.key_end),
-            binary_column(found.value_buffer, found.value_start, found.value_end),
+            binary_column(encoded.buffer, encoded.key_start, encoded.key_end),
+            binary_column(encoded.value_buffer, encoded.value_start, encoded.value_end),
         )
         self._batches.made(size, batch.nbytes)
         self._done.append(batch)
@@ -140,8 +140,8 @@ class EntryOutput:
         """Return a key for errors; its bytes if it cannot be decoded."""
         if self._key is None or self._key.opaque_parts():
             return f"{grouped_key[_PREFIX:]!r:.500}"
-        found = self._key.decode(Cursors.over([grouped_key[_PREFIX:]], options=PLAIN))
-        return f"{to_python(found)[0]!r:.500}"
+        decoded = self._key.decode(Cursors.over([grouped_key[_PREFIX:]], options=PLAIN))
+        return f"{to_python(decoded)[0]!r:.500}"
 
 
 class TimerOutput:

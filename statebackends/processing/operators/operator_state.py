@@ -181,10 +181,10 @@ class KeyedBroadcastElementContext(KeyedElementContext):
 
     def get_broadcast_state(self, descriptor: MapStateDescriptor) -> ReadOnlyMapState:
         """Return a broadcast state, which can only be read."""
-        found = self._states.get(descriptor.name)
-        if found is None:
-            found = self._states[descriptor.name] = ReadOnlyMapState(self._store.broadcast(descriptor))
-        return found
+        state = self._states.get(descriptor.name)
+        if state is None:
+            state = self._states[descriptor.name] = ReadOnlyMapState(self._store.broadcast(descriptor))
+        return state
 
     def current_processing_time(self) -> int:
         """Return milliseconds since 1970."""
@@ -334,13 +334,13 @@ class OperatorStateTask:
                 broadcast = tuple(function.state_descriptors())
             for descriptor in broadcast:
                 self.store.add_broadcast(descriptor)
-        known, found = self.plan.states, tuple(self.store.descriptors.values())
-        if known is not None and known != found:
+        known, registered = self.plan.states, tuple(self.store.descriptors.values())
+        if known is not None and known != registered:
             raise OptionError(
                 "the function registers other states in a task than on the driver",
                 function=name_of(function),
                 expected=", ".join(state.name for state in known),
-                found=", ".join(state.name for state in found),
+                found=", ".join(state.name for state in registered),
                 remedy="register the same states in the same order wherever it is called",
             )
 

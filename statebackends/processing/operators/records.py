@@ -299,6 +299,6 @@ def with_suffix(keys: pa.BinaryArray, suffix: Bytes) -> pa.BinaryArray:
 
 def without_suffix(batches: Iterable[SortedBatch], width: int) -> Iterator[SortedBatch]:
     """Yield batches whose keys lose the bytes that were added to sort them."""
-    for found in batches:
-        key = pc.binary_slice(found.key, 0, -width) if width else found.key
-        yield SortedBatch(found.key_group, key, found.rows)
+    for batch in batches:
+        key = pc.binary_slice(batch.key, 0, -width) if width else batch.key
+        yield SortedBatch(batch.key_group, key, batch.rows)

@@ -244,13 +244,13 @@ class WindowOperator:
         """Fire a window: state keeps the elements that evictors leave and the writes of the process function."""
         self.backend.set_current_namespace(self._own, state_window)
         contents: Any = self._contents
-        found = contents.get()
-        if found is None or (self.spec.keeps_elements and not found):
+        stored = contents.get()
+        if stored is None or (self.spec.keeps_elements and not stored):
             return
         if self.spec.evictor is None:
-            self._function.call(self.backend.key, window, list(found) if self.spec.keeps_elements else [found])
+            self._function.call(self.backend.key, window, list(stored) if self.spec.keeps_elements else [stored])
             return
-        records = [Record(each["value"], each["timestamp"]) for each in found]
+        records = [Record(element["value"], element["timestamp"]) for element in stored]
         kept = self.spec.evictor.evict_before(records, window, EVICTING)
         self._function.call(self.backend.key, window, self.spec.combined([record.value for record in kept]))
         kept = self.spec.evictor.evict_after(kept, window, EVICTING)
@@ -306,7 +306,7 @@ class _States:
         self._backend = registry.backend
         self._namespaced = namespace is not None
         self.window: Any = None
-        self._states = {each.name: registry.register(each, namespace) for each in descriptors}
+        self._states = {descriptor.name: registry.register(descriptor, namespace) for descriptor in descriptors}
 
     def find(self, descriptor: Descriptor | str) -> tuple[State, State]:
         """Return a state as its user sees it, and as the backend has it."""

@@ -69,8 +69,8 @@ class KeyGroupCache:
     def get(self, key_group: int, key: Any) -> Any:
         """Return the data of a key, or None."""
         if key_group not in self._loaded:
-            place = self._groups.index(key_group) // self._size * self._size
-            around = self._groups[place : place + self._size]
+            start = self._groups.index(key_group) // self._size * self._size
+            around = self._groups[start : start + self._size]
             self._found = {}
             self._found = self._load(around)
             self._loaded = frozenset(around)
@@ -87,20 +87,20 @@ class TimerLoader:
     def __call__(self, key_groups: tuple[int, ...]) -> dict[Any, KeyTimers]:
         """Return the timers of some key groups."""
         split = replace(self.partition.split, key_groups=key_groups)
-        found: dict[Any, KeyTimers] = {}
+        timers: dict[Any, KeyTimers] = {}
         for batch in replace(self.partition, split=split).batches():
             columns = [to_python(batch.column(name)) for name in ("domain", "timestamp", "key")]
             spaces = to_python(batch.column("namespace")) if self.namespaced else [None] * batch.num_rows
             for domain, timestamp, key, namespace in zip(*columns, spaces, strict=True):
-                place = (key, namespace) if self.namespaced else key
-                of_key = found.get(place)
+                scoped_key = (key, namespace) if self.namespaced else key
+                of_key = timers.get(scoped_key)
                 if of_key is None:
-                    of_key = found[place] = ([], [])
+                    of_key = timers[scoped_key] = ([], [])
                 of_key[domain == "processing"].append(timestamp)
-        for event, processing in found.values():
+        for event, processing in timers.values():
             event.sort()
             processing.sort()
-        return found
+        return timers
 
 
 def timers_of(opened: OpenOperator, request: TableRequest, service: str, namespaced: bool) -> TimersTable | None:
@@ -135,11 +135,11 @@ class RowLoader:
     def __call__(self, key_groups: tuple[int, ...]) -> dict[Any, tuple[pa.RecordBatch, int]]:
         """Return the rows of some key groups."""
         split = replace(self.partition.split, key_groups=key_groups)
-        found: dict[Any, tuple[pa.RecordBatch, int]] = {}
+        rows: dict[Any, tuple[pa.RecordBatch, int]] = {}
         for batch in replace(self.partition, split=split).batches():
             for row, key in enumerate(to_python(batch.column("key"))):
-                found[key] = (batch, row)
-        return found
+                rows[key] = (batch, row)
+        return rows
 
 
 def partitions_by_group(table: KeyedTable | TimersTable | None, parallelism: int) -> dict[int, Any]:
@@ -263,8 +263,8 @@ class ReadContext(RegisteredTimers):
         self._timers = timers
 
     def _key_timers(self) -> KeyTimers:
-        found = self._timers.get(self.key_group, self.place) if self._timers is not None else None
-        return NO_TIMERS if found is None else found
+        timers = self._timers.get(self.key_group, self.place) if self._timers is not None else None
+        return NO_TIMERS if timers is None else timers
 
 
 class KeyedReaderTask:

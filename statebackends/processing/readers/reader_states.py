@@ -54,11 +54,11 @@ class ReaderRows:
 
     def get(self, column: str) -> Any:
         """Return the value of the current row."""
-        found = self._columns.get(column)
-        if found is None:
+        values = self._columns.get(column)
+        if values is None:
             assert self._batch is not None
-            found = self._columns[column] = to_python(self._batch.column(column))
-        return found[self.row]
+            values = self._columns[column] = to_python(self._batch.column(column))
+        return values[self.row]
 
 
 class NoRows(ReaderRows):
@@ -99,8 +99,8 @@ class ReaderValueState(_ReaderState, ValueState[Any]):
 
 class ReaderListState(_ReaderState, ListState[Any]):
     def get(self) -> list[Any]:
-        found: list[Any] | None = self._rows.get(self._column)
-        return [] if found is None else found
+        elements: list[Any] | None = self._rows.get(self._column)
+        return [] if elements is None else elements
 
     def add(self, value: Any) -> None:
         read_only()
@@ -114,10 +114,10 @@ class ReaderListState(_ReaderState, ListState[Any]):
 
 class ReaderMapState(_ReaderState, MapState[Any, Any]):
     def _map(self) -> dict[Any, Any]:
-        found = self._rows.get(self._column)
-        if isinstance(found, list):  # keys may be null: pairs, because MAPs of Arrow have no null keys
-            return {pair[0]: pair[1] for pair in found}
-        return {} if found is None else found
+        entries = self._rows.get(self._column)
+        if isinstance(entries, list):  # keys may be null: pairs, because MAPs of Arrow have no null keys
+            return {pair[0]: pair[1] for pair in entries}
+        return {} if entries is None else entries
 
     def get(self, key: Any) -> Any:
         return self._map().get(key)
@@ -126,16 +126,16 @@ class ReaderMapState(_ReaderState, MapState[Any, Any]):
         return key in self._map()
 
     def items(self) -> ItemsView[Any, Any]:
-        found: ItemsView[Any, Any] = self._map().items()
-        return found
+        items: ItemsView[Any, Any] = self._map().items()
+        return items
 
     def keys(self) -> KeysView[Any]:
-        found: KeysView[Any] = self._map().keys()
-        return found
+        keys: KeysView[Any] = self._map().keys()
+        return keys
 
     def values(self) -> ValuesView[Any]:
-        found: ValuesView[Any] = self._map().values()
-        return found
+        values: ValuesView[Any] = self._map().values()
+        return values
 
     def is_empty(self) -> bool:
         return not self._map()
@@ -241,7 +241,7 @@ class ReaderStore(HasTaskInfo):
         meta = self.metas[name]
         stored = StateKind(meta.state_type)
         asked = (kind, None if isinstance(descriptor, str) else descriptor.kind)
-        wrong = next((each for each in asked if each not in (None, stored)), None)
+        wrong = next((requested for requested in asked if requested not in (None, stored)), None)
         if wrong is not None:
             method = {"VALUE": "get_state"}.get(stored, f"get_{stored.lower()}_state")
             raise OptionError(
@@ -268,15 +268,15 @@ def as_read(serializer: TypeSerializer) -> TypeSerializer:
 
 def _check_types(descriptor: Descriptor, meta: StateMetaInfoSnapshot) -> None:
     registered = [serializer.flink_type for serializer in unit_serializers(meta)]
-    for text, found in zip(descriptor.types, registered, strict=False):
+    for text, flink_type in zip(descriptor.types, registered, strict=False):
         if text is None:
             continue
         wanted = text.flink_type if isinstance(text, TypeSerializer) else as_read(parse_type(text, NEWEST)).flink_type
-        if wanted not in (found, found.removeprefix("TTL<").removesuffix(">")):
+        if wanted not in (flink_type, flink_type.removeprefix("TTL<").removesuffix(">")):
             raise OptionError(
                 "the state has another type than its descriptor",
                 state=meta.name,
                 expected=wanted,
-                found=found,
+                found=flink_type,
                 remedy="leave the type out: it is read from the snapshot",
             )

@@ -206,21 +206,21 @@ class ReaderWindowContext(RegisteredTimers):
 
     def global_state(self) -> ReaderStore:
         """Return the state of the key."""
-        found = self._rows.get(self.key_group, self.place) if self._rows is not None else None
-        if found is None:
+        located = self._rows.get(self.key_group, self.place) if self._rows is not None else None
+        if located is None:
             empty = {column: pa.nulls(1) for column in self._plain.columns.values()}
             self._plain.rows.fill(pa.record_batch(empty))
         else:
-            batch, row = found
+            batch, row = located
             self._plain.rows.fill(batch.slice(row, 1))
         return self._plain
 
     def _key_timers(self) -> KeyTimers:
         if self._timers is None:
             return NO_TIMERS
-        place = self.place if self.space is None else (self.place, self.space)
-        found = self._timers.get(self.key_group, place)
-        return NO_TIMERS if found is None else found
+        scoped_key = self.place if self.space is None else (self.place, self.space)
+        timers = self._timers.get(self.key_group, scoped_key)
+        return NO_TIMERS if timers is None else timers
 
 
 class WindowReaderTask:
@@ -261,8 +261,8 @@ class WindowReaderTask:
         groups = to_python(batch.column(KEY_GROUP))
         spaces = to_python(batch.column(WINDOW)) if self._namespaced else [None] * batch.num_rows
         with UserCode(self.plan.function, "read_window", self):
-            each = zip(keys, places, groups, spaces, strict=True)
-            for rows.row, (self.key, ctx.place, ctx.key_group, ctx.space) in enumerate(each):
+            entries = zip(keys, places, groups, spaces, strict=True)
+            for rows.row, (self.key, ctx.place, ctx.key_group, ctx.space) in enumerate(entries):
                 content = rows.get(column)
                 if content is not None:
                     ctx.current = window(ctx.space)

@@ -91,19 +91,19 @@ class Collector:
             try:
                 batch = self._batch(part)
             except SavepointError as error:
-                place = bisect_right(starts, done + self._refused(part)) - 1
-                raise error.with_facts(key=f"{keys[place]!r:.500}" if place >= 0 else None) from None
+                index = bisect_right(starts, done + self._refused(part)) - 1
+                raise error.with_facts(key=f"{keys[index]!r:.500}" if index >= 0 else None) from None
             self._batches.made(len(part), batch.nbytes)
             done += len(part)
             yield batch
 
     def _refused(self, rows: list[Any]) -> int:
         """Return the first row that does not fit the schema."""
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             try:
                 self._batch([row])
             except SavepointError:
-                return place
+                return index
         return 0
 
     def _batch(self, rows: list[Any]) -> pa.RecordBatch:

@@ -140,7 +140,7 @@ def expect_arguments(function: object, kind: type) -> None:
             continue
         parameters = inspect.signature(declared).parameters
         wanted = list(parameters)
-        needed = [each for each, parameter in parameters.items() if parameter.default is parameter.empty]
+        needed = [argument for argument, parameter in parameters.items() if parameter.default is parameter.empty]
         method = getattr(function, name)
         given = inspect.signature(method)
         if not takes(method, *wanted[1:]) and not takes(method, *needed[1:]):

@@ -87,8 +87,8 @@ def has_lists(kind: pa.DataType) -> bool:
 def hashable(key: Any) -> Any:
     """Return a map key in a form that a dict accepts: its lists become tuples."""
     if isinstance(key, list):
-        return tuple(hashable(each) for each in key)
-    return make_row(key._fields, [hashable(each) for each in key]) if isinstance(key, Row) else key
+        return tuple(hashable(element) for element in key)
+    return make_row(key._fields, [hashable(element) for element in key]) if isinstance(key, Row) else key
 
 
 def _rows(array: pa.StructArray) -> list[Any]:
@@ -168,7 +168,7 @@ def _check_types(values: Sequence[Any], kind: pa.DataType, name: str) -> None:
     if wanted is None or set(map(type, values)) - {type(None)} <= wanted:
         return
     numbers = (np.integer,) if wanted == {int} else (np.floating, np.integer) if float in wanted else ()
-    excluded = tuple(part for each in wanted for part in _NEVER.get(each, ()))
+    excluded = tuple(part for accepted in wanted for part in _NEVER.get(accepted, ()))
     for value in values:
         fits = value is None or isinstance(value, (*wanted, *numbers))
         if not fits or isinstance(value, excluded):
@@ -234,27 +234,27 @@ def struct_fields(value: Any, names: tuple[str, ...], kind: pa.DataType, name: s
             return value
         else:
             raise _refuse(value, kind, name, f"there are {len(names)} fields, not {len(value)}")
-    found = value if isinstance(value, Mapping) else _attributes(value)
-    if found is None:
+    by_name = value if isinstance(value, Mapping) else _attributes(value)
+    if by_name is None:
         how = "a tuple, dict, Row, dataclass or object that has these fields"
         raise _refuse(value, kind, name, how)
-    if not found.keys() <= set(names):
-        unknown = next(field for field in found if field not in names)
+    if not by_name.keys() <= set(names):
+        unknown = next(field for field in by_name if field not in names)
         raise _refuse(value, kind, name, f"there is no field {unknown!r}")
-    return [found.get(field) for field in names]
+    return [by_name.get(field) for field in names]
 
 
 def _attributes(value: Any) -> dict[str, Any] | None:
     """Return the attributes of an object, from its dict and its slots."""
     if isinstance(value, str | bytes | int | float):
         return None
-    found = dict(value.__dict__) if hasattr(value, "__dict__") else {}
+    attributes = dict(value.__dict__) if hasattr(value, "__dict__") else {}
     for part_of in type(value).__mro__:
         slots = part_of.__dict__.get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else slots:
             if slot in part_of.__dict__ and not slot.startswith("__"):
-                found[slot] = part_of.__dict__[slot].__get__(value)
-    return found or None
+                attributes[slot] = part_of.__dict__[slot].__get__(value)
+    return attributes or None
 
 
 def as_list(value: Any, kind: pa.DataType, name: str) -> Collection[Any]:

@@ -132,7 +132,7 @@ class _Describer:
             return Key(self.columns, serializer, composite=True)
         check_writable(self.whole, serializer, KEY)
         places = places_of(self.whole, form_of(self.whole, serializer, KEY))
-        return Key(tuple(self.columns[place] for place in places or ()), serializer, composite=True)
+        return Key(tuple(self.columns[index] for index in places or ()), serializer, composite=True)
 
 
 def _check_hash(key: Key, schema: pa.Schema, request: WriteSpec) -> None:
@@ -164,19 +164,19 @@ def _check_hash(key: Key, schema: pa.Schema, request: WriteSpec) -> None:
 def key_struct(serializer: TypeSerializer, kinds: Sequence[pa.DataType]) -> pa.StructType:
     """Return the struct of a composite key's columns, with the order and names of the serializer's fields."""
     whole = serializer.arrow_type(DecodeOptions())
-    return pa.struct([(whole.field(place).name, kind) for place, kind in enumerate(kinds)])
+    return pa.struct([(whole.field(index).name, kind) for index, kind in enumerate(kinds)])
 
 
 def _refuse_no_key(serializer: TypeSerializer) -> None:
     """Raise OptionError for types that Flink's ``keyBy`` rejects, even if key groups are given."""
-    found = _refused_in(serializer)
-    if found is None:
+    refused = _refused_in(serializer)
+    if refused is None:
         return
     what, remedy = "array", "key by its content: a LIST, a STRING, or columns of their own"
-    if isinstance(found, EnumSerializer):
+    if isinstance(refused, EnumSerializer):
         what, remedy = "enum", "key by its name, a STRING: keyBy(value -> value.name()) in the job"
     raise OptionError(
-        f"a key of {serializer.flink_type} is refused by Flink: {found.flink_type} is an {what}, "
+        f"a key of {serializer.flink_type} is refused by Flink: {refused.flink_type} is an {what}, "
         "whose hashCode differs between objects or JVMs",
         remedy=remedy,
     )
@@ -192,5 +192,5 @@ def _refused_in(serializer: TypeSerializer, in_row: bool = False) -> TypeSeriali
         return serializer
     if isinstance(serializer, FieldsSerializer | RowSerializer):
         inner = (_refused_in(field, isinstance(serializer, RowSerializer)) for field in serializer.nested)
-        return next((found for found in inner if found is not None), None)
+        return next((refused for refused in inner if refused is not None), None)
     return None

@@ -327,19 +327,19 @@ class _Keyed:
             return None
         if column in (WINDOW_COLUMN, STATE_WINDOW):
             wanted = list(map(self.state_name, self.schema.names))
-            found = {name: meta.namespace_serializer for name, meta in self.types.states.items() if name in wanted}
+            namespaces = {name: meta.namespace_serializer for name, meta in self.types.states.items() if name in wanted}
         else:
             wanted = list(self.services(NO_NAMESPACE))
-            found = {name: queue.namespace for name, queue in self.types.timers.items() if name in wanted}
-        if len(set(found.values())) > 1:
+            namespaces = {name: queue.namespace for name, queue in self.types.timers.items() if name in wanted}
+        if len(set(namespaces.values())) > 1:
             raise OptionError(
                 "the written states have namespaces of different types in 'typesFrom'",
                 operator=self.request.operator,
-                found=", ".join(f"{name} {namespace.flink_type}" for name, namespace in found.items()),
+                found=", ".join(f"{name} {namespace.flink_type}" for name, namespace in namespaces.items()),
                 remedy="write states of the same namespace type together"
                 + ("; option('state', ...) names timer services" if column == NAMESPACE_COLUMN else ""),
             )
-        return next(iter(found.values()), None)
+        return next(iter(namespaces.values()), None)
 
     def services(self, namespace: TypeSerializer) -> tuple[str, ...]:
         """Return the timer services: option ``state``, else those of ``typesFrom``, else Flink's default name."""
@@ -399,7 +399,7 @@ def describe_operator_state(
         )
     expect_names("types", request.types, [path for field in schema for path in parts_of(field.type, field.name)])
     roles = {KEY: "KEY_SERIALIZER", VALUE: "VALUE_SERIALIZER"}
-    found = {}
+    serializers = {}
     for column in columns:
         kind = schema.field(column).type
         role = roles[column if len(columns) == 2 else VALUE]
@@ -410,12 +410,12 @@ def describe_operator_state(
         else:
             serializer = unwrap(types.operator_state(name).serializers[role])
         check_writable(kind, serializer, column)
-        found[role] = serializer
+        serializers[role] = serializer
     return OperatorStateDescriptor(
         name,
         Mode.of(state_kind.upper()),
-        found["VALUE_SERIALIZER"],
-        found.get("KEY_SERIALIZER"),
+        serializers["VALUE_SERIALIZER"],
+        serializers.get("KEY_SERIALIZER"),
         columns,
     )
 

@@ -40,7 +40,7 @@ class KeyedStates:
     def of(cls, opened: OpenOperator, queues: Sequence[TimerQueue] | None = None) -> KeyedStates:
         """Combine the headers of all files, and the ``queues`` of timers in raw keyed state, which are read if None."""
         headers, operator = opened.keyed, opened.operator
-        metas = {state: _one(found, operator) for state, found in headers.metas().items()}
+        metas = {state: _one(registrations, operator) for state, registrations in headers.metas().items()}
         queues = opened.raw_queues() if queues is None else queues
         for queue in queues:
             metas.setdefault((queue.state_name, True), timer_meta(queue))
@@ -70,11 +70,11 @@ def header_of_states(
 
 
 def _one(metas: Sequence[StateMetaInfoSnapshot], operator: OperatorState) -> StateMetaInfoSnapshot:
-    found = united_meta(metas)
-    if found is None:
+    common = united_meta(metas)
+    if common is None:
         other = next(meta for meta in metas if united_meta((metas[0], meta)) is None)
         raise _differ(metas[0].name, operator, *map(_in_words, (metas[0], other)))
-    return found
+    return common
 
 
 def _in_words(meta: StateMetaInfoSnapshot) -> str:
@@ -82,11 +82,11 @@ def _in_words(meta: StateMetaInfoSnapshot) -> str:
 
 
 def _one_key(keys: Sequence[TypeSerializer], operator: OperatorState) -> TypeSerializer:
-    found = united(keys)
-    if found is None:
+    common = united(keys)
+    if common is None:
         other = next(key for key in keys if united((keys[0], key)) is None)
         raise _differ("key", operator, keys[0].flink_type, other.flink_type)
-    return found
+    return common
 
 
 def _differ(state: str, operator: OperatorState, one: str, other: str) -> UnsupportedStateError:

@@ -77,15 +77,15 @@ def form_of(source: pa.DataType, serializer: TypeSerializer, name: str) -> pa.Da
 def forms(serializer: TypeSerializer, source: pa.DataType) -> list[pa.DataType]:
     """Return every column type that the serializer encodes, the reader's default first."""
     decimals = ["auto", "string", *(f"{kind.precision},{kind.scale}" for kind in _decimals(source))]
-    found: dict[pa.DataType, None] = {}
+    types: dict[pa.DataType, None] = {}
     flags = (False, True)
     elements = (True, False) if "STREAM_ELEMENT<" in serializer.flink_type else (True,)
     for internal, times, number, moments, kinds, ttl in product(
         elements, flags, decimals, ("micros", "raw"), flags, flags
     ):
         options = DecodeOptions(moments, number, kinds, ttl=ttl, times=times, internal=internal)
-        found[serializer.arrow_type(options)] = None
-    return list(found)
+        types[serializer.arrow_type(options)] = None
+    return list(types)
 
 
 def _decimals(kind: pa.DataType) -> list[pa.DataType]:
@@ -93,7 +93,7 @@ def _decimals(kind: pa.DataType) -> list[pa.DataType]:
     if pa.types.is_decimal128(kind):
         return [kind]
     children = (kind.field(i).type for i in range(kind.num_fields))
-    return list(dict.fromkeys(found for child in children for found in _decimals(child)))
+    return list(dict.fromkeys(decimal for child in children for decimal in _decimals(child)))
 
 
 class _Choice:
@@ -128,9 +128,9 @@ class _Choice:
             self._refuse_fields(source, among[0], path)
         chosen = matched[0]
         fields = []
-        for field, place in zip(chosen, places_of(source, chosen) or [], strict=True):
+        for field, index in zip(chosen, places_of(source, chosen) or [], strict=True):
             kinds = [kind.field(field.name).type for kind in among if kind.get_field_index(field.name) >= 0]
-            kind = self.choose(source.field(place).type, kinds, f"{path}.{field.name}")
+            kind = self.choose(source.field(index).type, kinds, f"{path}.{field.name}")
             fields.append(pa.field(field.name, kind))
         return pa.struct(fields)
 
@@ -235,8 +235,8 @@ def _cast(column: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
         assert places is not None, "the form was chosen for this type"
         children = column.flatten()
         columns = [
-            _cast(children[place], field.type, f"{path}.{field.name}")
-            for place, field in zip(places, kind, strict=True)
+            _cast(children[index], field.type, f"{path}.{field.name}")
+            for index, field in zip(places, kind, strict=True)
         ]
         return struct_array(kind, columns, len(column), valid_rows(column) if column.null_count else None)
     if pa.types.is_list(kind) or pa.types.is_map(kind):
@@ -349,7 +349,7 @@ def _unwritable(serializer: TypeSerializer, form: pa.DataType) -> list[TypeSeria
         return [serializer]
     # Rows of SQL are written by their logical types; their RAW values are opaque bytes.
     inner = () if isinstance(serializer, SizedSerializer) else serializer.children
-    return [found for child in inner for found in _unwritable(child, child.arrow_type(DecodeOptions()))]
+    return [part for child in inner for part in _unwritable(child, child.arrow_type(DecodeOptions()))]
 
 
 def is_plain(serializer: TypeSerializer) -> bool:

@@ -176,20 +176,20 @@ class _Defaults:
                 remedy="leave it out, or name its type in option 'types': ROW<> or TUPLE<>",
             )
         fields = [self.of(kind.field(part).type, f"{path}.{part}") for part in names]
-        numbered = names == tuple(f"f{place}" for place in range(len(names)))
+        numbered = names == tuple(f"f{index}" for index in range(len(names)))
         if numbered and len(names) <= MAX_TUPLE and len(names) == kind.num_fields:
             return TupleSerializer.of(*fields)
         return RowSerializer.of(*fields, names=() if numbered else names)
 
 
 def _no_type(kind: pa.DataType, name: str) -> OptionError:
-    found = spark_type(kind)
+    type_name = spark_type(kind)
     why = next(
-        (remedy for word, remedy in REMEDIES.items() if found.startswith(word)), "cast it to a type of the table"
+        (remedy for word, remedy in REMEDIES.items() if type_name.startswith(word)), "cast it to a type of the table"
     )
     return OptionError(
         f"column {name!r} has a type without a counterpart in Flink",
         expected="one of " + "; ".join(spark for spark, flink, _ in DEFAULTS if flink != "none"),
-        found=found,
+        found=type_name,
         remedy=why,
     )

@@ -84,7 +84,7 @@ class OperatorTypes:
     @classmethod
     def of(cls, headers: OperatorHeaders, metas: Iterable[StateMetaInfoSnapshot] = (), path: str = "") -> OperatorTypes:
         """Build the types from headers of keyed state and registrations of operator state."""
-        states = {name: found for (name, timer), found in headers.metas().items() if not timer}
+        states = {name: registrations for (name, timer), registrations in headers.metas().items() if not timer}
         queues = [queue for header in headers.headers for _, queue in timer_queues(header)]
         operator_states: dict[str, list[StateMetaInfoSnapshot]] = {}
         for meta in metas:
@@ -94,9 +94,9 @@ class OperatorTypes:
             headers.operator.label,
             path,
             (united(keys) or max(keys, key=_size)) if keys else None,
-            {name: _fullest(found) for name, found in states.items()},
+            {name: _fullest(registrations) for name, registrations in states.items()},
             {queue.service: queue for queue in queues},
-            {name: _fullest(found) for name, found in operator_states.items()},
+            {name: _fullest(registrations) for name, registrations in operator_states.items()},
         )
 
     def described(self, classes: JobClasses) -> OperatorTypes:
@@ -106,7 +106,7 @@ class OperatorTypes:
             return classes.described(with_parts(serializer, whole, path))
 
         def meta_of(meta: StateMetaInfoSnapshot) -> StateMetaInfoSnapshot:
-            return replace(meta, serializers={role: whole(each) for role, each in meta.serializers.items()})
+            return replace(meta, serializers={role: whole(stored) for role, stored in meta.serializers.items()})
 
         return replace(
             self,

@@ -73,9 +73,9 @@ def _fit(opened: OpenOperator, written: Release, release: Release) -> OperatorFi
         problems += key_problems(serializer, release, written.kryo)
     for queue in opened.raw_queues():
         for serializer in (queue.key, queue.namespace):
-            found = _serializer_problems(serializer, release, written.kryo)
-            problems += [Misfit(f"timers {queue.service}", why) for why in found]
-    metas = [meta for found in keyed.metas().values() for meta in found]
+            reasons = _serializer_problems(serializer, release, written.kryo)
+            problems += [Misfit(f"timers {queue.service}", reason) for reason in reasons]
+    metas = [meta for registrations in keyed.metas().values() for meta in registrations]
     metas += opened.operator_states
     problems += meta_problems(metas, release, written.kryo)
     return OperatorFit(
@@ -181,7 +181,7 @@ def refuse_misfits(problems: Iterable[tuple[str, Misfit]], version: Flink, path:
     raise UnsupportedVersionError(
         f"Flink {name} could not read this savepoint",
         path=path,
-        found="; ".join(f"{why}: {_places(found)}" for why, found in list(by_reason.items())[:4])
+        found="; ".join(f"{why}: {_places(by_operator)}" for why, by_operator in list(by_reason.items())[:4])
         + (f"; and {len(by_reason) - 4} more reasons" if len(by_reason) > 4 else ""),
         remedy="leave those states out (remove_state, remove_operator), give them another type (with_state(..., "
         "types=...)), or leave flink_version out: then all state keeps its format",
@@ -203,8 +203,8 @@ def _channel_problems(operator: OperatorState, release: Release) -> Iterator[Mis
 
 def _keyed_misfit(operator: OperatorState, written: Release, release: Release) -> str:
     handles = [subtask.managed_keyed_state for subtask in operator.subtasks.values()]
-    found = (_handle_misfit(handle, written, release) for handle in handles if handle is not None)
-    return next((why for why in found if why), "")
+    misfits = (_handle_misfit(handle, written, release) for handle in handles if handle is not None)
+    return next((why for why in misfits if why), "")
 
 
 def _handle_misfit(handle: KeyedStateHandle, written: Release, release: Release) -> str:
@@ -215,8 +215,8 @@ def _handle_misfit(handle: KeyedStateHandle, written: Release, release: Release)
         return ""
     if handle.non_materialized and written.meta_info > release.meta_info:
         return "changelogs in the form that came with Flink 1.18"
-    found = (_handle_misfit(part, written, release) for part in handle.materialized)
-    return next((why for why in found if why), "")
+    misfits = (_handle_misfit(part, written, release) for part in handle.materialized)
+    return next((why for why in misfits if why), "")
 
 
 def _stream_misfit(streams: Iterable[OperatorBackendHeader], release: Release) -> str:

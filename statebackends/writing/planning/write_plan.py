@@ -78,19 +78,19 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     written = _python(request, schema, opened)
     if written is not None:
         request, schema = _registered(request, written), written.schema(schema)
-    found = _Existing.of(opened, request)
-    found.refuse_what_is_there()
-    request = found.with_kind_and_ttl_that_are_there()
-    max_parallelism, parallelism = _numbers(request, found, layout)
+    current = _Existing.of(opened, request)
+    current.refuse_what_is_there()
+    request = current.with_kind_and_ttl_that_are_there()
+    max_parallelism, parallelism = _numbers(request, current, layout)
     version = target_version([base.metadata] if base is not None else [], request.flink_version)
     release = release_of(request.flink_version) if request.flink_version is not None else None
     chosen = request.flink_version is not None or base is not None
     since = request.flink_version or first_with_metadata(version).version
     request = replace(request, flink_version=since)
-    descriptor = _describe(request, schema, found, written is not None)
+    descriptor = _describe(request, schema, current, written is not None)
     if isinstance(descriptor, KeyedDescriptor):
-        found.refuse_other_names(descriptor)
-        found.refuse_loss(descriptor)
+        current.refuse_other_names(descriptor)
+        current.refuse_loss(descriptor)
     plan = WritePlan(
         request=request,
         operator_id=existing.operator_id if existing is not None else request.operator_id,
@@ -102,9 +102,9 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         parallelism=parallelism,
         schema=schema,
         descriptor=descriptor,
-        kept=found.kept,
-        kept_metas=found.kept_metas,
-        replaces_raw_timers=found.replaces_raw_timers,
+        kept=current.kept,
+        kept_metas=current.kept_metas,
+        replaces_raw_timers=current.replaces_raw_timers,
         clustered=layout == Distribution(max_parallelism, parallelism or 0),
         python=written,
     )
@@ -112,10 +112,10 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         remedy = "option('flinkVersion', '2.3') or '1.20': that of the job which restores the savepoint"
         expect_one_kryo(_serializers(plan), plan.request.path, plan.request.operator, remedy)
     if request.is_keyed:
-        found.refuse_misfits(plan.header())
+        current.refuse_misfits(plan.header())
     check_parallelism(max_parallelism, parallelism or 1)
     # Fragments are checked by the fluent API, all of a write together.
-    return plan if release is None or request.fragment else fitted(plan, base, found.opened, release)
+    return plan if release is None or request.fragment else fitted(plan, base, current.opened, release)
 
 
 def _serializers(plan: WritePlan) -> list[TypeSerializer]:
@@ -433,9 +433,9 @@ class _Existing:
 
 def _keyed_parts(opened: OpenOperator) -> tuple[StatePart, ...]:
     """Return the keyed states of an operator, and the timer services, also those in raw keyed state."""
-    found = [_part_of(metas[0]) for metas in opened.keyed.metas().values()]
-    found += [StatePart(TIMERS, queue.service, raw=True) for queue in opened.raw_queues()]
-    return tuple(dict.fromkeys(found))
+    parts = [_part_of(metas[0]) for metas in opened.keyed.metas().values()]
+    parts += [StatePart(TIMERS, queue.service, raw=True) for queue in opened.raw_queues()]
+    return tuple(dict.fromkeys(parts))
 
 
 def _operator_parts(opened: OpenOperator) -> tuple[StatePart, ...]:
@@ -452,7 +452,7 @@ def _other_parts(opened: OpenOperator) -> tuple[StatePart, ...]:
         COORDINATOR_STATE: operator.coordinator_state is not None,
         IN_FLIGHT: has_channel_state(operator),
     }
-    return tuple(StatePart(name, name) for name, found in present.items() if found)
+    return tuple(StatePart(name, name) for name, is_present in present.items() if is_present)
 
 
 def _part_of(meta: StateMetaInfoSnapshot) -> StatePart:

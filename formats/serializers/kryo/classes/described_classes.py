@@ -71,7 +71,7 @@ def substituted(kind: JavaType, bound: Mapping[str, JavaType]) -> JavaType:
     if isinstance(kind, TypeVariable):
         return bound.get(kind.name, kind)
     if isinstance(kind, ClassType) and kind.arguments:
-        return ClassType(kind.name, tuple(substituted(each, bound) for each in kind.arguments))
+        return ClassType(kind.name, tuple(substituted(argument, bound) for argument in kind.arguments))
     if isinstance(kind, ArrayType):
         return ArrayType(substituted(kind.component, bound))
     if isinstance(kind, Wildcard) and kind.upper is not None:
@@ -125,9 +125,9 @@ class Generics5:
         """Return the class of a type; None for a variable that is not bound."""
         if not isinstance(kind, TypeVariable):
             return erased(kind)
-        for name, found in reversed(self._bound):
+        for name, argument in reversed(self._bound):
             if name == kind.name:
-                return found
+                return argument
         return None
 
     def bind(self, parameters: tuple[str, ...], arguments: tuple[JavaType, ...]) -> int:
@@ -135,9 +135,9 @@ class Generics5:
         if not parameters or len(parameters) > len(arguments):
             return 0
         bound = [
-            (name, found)
-            for name, found in zip(parameters, map(self.resolve, arguments), strict=False)
-            if found is not None
+            (name, argument)
+            for name, argument in zip(parameters, map(self.resolve, arguments), strict=False)
+            if argument is not None
         ]
         self._bound += bound
         return len(bound)
@@ -230,17 +230,17 @@ class DescribedClasses:
     def find(self, name: str) -> JavaClass | None:
         """Return a class; None if it is not described."""
         for source in self._sources:
-            found = source.find(name)
-            if found is not None:
-                return found
+            java_class = source.find(name)
+            if java_class is not None:
+                return java_class
         return _field_class(name)
 
     def describe(self, name: str) -> JavaClass:
         """Return a class; raise ForeignError if it is not described."""
-        found = self.find(name)
-        if found is None:
+        java_class = self.find(name)
+        if java_class is None:
             raise ForeignError(name, NO_CLASS_FILE)
-        return found
+        return java_class
 
     def is_final(self, name: str) -> bool:
         """Return whether Kryo treats a class as final; an array is final if its elements are."""
@@ -261,9 +261,9 @@ class DescribedClasses:
 
     def constants(self, name: str) -> tuple[str, ...]:
         """Return the constants of an enum or of the class of one of its constants."""
-        for found in self.superclasses(name):
-            if found.is_enum:
-                return found.enum_constants
+        for java_class in self.superclasses(name):
+            if java_class.is_enum:
+                return java_class.enum_constants
         return ()
 
     def kind(self, name: str) -> str:
@@ -279,10 +279,10 @@ class DescribedClasses:
         interfaces = self.ancestors(name)
         if KRYO + "KryoSerializable" in interfaces:
             raise ForeignError(name, "it is KryoSerializable: its own code writes it")
-        for found in self.superclasses(name):
-            if any(each.name.startswith(KRYO) for each in found.annotations):
+        for java_class in self.superclasses(name):
+            if any(annotation.name.startswith(KRYO) for annotation in java_class.annotations):
                 raise ForeignError(name, "a Kryo annotation names its serializer")
-            above = found.superclass_name or "java.lang.Object"
+            above = java_class.superclass_name or "java.lang.Object"
             if above == "java.lang.Enum":
                 return ENUM
             if above.startswith("java.") and above.endswith(("Exception", "Error", "Throwable")):
@@ -302,9 +302,9 @@ class DescribedClasses:
         """Yield a class and its superclasses, up to a JDK class that has no fields or its own serializer."""
         known = {"java.lang.Enum"} | SORTED | PLAIN | COLLECTIONS | MAPS
         for _ in range(MAX_SUPERCLASSES):
-            found = self.describe(name)
-            yield found
-            name = found.superclass_name or "java.lang.Object"
+            java_class = self.describe(name)
+            yield java_class
+            name = java_class.superclass_name or "java.lang.Object"
             if name in known or (name.startswith("java.") and name.endswith(("Exception", "Error", "Throwable"))):
                 return
         raise ForeignError(name, f"it has more than {MAX_SUPERCLASSES} superclasses")
@@ -312,23 +312,23 @@ class DescribedClasses:
     def ancestors(self, name: str) -> frozenset[str]:
         """Return the classes and interfaces above a class, itself included, as far as they are described."""
         if name not in self._ancestors:
-            found: set[str] = set()
+            ancestors: set[str] = set()
             waiting = [name]
             while waiting:
-                each = waiting.pop()
-                if each in found:
+                current = waiting.pop()
+                if current in ancestors:
                     continue
-                found.add(each)
-                described = self.find(each)
+                ancestors.add(current)
+                described = self.find(current)
                 if described is not None:
                     waiting += [above.name for above in described.interfaces]
                     waiting += [described.superclass_name] if described.superclass_name else []
-            self._ancestors[name] = frozenset(found)
+            self._ancestors[name] = frozenset(ancestors)
         return self._ancestors[name]
 
     def parameters(self, name: str) -> tuple[str, ...]:
         """Return the type parameters of a class, with the class, as Kryo 5 distinguishes them."""
-        return tuple(f"{name}:{each}" for each in self.describe(name).type_parameters)
+        return tuple(f"{name}:{parameter}" for parameter in self.describe(name).type_parameters)
 
     def fields(self, name: str, kryo: int, arguments: tuple[JavaType, ...] = ()) -> tuple[ObjectField, ...]:
         """Return the fields that a version of Kryo writes; ``arguments`` are those of the class, for Kryo 2."""
@@ -347,10 +347,10 @@ class DescribedClasses:
         rows: list[ObjectField] = []
         components: frozenset[str] | None = None
         classes = list(self.superclasses(name))
-        for place, found in enumerate(classes):
-            if found.is_record:
-                components = frozenset(found.record_components or ())
-            for field in found.fields:
+        for index, java_class in enumerate(classes):
+            if java_class.is_record:
+                components = frozenset(java_class.record_components or ())
+            for field in java_class.fields:
                 if field.is_static or field.is_transient:
                     continue
                 if field.is_synthetic:
@@ -361,11 +361,11 @@ class DescribedClasses:
                     continue
                 if any(each.name.startswith(KRYO) for each in field.annotations):
                     raise ForeignError(name, f"a Kryo annotation changes its field {field.name!r}")
-                row = self._field((found.name, field.name), field.type, field.erased, bound)
+                row = self._field((java_class.name, field.name), field.type, field.erased, bound)
                 rows.append(replace(row, synthetic=True) if field.is_synthetic else row)
-            if place + 1 < len(classes) and kryo == 5:
-                above = found.superclass or ClassType("java.lang.Object")
-                names = classes[place + 1].type_parameters
+            if index + 1 < len(classes) and kryo == 5:
+                above = java_class.superclass or ClassType("java.lang.Object")
+                names = classes[index + 1].type_parameters
                 bound = {each: substituted(kind, bound) for each, kind in zip(names, above.arguments, strict=False)}
         return tuple(sorted(rows, key=lambda row: row.key[1].encode("utf-16-be", "surrogatepass")))
 
@@ -383,8 +383,8 @@ def _field_class(name: str) -> JavaClass | None:
     if described is None:
         return None
     fields, parameters = [], []
-    for each in described.split():
-        field, _, descriptor = each.partition(":")
+    for declaration in described.split():
+        field, _, descriptor = declaration.partition(":")
         kind = parse_field_type(descriptor)
         if isinstance(kind, TypeVariable):
             parameters.append(kind.name)

@@ -53,8 +53,8 @@ class KryoObject:
 
     def field(self, name: str) -> Any:
         """Return the value of a field; if superclasses have fields of this name too, that of the nearest class."""
-        for (_, each), value in self.content.items():
-            if each == name:
+        for (_, field_name), value in self.content.items():
+            if field_name == name:
                 return value
         raise KeyError(name)
 

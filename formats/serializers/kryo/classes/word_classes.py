@@ -124,11 +124,11 @@ class _Parser:
             self.fail(repr(token))
 
     def name(self, what: str) -> str:
-        found = self.token
-        if not found or found in "<>(),;?[]" or found[0] == "." or found[-1] == ".":
+        word = self.token
+        if not word or word in "<>(),;?[]" or word[0] == "." or word[-1] == ".":
             self.fail(what)
         self.place += 1
-        return found
+        return word
 
     def listed(self, item: Callable[[], None]) -> None:
         """Parse items in parentheses, with commas between them."""
@@ -141,13 +141,13 @@ class _Parser:
         self.expect(")")
 
     def parse(self) -> WordClasses:
-        found: dict[str, JavaClass] = {}
+        classes: dict[str, JavaClass] = {}
         variants: set[str] = set()
         while self.token:
-            self.one(found, variants)
+            self.one(classes, variants)
             if self.token and not self.accept(";"):
                 self.fail("';' and the next class")
-        return WordClasses(found, frozenset(variants))
+        return WordClasses(classes, frozenset(variants))
 
     def one(self, found: dict[str, JavaClass], variants: set[str]) -> None:
         """Parse a class."""
@@ -208,7 +208,7 @@ class _Parser:
             return _boxed(arguments[0])
         if lower in _PRIMITIVES and word in (lower, word.upper()) and not arguments:
             return PrimitiveType(lower)
-        boxed = tuple(_boxed(each) for each in arguments)
+        boxed = tuple(_boxed(argument) for argument in arguments)
         return ClassType(_WORDS.get(word) or SIMPLE.get(word, word), boxed)
 
 

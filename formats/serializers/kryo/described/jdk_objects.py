@@ -102,10 +102,10 @@ def _big_decimal(value: Any) -> KryoObject:
 
 def _bits(places: list[int | None]) -> KryoObject:
     number = 0
-    for place in places:
-        if place is None or place < 0:
-            raise _refuse(UTIL + "BitSet", place, "the positions of bits")
-        number |= 1 << place
+    for position in places:
+        if position is None or position < 0:
+            raise _refuse(UTIL + "BitSet", position, "the positions of bits")
+        number |= 1 << position
     return KryoObject(UTIL + "BitSet", number)
 
 
@@ -120,7 +120,7 @@ def _array(name: str) -> Make:
 
 def _texts(values: list[str | None]) -> KryoObject:
     return KryoObject(
-        f"[L{STRING};", [None if each is None else KryoObject(STRING, java_text(each)) for each in values]
+        f"[L{STRING};", [None if text is None else KryoObject(STRING, java_text(text)) for text in values]
     )
 
 
@@ -243,7 +243,7 @@ def _numbers(name: str, form: re.Pattern[str], example: str, *parts: str) -> Mak
         match = form.fullmatch(value)
         if match is None or value == "P":
             raise _refuse(name, value, example)
-        return _object(name, **{part: int(each or 0) for part, each in zip(parts, match.groups(), strict=True)})
+        return _object(name, **{part: int(digits or 0) for part, digits in zip(parts, match.groups(), strict=True)})
 
     return make
 

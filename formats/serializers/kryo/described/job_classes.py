@@ -88,8 +88,8 @@ class JobClasses:
 
     def of_snapshot(self, metadata_version: int, complete: bool) -> JobClasses:
         """Return the classes for a snapshot; subclasses are found only where its serializers may lack some."""
-        found = None if complete or self.subclasses is None else self.subclasses.of_version(metadata_version)
-        return replace(self, subclasses=found)
+        subclasses = None if complete or self.subclasses is None else self.subclasses.of_version(metadata_version)
+        return replace(self, subclasses=subclasses)
 
     def serializer_of(self, snapshot_class: str) -> type[TypeSerializer] | None:
         """Return the serializer class that the user gave for a snapshot class, or None."""
@@ -100,8 +100,8 @@ class JobClasses:
         if not (self.paths or self.words or self.kryo or plugged_classes()):
             return serializer
         if isinstance(serializer, PojoSerializer):
-            found = replace(serializer, fields=tuple(map(self._declared, serializer.fields)))
-            return found if self.subclasses is None else replace(found, inferred=self.subclasses.below(found, self))
+            pojo = replace(serializer, fields=tuple(map(self._declared, serializer.fields)))
+            return pojo if self.subclasses is None else replace(pojo, inferred=self.subclasses.below(pojo, self))
         if not isinstance(serializer, KryoSerializer) or isinstance(serializer, DescribedKryoSerializer):
             return serializer
         opaque = isinstance(serializer, OpaqueKryoSerializer)
@@ -121,10 +121,10 @@ class JobClasses:
         if not isinstance(serializer, DescribedKryoSerializer) or member.key is None:
             return member
         classes, _ = load(self)
-        found = classes.find(DataInputView(member.key).read_utf("the class that declares a field"))
-        for each in found.fields if found is not None else ():
-            if each.name == member.name and erased(each.type) == erased(ClassType(serializer.type_class)):
-                return replace(member, serializer=replace(serializer, declared=each.type))
+        owner = classes.find(DataInputView(member.key).read_utf("the class that declares a field"))
+        for java_field in owner.fields if owner is not None else ():
+            if java_field.name == member.name and erased(java_field.type) == erased(ClassType(serializer.type_class)):
+                return replace(member, serializer=replace(serializer, declared=java_field.type))
         return member
 
     def _is_readable(self, serializer: KryoSerializer) -> bool:
@@ -134,11 +134,11 @@ class JobClasses:
         name = name[1:-1] if name != serializer.type_class else name
         if name in plugged_classes():
             return True
-        found = classes.find(name)
-        if found is None:
+        java_class = classes.find(name)
+        if java_class is None:
             return False
         try:
-            if not (found.is_interface or found.is_abstract):
+            if not (java_class.is_interface or java_class.is_abstract):
                 object_format(5, serializer.classes, classes).body(name)
         except ForeignError:
             return False
@@ -209,14 +209,14 @@ class DescribedKryoSerializer(KryoSerializer):
 
     def sizes(self, column: pa.Array) -> Longs:
         """Return the sizes of the encoded values."""
-        return np.array([len(each) for each in self._encoded(column)], np.int64)
+        return np.array([len(encoded) for encoded in self._encoded(column)], np.int64)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
         """Write object by object."""
         from pyspark_savepoint.formats.kernels import numbers
 
         values = self._encoded(column)
-        offsets = np.concatenate([[0], np.cumsum([len(each) for each in values])]).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum([len(encoded) for encoded in values])]).astype(np.int64)
         numbers.write_bytes(at.buffer, at.position, offsets, np.frombuffer(bytearray(b"".join(values)), np.uint8))
 
     def _encoded(self, column: pa.Array) -> list[bytes]:
@@ -228,7 +228,7 @@ class DescribedKryoSerializer(KryoSerializer):
         try:
             # The objects do not depend on the options of reads: the form of a time follows from its column's type.
             made = self._column(DecodeOptions()).make(ObjectMaking(form), column)
-            return [write_object(each, form) for each in made]
+            return [write_object(kryo_object, form) for kryo_object in made]
         except ForeignError as error:
             name, *reason = error.args
             raise refusal(name, reason[0] if reason else "it is not described") from None
@@ -260,10 +260,10 @@ class _Rows:
         at = self.at
         values = ObjectValues(self.form, at.options, FREE_GROWTH + MAX_GROWTH * len(at.buffer))
         self.data, self.budget = at.buffer.data.cast("B"), Budget()
-        found = []
+        column_values = []
         for row in range(len(at)):
             try:
-                found.append(self._row(row, values, whole))
+                column_values.append(self._row(row, values, whole))
             except DamagedError as error:
                 self._fail(row, *error.args)
             except BeyondError as error:
@@ -272,7 +272,7 @@ class _Rows:
                 self._refuse(row, error)
         if at.options.shown is not None:
             at.options.shown.append(self._is_shown())
-        return text_column(found, self.column.arrow, at)
+        return text_column(column_values, self.column.arrow, at)
 
     def _is_shown(self) -> bool:
         """Return whether values have shown in which form Kryo 2 wrote all of them, or no class has two forms."""
@@ -286,31 +286,31 @@ class _Rows:
         start, end = int(at.position[row]), int(at.end[row])
         self.read_inner = self.form.has_inner
         try:
-            found, position = self._read(self.form, start, end, whole)
+            kryo_object, position = self._read(self.form, start, end, whole)
         except (DamagedError, ForeignError):
             # Kryo 2 writes fields that the compiler added, such as this$0, only where flink-scala is on the class path.
             if self.form.version != 2:
                 raise
             with suppress(DamagedError, ForeignError):
                 other = self.serializer._form(2, synthetic=not self.form.classes.synthetic)
-                found, at.position[row] = self._read(other, start, end, whole)
+                kryo_object, at.position[row] = self._read(other, start, end, whole)
                 # Objects that were read before in the wrong form may be wrong.
                 self.changed_at_first = not (self.changed or self.read_inner)
                 self.changed = True
                 self.form = other
-                return self._value(values, found)
+                return self._value(values, kryo_object)
             raise
         at.position[row] = position
-        return self._value(values, found)
+        return self._value(values, kryo_object)
 
     def _value(self, values: ObjectValues, found: KryoObject | None) -> Any:
         return None if self.at.options.ends else self.column.convert(values, found)
 
     def _read(self, form: ObjectFormat, start: int, end: int, whole: bool) -> tuple[KryoObject | None, int]:
-        found, position = read_object(self.data[:end], form, start, self.budget)
+        kryo_object, position = read_object(self.data[:end], form, start, self.budget)
         if whole and position < end:
             raise DamagedError("the end of a value", f"{end - position} more bytes")
-        return found, position
+        return kryo_object, position
 
     def _fail(self, row: int, expected: str, found: object) -> NoReturn:
         at, kryo = self.at, self.at.options.kryo

@@ -110,9 +110,9 @@ class ObjectValues:
         self.spend(len(content))
         raw: Any
         if isinstance(content, dict):
-            raw = {key: self._part(each, rendering) for key, each in content.items()}
+            raw = {key: self._part(member, rendering) for key, member in content.items()}
         else:
-            raw = [self._part(each, rendering) for each in content]
+            raw = [self._part(member, rendering) for member in content]
         self._open.discard(found)
         return raw
 
@@ -250,7 +250,7 @@ class ObjectColumns:
 
         def make(making: ObjectMaking, column: pa.Array) -> Objects:
             """Return holders; NULL becomes an empty holder, because the column does not distinguish it from null."""
-            return [KryoObject(name, {(name, "value"): each}) for each in inner.make(making, column)]
+            return [KryoObject(name, {(name, "value"): held}) for held in inner.make(making, column)]
 
         return ObjectColumn(inner.arrow, convert, make)
 
@@ -260,17 +260,17 @@ class ObjectColumns:
         plugged = plugged_classes().get(name)
         if plugged is not None:
             return _plugged(name, plugged)
-        found = self.classes.find(name)
-        if found is None or name.startswith("java."):
+        java_class = self.classes.find(name)
+        if java_class is None or name.startswith("java."):
             return _variant_of(name, "a column does not tell the class of its objects")
         if name in around or len(around) >= MAX_DEPTH:
             return _variant_of(name, "it contains itself")
         how = self.classes.kind(name)
         if how == ENUM:
             return _enum(name, self.classes.constants(name))
-        if how not in (FIELDS, RECORD) or found.is_abstract:
+        if how not in (FIELDS, RECORD) or java_class.is_abstract:
             return _variant_of(name, "a column does not tell the class of its objects")
-        bound = dict(zip(found.type_parameters, kind.arguments, strict=False))
+        bound = dict(zip(java_class.type_parameters, kind.arguments, strict=False))
         return self._struct(kind.name, bound, (*around, name))
 
     def _struct(self, name: str, bound: dict[str, JavaType], around: tuple[str, ...]) -> ObjectColumn:
@@ -297,7 +297,9 @@ class ObjectColumns:
                     f'make the column VARIANT: option("kryoTypes", "{name} VARIANT")',
                 )
             content = found.content
-            return {part: each.convert(values, content.get(key)) for part, (key, each) in parts.items()}
+            return {
+                part: object_column.convert(values, content.get(key)) for part, (key, object_column) in parts.items()
+            }
 
         def make(making: ObjectMaking, column: pa.Array) -> Objects:
             return _make_fields(name, parts, making, column)
@@ -357,14 +359,14 @@ def _enum(name: str, constants: tuple[str, ...]) -> ObjectColumn:
 
     def make(making: ObjectMaking, column: pa.Array) -> Objects:
         making.form.body(name)
-        found: Objects = []
+        objects: Objects = []
         for text in column.to_pylist():
             if text is not None and text not in ordinals:
                 raise ValueRangeError(
                     f"{name} has no such constant", expected=", ".join(constants)[:400], found=repr(text)[:80]
                 )
-            found.append(None if text is None else constant(making.constants, name, ordinals[text]))
-        return found
+            objects.append(None if text is None else constant(making.constants, name, ordinals[text]))
+        return objects
 
     return ObjectColumn(pa.string(), lambda values, each: _constant(values, each), make)
 
@@ -381,7 +383,7 @@ def _make_fields(
             raise refusal(name, f"its field {written.key[1]!r}, added by the compiler, is not in the column")
     columns = []
     valid = valid_rows(column) if column.null_count else np.ones(len(column), np.bool_)
-    for (part, (key, each)), values in zip(parts.items(), column.flatten(), strict=True):
+    for (part, (key, object_column)), values in zip(parts.items(), column.flatten(), strict=True):
         if primitive.get(key) and values.null_count and (~valid_rows(values) & valid).any():
             raise ValueRangeError(
                 f"a field of a primitive type cannot be null: {name}.{key[1]}",
@@ -389,11 +391,11 @@ def _make_fields(
                 remedy="give it a value, or make the whole object NULL",
             )
         with naming(part):
-            columns.append(each.make(making, values))
+            columns.append(object_column.make(making, values))
     keys = [key for key, _ in parts.values()]
     return [
-        KryoObject(name, dict(zip(keys, values, strict=True))) if there else None
-        for there, values in zip(valid.tolist(), zip(*columns, strict=True), strict=True)
+        KryoObject(name, dict(zip(keys, values, strict=True))) if is_valid else None
+        for is_valid, values in zip(valid.tolist(), zip(*columns, strict=True), strict=True)
     ]
 
 
@@ -411,15 +413,15 @@ def _as_list(column: pa.Array) -> pa.Array:
 
 
 def _regrouped(counts: list[int | None], items: list[Any], name: str) -> Objects:
-    found: Objects = []
+    objects: Objects = []
     at = 0
     for count in counts:
         if count is None:
-            found.append(None)
+            objects.append(None)
             continue
-        found.append(KryoObject(name, items[at : at + count]))
+        objects.append(KryoObject(name, items[at : at + count]))
         at += count
-    return found
+    return objects
 
 
 def _list_of(element: ObjectColumn, declared: str, made: str | None) -> ObjectColumn:
@@ -431,7 +433,7 @@ def _list_of(element: ObjectColumn, declared: str, made: str | None) -> ObjectCo
         values.spend(1 + len(found.content))
         if found.class_name.endswith("EnumSet"):
             return [values.constant(found.header, ordinal) for ordinal in found.content]
-        return [element.convert(values, each) for each in found.content]
+        return [element.convert(values, member) for member in found.content]
 
     def make(making: ObjectMaking, column: pa.Array) -> Objects:
         if made is None:

@@ -48,8 +48,8 @@ def open_ended(serializer: TypeSerializer) -> TypeSerializer | None:
     """Return the serializer of values that end with their spans; None if only the user's code can read any of it."""
     if not serializer.opaque_parts():
         return serializer
-    found = _opened(serializer)
-    return None if isinstance(found, PartSerializer) else found
+    opened = _opened(serializer)
+    return None if isinstance(opened, PartSerializer) else opened
 
 
 def _opened(serializer: TypeSerializer) -> TypeSerializer:
@@ -73,13 +73,13 @@ def _opened(serializer: TypeSerializer) -> TypeSerializer:
 
 def _fields(serializers: Sequence[TypeSerializer]) -> tuple[TypeSerializer, ...]:
     """Return the serializers of the fields of a struct: those after a field that may cut it may be null."""
-    found: list[TypeSerializer] = []
+    fields: list[TypeSerializer] = []
     cut = False
     for serializer in serializers:
         part = _opened(serializer)
-        found.append(PartSerializer.of(serializer, AfterRest(part)) if cut else part)
+        fields.append(PartSerializer.of(serializer, AfterRest(part)) if cut else part)
         cut = cut or _cuts(part)
-    return tuple(found)
+    return tuple(fields)
 
 
 def _cuts(serializer: TypeSerializer) -> bool:

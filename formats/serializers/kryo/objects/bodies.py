@@ -89,10 +89,10 @@ def _is_final(stream: ObjectReader | ObjectWriter, name: str | None) -> str | No
 
 def _argument_2(stream: ObjectReader | ObjectWriter, name: str, place: int = 0, count: int = 1) -> list[str | None]:
     """Return the final classes among the type arguments that a field set on a collection or map."""
-    found: list[str | None] = [None] * count
+    classes: list[str | None] = [None] * count
     for place, kind in enumerate(stream.generics2.take(name)[:count]):
-        found[place] = _is_final(stream, erased(kind))
-    return found
+        classes[place] = _is_final(stream, erased(kind))
+    return classes
 
 
 def _read_comparator(reader: ObjectReader, found: KryoObject) -> None:
@@ -242,11 +242,11 @@ class _Map2:
             _write_comparator(writer, found)
         writer.varint(len(found.content))
         for entry in found.content:
-            for each, final in zip(entry, finals, strict=True):
+            for kryo_object, final in zip(entry, finals, strict=True):
                 if final is None:
-                    writer.value(each)
+                    writer.value(kryo_object)
                 else:
-                    writer.object(each, True)
+                    writer.object(kryo_object, True)
 
 
 class _Map5:
@@ -292,14 +292,14 @@ class _Map5:
         generics = writer.generics5
         kind, *finals = self._types(writer)
         for entry in found.content:
-            for place, (each, final) in enumerate(zip(entry, finals, strict=True)):
-                around = place == 0 and kind is not None
+            for index, (kryo_object, final) in enumerate(zip(entry, finals, strict=True)):
+                around = index == 0 and kind is not None
                 if around:
                     generics.push(kind)
                 if final is None:
-                    writer.value(each)
+                    writer.value(kryo_object)
                 else:
-                    writer.object(each, True)
+                    writer.object(kryo_object, True)
                 if around:
                     generics.pop()
         generics.pop()
@@ -378,11 +378,11 @@ def _write_array(writer: ObjectWriter, found: KryoObject) -> None:
     arguments = writer.generics2.take(found.class_name)
     final = element[0] == "[" or writer.form.classes.is_final(element)
     writer.varint(len(found.content) + 1)
-    for each in found.content:
+    for kryo_object in found.content:
         if final:
-            writer.object(each, True, arguments)
+            writer.object(kryo_object, True, arguments)
         else:
-            writer.value(each, arguments)
+            writer.value(kryo_object, arguments)
 
 
 def _primitives(name: str, value: Callable[[Rendering, Any], Any] | None = None) -> Body:
@@ -391,8 +391,8 @@ def _primitives(name: str, value: Callable[[Rendering, Any], Any] | None = None)
 
     def write_all(writer: ObjectWriter, content: list[Any]) -> None:
         writer.varint(len(content) + 1)
-        for each in content:
-            write(writer, each)
+        for primitive in content:
+            write(writer, primitive)
 
     return plain_body(lambda reader: [read(reader) for _ in range(_array_size(reader))], write_all, value=value)
 
@@ -653,8 +653,8 @@ def _locale_text(_: Rendering, parts: tuple[str, ...]) -> str:
 
 def _pattern_of_dates(_: Rendering, stream: bytes) -> Any:
     """Return the pattern of a SimpleDateFormat, which is written as a Java object stream."""
-    found = parse_java_object(DataInputView(memoryview(stream)))
-    return found.fields.get("pattern") if isinstance(found, JavaObject) else stream
+    date_format = parse_java_object(DataInputView(memoryview(stream)))
+    return date_format.fields.get("pattern") if isinstance(date_format, JavaObject) else stream
 
 
 def _listed(_: Rendering, parts: tuple[Any, ...]) -> list[Any]:
@@ -662,8 +662,8 @@ def _listed(_: Rendering, parts: tuple[Any, ...]) -> list[Any]:
 
 
 def _write_locale_5(writer: ObjectWriter, content: tuple[str, ...]) -> None:
-    for each in content[:3]:
-        writer.text(each)
+    for tag in content[:3]:
+        writer.text(tag)
 
 
 def _read_class(reader: ObjectReader) -> tuple[str | None, bool]:
@@ -685,7 +685,7 @@ def _url_parts(text: str) -> dict[str, Any]:
     rest, mark, anchor = rest.partition("#")
     authority = None
     if rest.startswith("//"):
-        end = min((place for place in map(rest[2:].find, "/?") if place >= 0), default=len(rest) - 2) + 2
+        end = min((position for position in map(rest[2:].find, "/?") if position >= 0), default=len(rest) - 2) + 2
         authority, rest = rest[2:end], rest[end:]
     host, port = (authority or "").rpartition("@")[2], -1
     if host.rpartition(":")[2].isdecimal() and ":" in host:
@@ -697,8 +697,10 @@ def _url_parts(text: str) -> dict[str, Any]:
 def _read_url_5(reader: ObjectReader, found: KryoObject) -> None:
     name, parts = found.class_name, _url_parts(reader.some_text())
     found.content = {
-        (name, field): KryoObject("int" if isinstance(each, int) else STRING, each) if each is not None else None
-        for field, each in parts.items()
+        (name, field): KryoObject("int" if isinstance(url_part, int) else STRING, url_part)
+        if url_part is not None
+        else None
+        for field, url_part in parts.items()
     }
     if parts["host"] == parts["authority"]:
         found.content[name, "host"] = found.content[name, "authority"]
@@ -728,7 +730,7 @@ def _read_charset_2(reader: ObjectReader) -> str:
     name = reader.object(STRING, True)
     if aliases is None or name is None:
         raise DamagedError("a Charset", "null")
-    known, name = [_content(each) for each in _content(aliases)], _content(name)
+    known, name = [_content(alias) for alias in _content(aliases)], _content(name)
     if known != list(ALIASES.get(name, ())):
         raise ForeignError("java.nio.charset.Charset", f"{name} has other aliases than in any known Java")
     return str(name)
@@ -744,7 +746,7 @@ def _write_charset_2(writer: ObjectWriter, name: str) -> None:
     if aliases is None:
         raise ForeignError("java.nio.charset.Charset", f"Kryo 2's bytes of {name} are not known")
     writer.byte(0)
-    writer.object(KryoObject("[Ljava.lang.String;", [KryoObject(STRING, each) for each in aliases]), True)
+    writer.object(KryoObject("[Ljava.lang.String;", [KryoObject(STRING, alias) for alias in aliases]), True)
     writer.object(KryoObject(STRING, name), True)
 
 
@@ -878,7 +880,7 @@ def _optional_number_5(name: str, code: str, kind: str, absent: float) -> Body:
             writer.fixed(code, part(found, "value").content)
 
     def raw_of(found: KryoObject) -> dict[FieldKey, Any]:
-        return {key: each.content for key, each in found.content.items()}
+        return {key: member.content for key, member in found.content.items()}
 
     return Body(read, write, value=_present, raw=raw, raw_of=raw_of)
 

@@ -62,16 +62,16 @@ def read_object(
     """
     view = memoryview(data)
     reader = ObjectReader(view, position, len(view), form, budget or Budget())
-    found = reader.value()
-    return found, reader.position
+    kryo_object = reader.value()
+    return kryo_object, reader.position
 
 
 def read_whole(data: bytes | memoryview, form: ObjectFormat, budget: Budget | None = None) -> KryoObject | None:
     """Read a value that takes all bytes."""
-    found, end = read_object(data, form, 0, budget)
+    kryo_object, end = read_object(data, form, 0, budget)
     if end != len(data):
         raise DamagedError("the end of a value", f"{len(data) - end} more bytes")
-    return found
+    return kryo_object
 
 
 def write_object(found: KryoObject | None, form: ObjectFormat) -> bytes:
@@ -91,22 +91,22 @@ def objects_in(found: KryoObject | None) -> Iterator[KryoObject]:
     seen: set[int] = set()
     waiting: list[object] = [found]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, KryoObject):
-            if id(each) in seen:
+        current = waiting.pop()
+        if isinstance(current, KryoObject):
+            if id(current) in seen:
                 continue
-            seen.add(id(each))
-            yield each
-            waiting += [each.content, each.header]
-        elif isinstance(each, dict):
-            waiting += each.values()
-        elif isinstance(each, Iterable) and not isinstance(each, str | bytes):
-            waiting += each
+            seen.add(id(current))
+            yield current
+            waiting += [current.content, current.header]
+        elif isinstance(current, dict):
+            waiting += current.values()
+        elif isinstance(current, Iterable) and not isinstance(current, str | bytes):
+            waiting += current
 
 
 def class_names(found: KryoObject | None) -> frozenset[str]:
     """Return the classes of an object and of all objects in it."""
-    return frozenset(each.class_name for each in objects_in(found))
+    return frozenset(kryo_object.class_name for kryo_object in objects_in(found))
 
 
 __all__ = [

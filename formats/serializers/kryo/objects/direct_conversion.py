@@ -177,18 +177,18 @@ class DirectConversion:
             if name is None:
                 raise _OtherShapeError
             return WRAPPERS.get(name, name), at + 1
-        place = data[at + 1]
-        if place > len(value.names) or place >= 0x80:
+        name_id = data[at + 1]
+        if name_id > len(value.names) or name_id >= 0x80:
             raise _OtherShapeError
         at += 2
-        if place == len(value.names):
+        if name_id == len(value.names):
             last = LAST.search(data, at)
             if last is None or last.start() == at:
                 raise _OtherShapeError
             text = str(data[at : last.start()], "ascii") + chr(data[last.start()] & 0x7F)
             value.names.append(WRAPPERS.get(text, text))
             at = last.end()
-        return value.names[place], at
+        return value.names[name_id], at
 
     def _write_class(self, value: _Value, name: str) -> None:
         number = self.new.numbers.get(name)
@@ -197,14 +197,14 @@ class DirectConversion:
                 raise _OtherShapeError
             value.out.append(number + 2)
             return
-        place = value.written.get(name)
-        if place is not None:
-            value.out += bytes((1, place))
+        name_id = value.written.get(name)
+        if name_id is not None:
+            value.out += bytes((1, name_id))
             return
-        place = value.written[name] = len(value.written)
-        if place > 0x7F:
+        name_id = value.written[name] = len(value.written)
+        if name_id > 0x7F:
             raise _OtherShapeError
-        value.out += bytes((1, place)) + _encoded(BOXES.get(name, name))
+        value.out += bytes((1, name_id)) + _encoded(BOXES.get(name, name))
 
     def _is_plain(self, name: str) -> bool:
         """Return whether Kryo 5 writes no reference before objects of a class."""
@@ -232,19 +232,19 @@ class DirectConversion:
                 self._bodies[key] = self._made(name, arguments)
             except (_OtherShapeError, ForeignError):
                 self._bodies[key] = None
-        found = self._bodies[key]
-        if found is None:
+        step = self._bodies[key]
+        if step is None:
             raise _OtherShapeError
-        return found
+        return step
 
     def _deferred(self, key: tuple[str, tuple[JavaType, ...]]) -> Step:
         """Return the step of a class that occurs again in its own fields."""
 
         def again(value: _Value, at: int) -> int:
-            found = self._bodies[key]
-            if found is None:
+            step = self._bodies[key]
+            if step is None:
                 raise _OtherShapeError
-            return found(value, at)
+            return step(value, at)
 
         return again
 
@@ -353,7 +353,7 @@ class DirectConversion:
 
     def _of_class(self, value: _Value, at: int, size: int, final: str, body: Step) -> int:
         """Append elements of a final class: each after a byte 1, or 0 for null; Kryo 5 omits it if none is null."""
-        out, place = value.out, len(value.out)
+        out, position = value.out, len(value.out)
         out.append(0)
         some = False
         plain = self._is_plain(final)
@@ -368,7 +368,7 @@ class DirectConversion:
             out.append(flag)
             if flag:
                 at = body(value, at)
-        out[place : place + 1] = _flag_and_size(some, size + 1)
+        out[position : position + 1] = _flag_and_size(some, size + 1)
         if plain and not some:
             shift = len(_flag_and_size(some, size + 1)) - 1
             for start in reversed(starts):
@@ -402,9 +402,9 @@ class DirectConversion:
     def _peek(self, value: _Value, at: int) -> tuple[str | None, int]:
         """Return the class at a position without adding it to the names read so far."""
         names = len(value.names)
-        found = self._read_class(value, at)
+        peeked = self._read_class(value, at)
         del value.names[names:]
-        return found
+        return peeked
 
     def _map(self, arguments: tuple[JavaType, ...]) -> Step | None:
         if len(arguments) not in (0, 2) or any(map(_has_arguments, arguments)):

@@ -84,15 +84,15 @@ class ObjectReader(KryoInput):
             if name is None:
                 raise ForeignError(f"the class of id {number - 2}", "the snapshot registers no such class")
             return name
-        place = self.varint()
-        if place > len(self.names):
-            raise DamagedError(f"the number of one of {len(self.names)} classes", place)
-        if place == len(self.names):
+        name_id = self.varint()
+        if name_id > len(self.names):
+            raise DamagedError(f"the number of one of {len(self.names)} classes", name_id)
+        if name_id == len(self.names):
             text = self.text()
             if not text:
                 raise DamagedError("the name of a class", text)
             self.names.append(WRAPPERS.get(text, text))
-        return self.names[place]
+        return self.names[name_id]
 
     def object(self, name: str, nullable: bool = False, arguments: Arguments | None = None) -> Any:
         """Read an object of a class, null, or a reference to an object that was read before."""
@@ -103,28 +103,28 @@ class ObjectReader(KryoInput):
         reference = 1 if plain and not nullable else self.varint()
         if reference != 1:
             return self._seen(reference, name, nullable, plain)
-        found = KryoObject(name)
+        kryo_object = KryoObject(name)
         if not plain:
-            self.objects.append(found)
+            self.objects.append(kryo_object)
         generics = self.generics5
         generics.depth += 1
         if generics.depth > MAX_DEPTH:
             raise ForeignError(name, f"objects are nested deeper than {MAX_DEPTH}")
-        body.read(self, found)
+        body.read(self, kryo_object)
         generics.depth -= 1
         if plain and name not in PRIMITIVES:
-            return self.constants.setdefault((name, found.content), found)
-        return found
+            return self.constants.setdefault((name, kryo_object.content), kryo_object)
+        return kryo_object
 
     def _seen(self, reference: int, name: str, nullable: bool, plain: bool) -> KryoObject | None:
         if reference == 0 and nullable:
             return None
         if plain or not 2 <= reference < len(self.objects) + 2:
             raise DamagedError(f"a new {name}, or one of {len(self.objects)} objects", reference)
-        found: KryoObject = self.objects[reference - 2]
-        if found.class_name != name:
-            raise DamagedError(f"a reference to a {name}", f"one to a {found.class_name}")
-        return found
+        referenced: KryoObject = self.objects[reference - 2]
+        if referenced.class_name != name:
+            raise DamagedError(f"a reference to a {name}", f"one to a {referenced.class_name}")
+        return referenced
 
     def primitive(self, name: str) -> Any:
         """Read a field of a primitive type."""
@@ -196,7 +196,7 @@ class ValueReader(ObjectReader):
         reference = self.varint()
         if reference != 1:
             return self._seen(reference, name, nullable, False)
-        place = len(self.objects)
+        object_id = len(self.objects)
         self.objects.append(_OPEN)
         self.classes.append(name)
         generics = self.generics5
@@ -206,31 +206,31 @@ class ValueReader(ObjectReader):
         raw = body.raw(self) if body.raw is not None else self._raw(name, body)
         generics.depth -= 1
         value = raw if body.value is None else body.value(self.rendering, raw)
-        self.objects[place] = raw if body.part else value
+        self.objects[object_id] = raw if body.part else value
         return value
 
     def _raw(self, name: str, body: Body) -> Any:
-        found = KryoObject(name)
-        body.read(self, found)
-        return found.content if body.raw_of is None else body.raw_of(found)
+        kryo_object = KryoObject(name)
+        body.read(self, kryo_object)
+        return kryo_object.content if body.raw_of is None else body.raw_of(kryo_object)
 
     def _seen(self, reference: int, name: str, nullable: bool, plain: bool) -> Any:
         if reference == 0 and nullable:
             return None
         if plain:
             raise DamagedError(f"a new {name}", reference)
-        found = self._recall(reference, name)
+        referenced = self._recall(reference, name)
         body = self.form.body(name)
-        return body.value(self.rendering, found) if body.part and body.value is not None else found
+        return body.value(self.rendering, referenced) if body.part and body.value is not None else referenced
 
     def _recall(self, reference: int, name: str) -> Any:
         if not 2 <= reference < len(self.objects) + 2:
             raise DamagedError(f"a new {name}, or one of {len(self.objects)} objects", reference)
         if self.classes[reference - 2] != name:
             raise DamagedError(f"a reference to a {name}", f"one to a {self.classes[reference - 2]}")
-        found = self.objects[reference - 2]
-        if found is not _OPEN:
-            return found
+        referenced = self.objects[reference - 2]
+        if referenced is not _OPEN:
+            return referenced
         if self.rendering.options.ends:
             return None
         raise BeyondError(f"an object of {name} that contains itself cannot be in a column", RAW)
@@ -255,11 +255,11 @@ class ValueReader(ObjectReader):
         position = self.varint()
         if position == 0:
             raise DamagedError(f"a constant of {name}", "null")
-        found = f"{name}#{position - 1}"
+        constant = f"{name}#{position - 1}"
         if self.form.version == 2:
-            self.objects.append(found)
+            self.objects.append(constant)
             self.classes.append(name)
-        return found
+        return constant
 
     def part(self, name: str) -> Any:
         """Read the raw numbers of an object that is a part of another, whose class is not written; null is an error."""
@@ -271,15 +271,15 @@ class ValueReader(ObjectReader):
         body = self.bodies.get(name) or self.form.body(name)
         if body.raw is None or not body.part:
             raise ForeignError(name, "the job has its own serializer for it")
-        place = len(self.objects)
+        object_id = len(self.objects)
         self.objects.append(_OPEN)
         self.classes.append(name)
-        found = self.objects[place] = body.raw(self)
-        return found
+        raw = self.objects[object_id] = body.raw(self)
+        return raw
 
     def primitive(self, name: str) -> Any:
-        found, value = PRIMITIVE_READERS[name](self), self.form.bodies[name].value
-        return found if value is None else value(self.rendering, found)
+        raw, value = PRIMITIVE_READERS[name](self), self.form.bodies[name].value
+        return raw if value is None else value(self.rendering, raw)
 
 
 _OPEN = object()
@@ -335,9 +335,9 @@ class ObjectWriter(KryoOutput):
             self.varint(number + 2)
             return
         self.data.append(1)
-        place = self.names.get(name)
-        if place is not None:
-            self.varint(place)
+        name_id = self.names.get(name)
+        if name_id is not None:
+            self.varint(name_id)
             return
         self.varint(len(self.names))
         self.names[name] = len(self.names)
@@ -356,9 +356,9 @@ class ObjectWriter(KryoOutput):
             if nullable:
                 self.data.append(1)
         else:
-            place = self.objects.get(found)
-            if place is not None:
-                self.varint(place + 2)
+            object_id = self.objects.get(found)
+            if object_id is not None:
+                self.varint(object_id + 2)
                 return
             self.objects[found] = len(self.objects)
             self.data.append(1)

@@ -76,10 +76,10 @@ class ObjectFormat:
 
     def body(self, name: str) -> Body:
         """Return the body of a class; raise ForeignError if only code of the user can read it."""
-        found = self.found.get(name)
-        if found is None:
-            found = self.found[name] = self._find(name)
-        return found
+        body = self.found.get(name)
+        if body is None:
+            body = self.found[name] = self._find(name)
+        return body
 
     def writes_fields(self, name: str) -> bool:
         """Return whether objects of a class are written field by field, whatever value is made of them."""
@@ -88,10 +88,10 @@ class ObjectFormat:
     def note_inner(self, name: str, content: Mapping[FieldKey, KryoObject | None]) -> None:
         """Note an object of a class with synthetic fields; an outer object that names its class proves the form."""
         self.has_inner = True
-        for each in self.classes.fields(name, 2):
-            if each.synthetic and each.final is None:
-                held = content.get(each.key)
-                self.has_outer = self.has_outer or (held is not None and held.class_name == each.erased)
+        for java_field in self.classes.fields(name, 2):
+            if java_field.synthetic and java_field.final is None:
+                held = content.get(java_field.key)
+                self.has_outer = self.has_outer or (held is not None and held.class_name == java_field.erased)
 
     def _find(self, name: str) -> Body:
         if name in self.plugged:

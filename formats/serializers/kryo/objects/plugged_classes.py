@@ -76,14 +76,14 @@ class KryoClass(ABC):
 @cache
 def plugged_classes() -> dict[str, type[KryoClass]]:
     """Return the plug-ins by class; a failure to import one is an error that names it."""
-    found = {}
+    plug_ins = {}
     for entry in plugged_in(KRYO_CLASSES):
         with PlugIn(f"entry point {entry.name!r} = {entry.value!r}", "its import"):
             known = entry.load()
             if not (isinstance(known, type) and issubclass(known, KryoClass)):
                 raise TypeError(f"{known!r:.200} is not a KryoClass")
-        found[entry.name] = known
-    return found
+        plug_ins[entry.name] = known
+    return plug_ins
 
 
 def plugged_bodies() -> dict[str, Body]:
@@ -105,12 +105,12 @@ def _body(name: str, known: type[KryoClass]) -> Body:
 def _guarded(plug_in: str, name: str, doing: str, call: Any) -> Any:
     """Call a plug-in; errors about the bytes are raised unchanged."""
     problem: DamagedError | ForeignError | None = None
-    found = None
+    result = None
     with PlugIn(plug_in, f"{doing} of {name}"):
         try:
-            found = call()
+            result = call()
         except (DamagedError, ForeignError) as error:
             problem = error
     if problem is not None:
         raise problem
-    return found
+    return result

@@ -60,7 +60,7 @@ Raw = tuple[Any, ...]
 
 def _members(name: str) -> tuple[tuple[tuple[str, str], str], ...]:
     """Return the fields of a class, each with its primitive type or class."""
-    fields = (each.partition(":") for each in FIELDS_OF[name].split())
+    fields = (declaration.partition(":") for declaration in FIELDS_OF[name].split())
     return tuple(((name, field), _KINDS.get(kind) or kind[1:-1].replace("/", ".")) for field, _, kind in fields)
 
 
@@ -90,8 +90,8 @@ def content_of(name: str, raw: Raw) -> dict[tuple[str, str], KryoObject | None]:
             (name, "zone"): zone,
         }
     return {
-        key: time_object(kind, each) if kind in MEMBERS else KryoObject(kind, each)
-        for (key, kind), each in zip(MEMBERS[name], raw, strict=True)
+        key: time_object(kind, component) if kind in MEMBERS else KryoObject(kind, component)
+        for (key, kind), component in zip(MEMBERS[name], raw, strict=True)
     }
 
 
@@ -449,14 +449,14 @@ def _write_clock(writer: ObjectWriter, raw: Raw) -> None:
     hour, minute, nano, second = raw
     parts = [hour, minute, second]
     if nano:
-        for each in parts:
-            writer.byte(each)
+        for component in parts:
+            writer.byte(component)
         writer.varint(nano)
         return
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
-    for each in parts[:-1]:
-        writer.byte(each)
+    for component in parts[:-1]:
+        writer.byte(component)
     writer.byte(~parts[-1])
 
 
