@@ -24,6 +24,7 @@ from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DecimalType, MapType, StructField, StructType, TimestampType
@@ -32,7 +33,6 @@ from pyspark_savepoint.formats.errors import (
     DAMAGED,
     CorruptStateError,
     OptionError,
-    SavepointError,
     SavepointWarning,
     SnapshotNotFoundError,
     StateNotFoundError,
@@ -67,6 +67,8 @@ LEFT: Mapping[str, str] = MappingProxyType(
         "globalLimit": "the number of rows that passed a limit: Flink has no limit of a stream",
     }
 )
+#: What fails in a task is none of Spark's own exceptions in a session of this process.
+SPARK_ERRORS = (PySparkException, Py4JError)
 #: Timers are recorded as a variable of this type.
 TIMERS = "TimerState"
 KINDS: Mapping[str, str] = MappingProxyType({"ValueState": "value", "ListState": "list", "MapState": "map"})
@@ -724,7 +726,7 @@ def _texts(spark: SparkSession, path: str) -> dict[str, str]:
     reader = spark.read.format("text").option("wholetext", True)
     try:
         rows = reader.load(path).select("_metadata.file_name", "value").collect()
-    except Exception as error:  # what fails in a task is no PySparkException in a session of this process
+    except SPARK_ERRORS as error:
         if "PATH_NOT_FOUND" in str(error):
             return {}
         raise StorageError(
@@ -871,9 +873,7 @@ def _spark_errors(path: str, problem: str) -> Iterator[None]:
     """Raise UnsupportedStateError with the first line of an error of Spark's own source."""
     try:
         yield
-    except SavepointError:
-        raise
-    except Exception as error:
+    except SPARK_ERRORS as error:
         raise UnsupportedStateError(
             problem,
             path=path,

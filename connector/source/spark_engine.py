@@ -271,7 +271,7 @@ class SparkEngine:
         """Return a column in the words of ``--where``; one that these do not have, and all else, as it is."""
         if not isinstance(condition, Column):
             return condition
-        own = vars(condition)  # as attributes, columns have the fields of their values
+        own = condition.__dict__  # as attributes, columns have the fields of their values
         words = _words(own["_jc"].node() if "_jc" in own else own["_expr"])
         return condition if words is None else words
 

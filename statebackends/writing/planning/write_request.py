@@ -51,7 +51,6 @@ from pyspark_savepoint.statebackends.model.table_options import (
     text,
     whole_number,
 )
-from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, ExtractionRelease
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
@@ -168,6 +167,8 @@ def _inferred_by(value: str) -> str | None:
     >>> _inferred_by("1.20.5"), _inferred_by("declared")
     ('1.20', None)
     """
+    from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, ExtractionRelease
+
     if value.strip().casefold() == DECLARED:
         return None
     try:

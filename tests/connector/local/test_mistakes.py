@@ -86,7 +86,7 @@ MISTAKES: list[tuple[Mistake, str]] = [
     (table("splits", uid="orders-source", connector="kafak"), "did you mean 'kafka'?"),
     (table("in_flight", uid="accounts", record_types="LONG"), "types by input and output"),
     (opened(SHOP, timestmps="raw"), "did you mean 'timestamps'"),
-    (lambda savepoint: savepoint.changes("accounts", start="now"), "option 'startingTimestamp' is 'now'"),
+    (lambda savepoint: savepoint.changes("accounts", start="now"), "found: 'now'"),
     (lambda savepoint: savepoint.with_operator("n", [{"id": 1}], key="id"), "pyarrow.Table.from_pylist"),  # type: ignore[arg-type]
     # paths
     (opened(""), "must not be empty"),
