@@ -25,6 +25,7 @@ from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
     Outcome,
     Stage,
 )
+from tests.oracle import fleet
 from tests.oracle.conftest import failing_in_one_line
 from tests.oracle.flink import BACKENDS, PATIENCE, command_line, compile_harness
 
@@ -149,3 +150,53 @@ def test_what_flink_2_wrote_is_restored_by_flink_1(tmp_path: Path) -> None:
     for case in NOT_MADE:
         assert after[case]["outcome"] == "failed"
         assert any("NullPointerException" in str(part.reason) for part in made[case].parts)
+
+
+#: Which keys a vehicle has: numbers, UUIDs of Kryo's, and texts, of which some end with half of a surrogate pair.
+VEHICLES = ("vehicles", "vehicles-by-id", "vehicles-by-name")
+COUNTS = ("counts-by-id", "counts-by-name")
+
+
+def rows_of(savepoint: Path, uid: str, classes: Path) -> dict[int, dict[str, Any]]:
+    """The rows of an operator of `oracle.Fleet`, by the number that the source gave; lists of Kryo's are lists."""
+    found = {}
+    for row in pyspark_savepoint.open(savepoint, classes=[str(classes)]).keyed_state(uid).rows():
+        number = (row["before"] if uid in VEHICLES else row["count"]) - 1
+        assert number not in found, number
+        found[number] = json.loads(json.dumps(row, default=repr))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:.*half of a surrogate pair")
+@pytest.mark.parametrize(
+    ("backend", "form", "readers"),
+    [
+        ("hashmap", "native", ["2.3.0/hashmap", "2.2.1/hashmap"]),
+        ("rocksdb", "native", ["2.3.0/rocksdb"]),
+        ("rocksdb", "canonical", ["2.3.0/rocksdb", "2.2.1/rocksdb", "2.3.0/hashmap"]),
+    ],
+)
+def test_subclasses_of_pojos_that_no_job_registers_are_restored(
+    backend: str, form: str, readers: list[str], tmp_path: Path
+) -> None:
+    """Of a subclass with a list, which Flink 2 writes otherwise, in keyed state with all kinds of keys."""
+    classes = compile_harness(WRITER)
+    with failing_in_one_line():
+        old = fleet.again(WRITER, tmp_path / "old", backend, form, None, 60, 2)
+        before = {uid: rows_of(old, uid, classes) for uid in (*VEHICLES, *COUNTS)}
+        trailers = [row for row in before["vehicles"].values() if row["vehicle"]["stops"] is not None]
+        assert trailers
+        for reader in readers:
+            version, on = reader.split("/")
+            new = tmp_path / reader
+            migration_of(Snapshot.open(str(old)), version, classes=[classes]).write(str(new / "migrated"))
+            after = fleet.again(version, new / "run", on, "canonical", new / "migrated", 80, 3)
+            for uid, rows in before.items():
+                found = rows_of(after, uid, compile_harness(version))
+                assert sorted(found) == list(range(80))
+                assert {number: found[number] for number in rows} == rows, (reader, uid)
+            left = pyspark_savepoint.open(after)
+            for uid in (*VEHICLES, *COUNTS):
+                times = left.timers(uid).to_arrow()["timestamp"].to_pylist()
+                assert sorted(times) == [1_000_000 + number for number in range(80)]
+            assert left.operator_state("texts", "kept").to_arrow().num_rows == 80
