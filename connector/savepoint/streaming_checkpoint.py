@@ -40,6 +40,7 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     UnsupportedVersionError,
     did_you_mean,
+    type_name,
 )
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.options.paths import located, snapshot_path
@@ -688,6 +689,7 @@ def savepoint_from_streaming(
     if timed:
         sp = sp.with_timers(uid, timers, key=keys, state=service)
     sources = {source_uid: None} if isinstance(source_uid, str) else source_uid or {}
+    _expect_mapping("source_uid", sources, 'source_uid="orders-source", or {"orders-source": 0}')
     for source, of in sources.items():
         sp = sp.with_source(source, query.offsets(of), connector_version=connector_version)
     given_ttl = set(durations or {})
@@ -979,10 +981,17 @@ def _variable(frame: DataFrame, state: StreamingState, name: str, duration: time
     return columns
 
 
+def _expect_mapping(name: str, given: object, example: str) -> None:
+    if not isinstance(given, Mapping | None):
+        raise OptionError(f"{name}= is a mapping", found=type_name(given), expected=f"such as {example}")
+
+
 def _expect_own(
     operator: StreamingOperator, aggregates: Mapping[str, object] | None, durations: Mapping[str, object] | None
 ) -> None:
     """Raise OptionError for an argument that the operator has no use for."""
+    _expect_mapping("aggregates", aggregates, 'aggregates={"total": "sum"}')
+    _expect_mapping("durations", durations, 'durations={"total": datetime.timedelta(hours=1)}')
     if aggregates and operator.name != AGGREGATION:
         raise OptionError("aggregates= is for an aggregation", found=_shown(operator), remedy="leave it out")
     with_ttl = [state.name for state in operator.states if state.ttl]

@@ -621,6 +621,11 @@ def test_bad_checkpoints_are_one_error_each(
     with pytest.raises(CorruptStateError, match="no number nextBatchWatermarkMs"):
         open_streaming(spark, cut)
 
+    wrong: Any
+    for wrong in ({"aggregates": "sum"}, {"durations": 1}, {"source_uid": 7}):
+        with pytest.raises(OptionError, match=f"{next(iter(wrong))}= is a mapping"):
+            savepoint_from_streaming(spark, checkpoints("two"), "dedupe", operator=1, **wrong)
+
     older = copied("older")  # Spark 3 wrote no metadata of operators
     for metadata in (older / "state").glob("*/_metadata"):
         shutil.rmtree(metadata)
