@@ -37,6 +37,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
+from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, Followed, job_of, ranges, versions_between
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
 from pyspark_savepoint.formats.snapshot.snapshot_location import is_checkpoint_directory
@@ -339,7 +340,8 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
                 remedy="name the operator with 'uid', 'uidHash' or 'operatorName', or 'table' = 'splits' or 'offsets'",
             )
         filesystem, located = locate(options.located)
-        self.offsets = Offsets(filesystem.uri(located).rstrip("/"), _table(options))
+        # Spark shows offsets in the progress of a query as they are.
+        self.offsets = Offsets(filesystem.uri(located).rstrip("/"), printable(_table(options), line=True))
         self.followed = Followed(options.located)
         #: The newest checkpoint that a query with the trigger availableNow reads.
         self.until: int | None = None
