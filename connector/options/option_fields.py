@@ -131,23 +131,22 @@ def collect(
     """
     spelt = {key.lower(): key for key in given}
     texts = _without_catalog({key.lower(): value for key, value in given.items()})
-    problems, refused_names = list(_take_paths(texts)), list[str]()
+    problems = list(_take_paths(texts))
     known = {name.lower(): (name, option) for name, option in named(options)}
     problems += [_unknown(spelt.get(key, key), options) for key in texts if key not in known]
     values: dict[str, Any] = {}
     for key, (name, option) in known.items():
         if key not in texts:
             continue
-        refused_names.append(f"'{name}'")
         try:
             values[option.name] = option.metadata["parse"](texts[key])
-            refused_names.pop()
         except OptionError as error:
             problems.append("; ".join([error.message, *(str(fact) for fact in error.facts.values())]))
         except InvalidOptionValueError as refused:
             problems.append(f"option '{name}' is {elide(repr(texts[key]), MAX_SHOWN)}, expected {refused}")
     # What an option that is refused anyway would need is no problem of its own.
-    problems += [each for each in conflicts(values) if not any(name in each for name in refused_names)]
+    refused_names = [f"'{name}'" for key, (name, field) in known.items() if key in texts and field.name not in values]
+    problems += [problem for problem in conflicts(values) if not any(name in problem for name in refused_names)]
     missing = [name for name, field in named(options) if is_required(field) and name.lower() not in texts]
     if complete and missing and "paths" not in spelt:
         problems.append(NO_PATH)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
@@ -24,7 +24,6 @@ from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DecimalType, MapType, StructField, StructType, TimestampType
@@ -68,8 +67,12 @@ LEFT: Mapping[str, str] = MappingProxyType(
         "globalLimit": "the number of rows that passed a limit: Flink has no limit of a stream",
     }
 )
-#: What fails in a task is none of Spark's own exceptions in a session of this process.
-SPARK_ERRORS = (PySparkException, Py4JError)
+#: What fails in a task is none of Spark's own exceptions in a session of this process. Connect's client has no Py4J.
+SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
+with suppress(ModuleNotFoundError):
+    from py4j.protocol import Py4JError
+
+    SPARK_ERRORS = (PySparkException, Py4JError)
 #: Timers are recorded as a variable of this type.
 TIMERS = "TimerState"
 KINDS: Mapping[str, str] = MappingProxyType({"ValueState": "value", "ListState": "list", "MapState": "map"})

@@ -185,9 +185,9 @@ def _inferred_by(value: str) -> str | None:
 class WriteSpec:
     """Rows of one part of one operator: which states they are, and how they are encoded.
 
-    The fields down to ``sort_memory`` are options of a write, each declared here alone: name, text, default, meaning.
-    ``max_parallelism`` and ``parallelism`` are None for the values of the existing snapshot, or the defaults;
-    ``flink_version`` likewise.
+    Fields that are declared by ``option`` are options of a write, declared here alone: name, text, default, meaning;
+    ``serializers`` and ``classes`` are too, whose texts the data source parses. ``max_parallelism``, ``parallelism``
+    and ``flink_version`` are None for the values of the existing snapshot, or the defaults.
 
     The others are no options. ``type_source`` is the savepoint whose types are used, ``savepoint`` or
     ``savepoint#operator``, and ``class_path`` are jars and folders of class files: option ``typesFrom`` names both.
