@@ -5,10 +5,8 @@ from __future__ import annotations
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
 from pyspark_savepoint.statebackends.model.applicability import OPERATOR_STATE, refuse_useless
 from pyspark_savepoint.statebackends.model.request import Table, TableRequest
-from pyspark_savepoint.statebackends.python.python_state import shown_name
+from pyspark_savepoint.statebackends.python.python_state import is_python_operator, python_states, shown_name
 from pyspark_savepoint.statebackends.python.python_tables import python_keyed_table, python_timers_table
-from pyspark_savepoint.statebackends.python.resolve import is_python_operator, python_states
-from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.tables.flat_table import FlatTable
@@ -75,7 +73,7 @@ def _default_table(opened: OpenOperator, request: TableRequest) -> str:
     if request.state is not None and request.state in names:
         return OPERATOR_STATE
     if any(subtask.managed_keyed_state is not None for subtask in opened.operator.subtasks.values()):
-        return _default_keyed_table(opened)
+        return opened.keyed.default_table
     if names:
         return OPERATOR_STATE
     raise StateNotFoundError(
@@ -84,15 +82,6 @@ def _default_table(opened: OpenOperator, request: TableRequest) -> str:
         operator=opened.operator.label,
         remedy="load the path without options to see what the snapshot has",
     )
-
-
-def _default_keyed_table(opened: OpenOperator) -> str:
-    """Return keyed state; windows if there is no keyed state; timers if there is neither."""
-    metas = [meta for header in opened.keyed.headers for meta in header.states]
-    namespaced = [is_namespaced(meta) for meta in metas if is_key_value(meta)]
-    if not namespaced:
-        return "timers"
-    return "window_state" if all(namespaced) else "keyed_state"
 
 
 def _one_state(opened: OpenOperator, request: TableRequest) -> str:

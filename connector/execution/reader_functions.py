@@ -24,7 +24,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import Agg
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan, KeyedReaderTask
 from pyspark_savepoint.statebackends.processing.readers.window_reader import WindowReaderPlan, WindowReaderTask
 from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_function
-from pyspark_savepoint.statebackends.python.resolve import is_python_operator
+from pyspark_savepoint.statebackends.python.python_state import is_python_operator
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 

@@ -12,14 +12,13 @@ import pyarrow as pa
 
 from pyspark_savepoint.execution import progress
 from pyspark_savepoint.execution.display import html_columns
-from pyspark_savepoint.execution.table_reads import explaining_absence, partitions_of, table_of
+from pyspark_savepoint.execution.table_reads import explaining_absence, noting_texts, partitions_of, table_of
 from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning, UnsupportedStateError
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.engine import CHECKPOINT_ID, SNAPSHOT
 from pyspark_savepoint.statebackends.model.request import Described, PartitionOfRows, TablePartition, choose_columns
-from pyspark_savepoint.statebackends.tables.text_notes import noting_texts
 
 if TYPE_CHECKING:
     import pandas as pd

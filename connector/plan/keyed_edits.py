@@ -41,8 +41,14 @@ from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENT
 from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
-from pyspark_savepoint.statebackends.python.python_state import PREFIX, shown_name, unwrapped
-from pyspark_savepoint.statebackends.python.resolve import is_python_operator, python_key, python_states
+from pyspark_savepoint.statebackends.python.python_state import (
+    PREFIX,
+    is_python_operator,
+    python_states,
+    shown_name,
+    unwrapped,
+)
+from pyspark_savepoint.statebackends.python.resolve import python_key
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keys import exact_options
 from pyspark_savepoint.statebackends.writing.entry_encoder import (

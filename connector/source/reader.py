@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pyspark_savepoint.execution.table_reads import cpus, explaining_absence, partitions_of
+from pyspark_savepoint.execution.table_reads import cpus, explaining_absence, noting_texts, partitions_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.schema import arrow_schema, choose_columns, relabel
 from pyspark_savepoint.statebackends.model.request import Described
-from pyspark_savepoint.statebackends.tables.text_notes import noting_texts
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

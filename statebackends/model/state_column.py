@@ -63,12 +63,14 @@ def unit_serializers(meta: StateMetaInfoSnapshot) -> tuple[TypeSerializer, ...]:
     if meta.state_type == "LIST":
         if meta.kind is BackendStateType.KEY_VALUE_V2:
             return (value,)
-        return (unwrap(value.children[0]),) if len(value.children) == 1 else (value,)
+        children = value.children
+        return (unwrap(children[0]),) if len(children) == 1 else (value,)
     if meta.state_type == "MAP":
         if "USER_KEY_SERIALIZER" in meta.serializers:
             return unwrap(meta.serializers["USER_KEY_SERIALIZER"]), value
-        if len(value.children) == 2:
-            return unwrap(value.children[0]), unwrap(value.children[1])
+        children = value.children
+        if len(children) == 2:
+            return unwrap(children[0]), unwrap(children[1])
         raise UndecodableStateError(
             f"map state {meta.name!r} has a serializer from which its keys and values cannot be separated",
             state=meta.name,
@@ -180,7 +182,12 @@ class StateColumn:
     @cached_property
     def is_bytes(self) -> bool:
         """Return whether values are BINARY as a whole."""
-        return any(map(self._as_bytes, self.units))
+        return bool(self._binary)
+
+    @cached_property
+    def _binary(self) -> tuple[TypeSerializer, ...]:
+        """Return the units whose values are BINARY as a whole: all if asked for, else those whose end is unknown."""
+        return tuple(unit for unit in self.units if self.raw or any(not part.delimited for part in unit.opaque_parts()))
 
     def arrow_type(self) -> pa.DataType:
         """Return the column's type; TTL values are structs if the option `ttl` is set."""
@@ -188,14 +195,14 @@ class StateColumn:
         types = [pa.binary() if self._as_bytes(unit) else unit.arrow_type(self.options) for unit in units]
         if self.meta.state_type == "MAP" and (self.many or self.raw):
             return map_type(*types)
-        if any(self._as_bytes(unit) for unit in units):
+        if self._binary:
             return pa.binary()
         if self.meta.state_type == "LIST":
             return pa.list_(pa.field("element", types[0]))
         return map_type(*types) if self.meta.state_type == "MAP" else types[0]
 
     def _as_bytes(self, unit: TypeSerializer) -> bool:
-        return self.raw or any(not part.delimited for part in unit.opaque_parts())
+        return any(unit is binary for binary in self._binary)
 
     def cursors(self, block: Block, start: Longs, end: Longs) -> Cursors:
         """Return cursors over spans of the block; their errors name this state."""
@@ -213,7 +220,7 @@ class StateColumn:
         units = self.units
         if self.raw and self.meta.state_type == "MAP":
             return self._raw_maps(block, start, end)
-        if any(self._as_bytes(unit) for unit in units):
+        if self._binary:
             return binary_column(block.buffer, start, end)
         if self.meta.state_type == "LIST" and self.form == CANONICAL:
             counts, elements = self.decode_list(block, start, end)

@@ -12,10 +12,10 @@ from pyspark_savepoint.formats.columns import Bytes, Cursors, Flags, Longs, stru
 from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError, ValueRangeError
 from pyspark_savepoint.formats.keyed.canonical_writer import Entries, read_only
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.basic.elements import list_parts, map_parts, pick
+from pyspark_savepoint.formats.serializers.basic.shapes import list_parts, map_parts, pick
 from pyspark_savepoint.formats.serializers.runtime.ttl import TTL_FIELDS
 from pyspark_savepoint.statebackends.model.descriptors import StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.sorting.sort_order import order_within
+from pyspark_savepoint.statebackends.model.sorting import order_within
 
 DELIMITER = ord(",")
 #: Buffer, starts and ends of the rows' sort keys.

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,11 +39,14 @@ from pyspark_savepoint.formats.errors import CorruptStateError, OptionError, Sav
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.pickle_walker import decode_pickled_or_binary, is_pickle, read_pickle
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.basic.calendar import TIMESTAMP, TIMESTAMP_NTZ
+from pyspark_savepoint.formats.serializers.basic.temporal import TIMESTAMP, TIMESTAMP_NTZ
 from pyspark_savepoint.formats.serializers.composite.fields import RowSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements
 from pyspark_savepoint.formats.variant import VARIANT, Date, Timestamp
 from pyspark_savepoint.statebackends.model.state_column import has_ttl
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 PREFIX = "python-state-"
 MAX_LONG = (1 << 63) - 1
@@ -62,6 +65,16 @@ SIMPLE: dict[type, pa.DataType] = {
 def is_python(meta: StateMetaInfoSnapshot) -> bool:
     """Return whether a PyFlink operator registered a state: byte arrays under a name with PyFlink's prefix."""
     return meta.name.startswith(PREFIX) and meta.options.get("KEYED_STATE_TYPE") in ("LIST", "MAP")
+
+
+def python_states(opened: OpenOperator) -> list[str]:
+    """Return the registered names of the states of PyFlink that an operator has."""
+    return [name for (name, timer), metas in opened.keyed.metas().items() if not timer and is_python(metas[0])]
+
+
+def is_python_operator(opened: OpenOperator) -> bool:
+    """Return whether an operator of PyFlink wrote the keyed state."""
+    return bool(opened.keyed.headers) and bool(python_states(opened))
 
 
 def shown_name(name: str) -> str:

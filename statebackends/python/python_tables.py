@@ -40,13 +40,13 @@ from pyspark_savepoint.statebackends.python.python_state import (
     decode_keys,
     flat_entries,
     lengths,
+    python_states,
     shown_name,
 )
 from pyspark_savepoint.statebackends.python.resolve import (
     PythonKey,
     PythonOperator,
     python_key,
-    python_states,
     registered_names,
     resolve,
 )

@@ -40,13 +40,13 @@ from pyspark_savepoint.statebackends.python.python_state import (
     PickledKeys,
     PythonState,
     cursors,
-    is_python,
     lengths,
     python_metas,
+    python_states,
     shown_name,
     unwrapped,
 )
-from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value, is_namespaced
+from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keyed_table import KEY, KeyedTable, column_names
 
@@ -220,16 +220,6 @@ class PythonOperator:
     states: dict[str, PythonState]
     key: PythonKey | None
     warnings: tuple[str, ...] = ()
-
-
-def python_states(opened: OpenOperator) -> list[str]:
-    """Return the registered names of the states of PyFlink that an operator has."""
-    return [name for (name, _), metas in opened.keyed.metas().items() if is_key_value(metas[0]) and is_python(metas[0])]
-
-
-def is_python_operator(opened: OpenOperator) -> bool:
-    """Return whether an operator of PyFlink wrote the keyed state."""
-    return bool(opened.keyed.headers) and bool(python_states(opened))
 
 
 def registered_names(opened: OpenOperator, names: Iterable[str]) -> tuple[str, ...]:

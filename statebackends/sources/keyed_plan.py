@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -69,6 +70,17 @@ class OperatorHeaders:
                 registrations.setdefault((meta.name, not is_key_value(meta)), []).append(meta)
         return registrations
 
+    @cached_property
+    def tables(self) -> dict[str, str]:
+        """Return the table of each state that is no timer queue, by name."""
+        return {name: table_of(metas[0]) for (name, timer), metas in self.metas().items() if not timer}
+
+    @property
+    def default_table(self) -> str:
+        """Return keyed state; windows if there is no keyed state; timers if there is neither."""
+        tables = set(self.tables.values())
+        return next((table for table in ("keyed_state", "window_state") if table in tables), "timers")
+
     @property
     def notes(self) -> list[str]:
         """Return notes for the user on how the key type was determined."""
@@ -87,9 +99,9 @@ class OperatorHeaders:
 
     def choose(self, namespaced: bool, wanted: tuple[str, ...] | None) -> dict[str, list[StateMetaInfoSnapshot]]:
         """Return the key-value states of a table, by name."""
-        all_states = {name: metas for (name, timer), metas in self.metas().items() if not timer}
-        fitting = {name: metas for name, metas in all_states.items() if is_namespaced(metas[0]) == namespaced}
         table, other = ("window_state", "keyed_state") if namespaced else ("keyed_state", "window_state")
+        all_states = self.tables
+        fitting = [name for name in all_states if all_states[name] == table]
         label = self.operator.label
         if wanted is not None:
             misplaced = [name for name in wanted if name in all_states and name not in fitting]
@@ -107,7 +119,8 @@ class OperatorHeaders:
                 if all_states
                 else "load the path without options to see what the snapshot has",
             )
-        return {name: fitting[name] for name in choose_states(list(fitting), wanted, "state", label)}
+        metas = self.metas()
+        return {name: metas[name, False] for name in choose_states(fitting, wanted, "state", label)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,20 +111,20 @@ class KeyedTable:
     ) -> None:
         self.request = request
         self.headers = opened.keyed
-        operator = opened.operator
+        operator, label = opened.operator, opened.operator.label
         self.max_parallelism: int | None = operator.max_parallelism
         self.state_bytes = operator.state_size
         chosen = self.headers.choose(namespaced, request.states)
         internal = request.include_internal or not namespaced
         options = replace(request.decode, ttl=request.include_ttl, internal=internal)
         if KEY not in request.raw:
-            check_decodable_key(self.headers.key_serializers, request.undecodable, operator.label, "keys")
+            check_decodable_key(self.headers.key_serializers, request.undecodable, label, "keys")
         self.spec = KeyedSpec(
             tuple(chosen), namespaced, frozenset(request.raw), options, request.batch_rows, request.block_bytes,
             united_states(chosen),
         )  # fmt: skip
         notes: list[str | None] = [*self.headers.notes]
-        notes += [check_decodable(metas, request.undecodable, operator.label) for metas in chosen.values()]
+        notes += [check_decodable(metas, request.undecodable, label) for metas in chosen.values()]
         names = column_names(self.spec.states, namespaced)
         for state, name in names.items():
             if state != name:

@@ -39,7 +39,7 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError, ValueRangeError, did_you_mean
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, Entries, read_only
-from pyspark_savepoint.formats.serializers.basic.elements import naming
+from pyspark_savepoint.formats.serializers.basic.shapes import naming
 from pyspark_savepoint.statebackends.model.descriptors import (
     NAMESPACE_COLUMN,
     TIMER_DOMAINS,
@@ -48,6 +48,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
 )
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys, refuse_null
+from pyspark_savepoint.statebackends.model.sorting import SortedBatch, group_bounds
 from pyspark_savepoint.statebackends.model.state_entries import (
     KeySpans,
     RefusedRow,
@@ -55,7 +56,6 @@ from pyspark_savepoint.statebackends.model.state_entries import (
     encode_column,
     state_entries,
 )
-from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch, group_bounds
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import (
     access_serializer,
     conform_column,

@@ -44,8 +44,7 @@ from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, Open
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY, VALUE
 from pyspark_savepoint.statebackends.model.key_codec import entry_keys
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
-from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
-from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch, group_bounds
+from pyspark_savepoint.statebackends.model.sorting import RowSorter, SortedBatch, group_bounds
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointErro
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
 from pyspark_savepoint.formats.snapshot.publication import fingerprint, read_published
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
-from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
+from pyspark_savepoint.statebackends.model.sorting import RowSorter
 from pyspark_savepoint.statebackends.writing.entry_encoder import EntryEncoder
 from pyspark_savepoint.statebackends.writing.operator_files import write_element_rows, write_subtask_elements
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan

@@ -32,7 +32,7 @@ from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_gro
 from pyspark_savepoint.source.distribution import key_by
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
-from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
+from pyspark_savepoint.statebackends.model.sorting import RowSorter
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
 from pyspark_savepoint.statebackends.writing.row_forms import ColumnSink
 from tests.benchmarks.measure import best

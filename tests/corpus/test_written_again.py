@@ -21,8 +21,8 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys
 from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.model.sorting import RowSorter
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
-from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
 from pyspark_savepoint.statebackends.writing.row_forms import ColumnSink, EntrySink
 from tests.corpus.expected import read

@@ -28,7 +28,10 @@ from pyspark_savepoint.formats.columns import (
     refuse_where,
     valid_rows,
 )
-from pyspark_savepoint.formats.serializers.basic.calendar import (
+from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
+from pyspark_savepoint.formats.serializers.basic.shapes import bounded_counts
+from pyspark_savepoint.formats.serializers.basic.strings import expect_utf8
+from pyspark_savepoint.formats.serializers.basic.temporal import (
     MAX_DAYS,
     MIN_DAYS,
     NANOS_PER_SECOND,
@@ -40,9 +43,6 @@ from pyspark_savepoint.formats.serializers.basic.calendar import (
     seconds_to_micros,
     timestamps,
 )
-from pyspark_savepoint.formats.serializers.basic.elements import bounded_counts
-from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.basic.strings import expect_utf8
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.formats.serializers.sql.slots import check_utf8, copy_spans, decimal_halves, wide_decimals

@@ -31,7 +31,9 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.formats.serializers.avro.leaves import AvroBytes, AvroNull
-from pyspark_savepoint.formats.serializers.basic.elements import (
+from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
+from pyspark_savepoint.formats.serializers.basic.shapes import (
+    Fields,
     encode_elements,
     list_parts,
     map_parts,
@@ -39,8 +41,6 @@ from pyspark_savepoint.formats.serializers.basic.elements import (
     pick,
     sum_per_row,
 )
-from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.basic.shapes import Fields
 from pyspark_savepoint.formats.serializers.layout import (
     UNKNOWN,
     Layout,

@@ -32,13 +32,6 @@ from pyspark_savepoint.formats.columns import (
     refuse_nulls,
     valid_rows,
 )
-from pyspark_savepoint.formats.serializers.basic.elements import (
-    bounded_counts,
-    encode_elements,
-    hash_in_order,
-    list_parts,
-    sum_per_row,
-)
 from pyspark_savepoint.formats.serializers.basic.primitives import (
     BASE,
     BOOLEAN,
@@ -54,7 +47,15 @@ from pyspark_savepoint.formats.serializers.basic.primitives import (
     read_numbers,
     write_numbers,
 )
-from pyspark_savepoint.formats.serializers.basic.shapes import Repeated, Shaped
+from pyspark_savepoint.formats.serializers.basic.shapes import (
+    Repeated,
+    Shaped,
+    bounded_counts,
+    encode_elements,
+    hash_in_order,
+    list_parts,
+    sum_per_row,
+)
 from pyspark_savepoint.formats.serializers.basic.strings import (
     MAX_UTF8,
     STRING,

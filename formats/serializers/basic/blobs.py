@@ -41,9 +41,8 @@ from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.formats.pickle_walker import decode_pyflink
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.arrays import gather_blocks, primitive_array, value_array
-from pyspark_savepoint.formats.serializers.basic.elements import bounded_counts, hash_in_order
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, SimpleSerializer, read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.basic.shapes import Flagged, Shaped
+from pyspark_savepoint.formats.serializers.basic.shapes import Flagged, Shaped, bounded_counts, hash_in_order
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part
 from pyspark_savepoint.formats.serializers.registry import register
 

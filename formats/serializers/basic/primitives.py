@@ -145,11 +145,12 @@ def read_numbers(at: Cursors, kernel: str, dtype: Any, what: str) -> npt.NDArray
     """Read one number per cursor with a kernel of ``kernels.numbers``."""
     from pyspark_savepoint.formats.kernels import numbers
 
-    out = np.empty(len(at), dtype)
+    out = np.empty(at.position.size, dtype)
     # Kernels store bits; the dtype decides whether they are signed.
     bits = out if out.dtype.kind == "b" else out.view("i8" if out.itemsize == 8 else f"u{out.itemsize}")
     row = getattr(numbers, kernel)(at.buffer, at.position, at.end, bits)
-    at.check(row, what)
+    if row >= 0:
+        at.fail(row, what)
     return out
 
 

@@ -172,9 +172,8 @@ class StringSerializer(_TextSerializer):
     def decode(self, at: Cursors) -> pa.Array:
         from pyspark_savepoint.formats.kernels import strings
 
-        offsets = np.zeros(len(at) + 1, np.int32)
-        valid = np.zeros(len(at), np.bool_)
         room, start = self._room(at), at.position.copy()
+        offsets, valid = np.zeros(start.size + 1, np.int32), np.zeros(start.size, np.bool_)
         out = np.empty(room, np.uint8)
         row, why, size = strings.read_strings(
             at.buffer, at.position, at.end, self._extra, offsets, out, valid, strings.REFUSE
@@ -191,7 +190,8 @@ class StringSerializer(_TextSerializer):
             NOTED.add()
         if why == strings.TOO_LARGE:
             refuse_size(at, row)
-        at.check(row, f"a value of {self.flink_type}")
+        if row >= 0:
+            at.fail(row, f"a value of {self.flink_type}")
         return binary_array(pa.string(), offsets, out[:size], valid)
 
     def _room(self, at: Cursors) -> int:

@@ -44,7 +44,13 @@ from pyspark_savepoint.formats.serializers.base import (
     flink_types,
     write_nested,
 )
-from pyspark_savepoint.formats.serializers.basic.elements import (
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, write_numbers
+from pyspark_savepoint.formats.serializers.basic.shapes import (
+    Fields,
+    Flagged,
+    MapEntries,
+    Repeated,
+    ShapedSerializer,
     bounded_counts,
     encode_elements,
     hash_in_order,
@@ -54,8 +60,6 @@ from pyspark_savepoint.formats.serializers.basic.elements import (
     pick,
     sum_per_row,
 )
-from pyspark_savepoint.formats.serializers.basic.primitives import BASE, write_numbers
-from pyspark_savepoint.formats.serializers.basic.shapes import Fields, Flagged, MapEntries, Repeated, ShapedSerializer
 from pyspark_savepoint.formats.serializers.layout import Layout, Part, decode_elements
 from pyspark_savepoint.formats.serializers.registry import register
 

@@ -48,16 +48,18 @@ from pyspark_savepoint.formats.serializers.base import (
     flink_types,
     zeros,
 )
-from pyspark_savepoint.formats.serializers.basic.elements import (
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, SimpleSerializer, read_numbers, write_numbers
+from pyspark_savepoint.formats.serializers.basic.shapes import (
+    Fields,
+    ShapedSerializer,
     hash_in_order,
     list_parts,
     map_parts,
     naming,
     pick,
+    struct_type,
     sum_per_row,
 )
-from pyspark_savepoint.formats.serializers.basic.primitives import BASE, SimpleSerializer, read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.basic.shapes import Fields, ShapedSerializer, struct_type
 from pyspark_savepoint.formats.serializers.basic.strings import STRING, StringSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import (
     GenericArraySerializer,

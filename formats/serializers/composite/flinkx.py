@@ -51,9 +51,8 @@ from pyspark_savepoint.formats.serializers.base import (
     flink_types,
     write_versioned,
 )
-from pyspark_savepoint.formats.serializers.basic.elements import pick
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.basic.shapes import Choice, Fields, MapEntries, Repeated, Shaped
+from pyspark_savepoint.formats.serializers.basic.shapes import Choice, Fields, MapEntries, Repeated, Shaped, pick
 from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, ScalaOptionSerializer
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part

@@ -33,9 +33,8 @@ from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeEr
 from pyspark_savepoint.formats.java import decode_modified_utf8, encode_modified_utf8
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, flink_fields
 from pyspark_savepoint.formats.serializers.basic.blobs import AfterRest, PartSerializer
-from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
-from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
+from pyspark_savepoint.formats.serializers.basic.shapes import Flagged, naming
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member, read_members, write_members
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register

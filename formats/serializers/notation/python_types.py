@@ -49,7 +49,8 @@ from pyspark_savepoint.formats.errors import TypeNotationError, UndecodableState
 from pyspark_savepoint.formats.pickle_walker import decode_pickled_or_binary
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.blobs import BYTES, BlockSerializer, BytesSerializer
-from pyspark_savepoint.formats.serializers.basic.calendar import (
+from pyspark_savepoint.formats.serializers.basic.primitives import FixedWidthSerializer, read_numbers, write_numbers
+from pyspark_savepoint.formats.serializers.basic.temporal import (
     MAX_DAYS,
     MIN_DAYS,
     TIMESTAMP_NTZ,
@@ -58,7 +59,6 @@ from pyspark_savepoint.formats.serializers.basic.calendar import (
     refuse_beyond,
     timestamps,
 )
-from pyspark_savepoint.formats.serializers.basic.primitives import FixedWidthSerializer, read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.composite.collections import GenericArraySerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.composite.fields import TupleSerializer
 from pyspark_savepoint.formats.serializers.notation.names import SIMPLE

@@ -37,8 +37,6 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, flink_types
-from pyspark_savepoint.formats.serializers.basic.calendar import TIMESTAMP, millis_of, millis_to_micros, timestamps
-from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.formats.serializers.basic.primitives import (
     FixedWidthSerializer,
     fold_long,
@@ -52,7 +50,9 @@ from pyspark_savepoint.formats.serializers.basic.shapes import (
     Flagged,
     Repeated,
     ShapedSerializer,
+    naming,
 )
+from pyspark_savepoint.formats.serializers.basic.temporal import TIMESTAMP, millis_of, millis_to_micros, timestamps
 from pyspark_savepoint.formats.serializers.layout import Layout, Part
 from pyspark_savepoint.formats.serializers.registry import register
 

@@ -37,12 +37,14 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.base import CompositeSerializer
-from pyspark_savepoint.formats.serializers.basic.elements import gather, naming, pick
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import (
     BOOLEAN,
     INT,
     LONG,
+    gather,
+    naming,
+    pick,
     struct_type,
 )
 from pyspark_savepoint.formats.serializers.layout import Layout, Part

@@ -36,10 +36,9 @@ from pyspark_savepoint.formats.serializers.base import (
     expect_version,
     write_versioned,
 )
-from pyspark_savepoint.formats.serializers.basic.calendar import TIMESTAMP, millis_of, millis_to_micros, timestamps
-from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.basic.shapes import LONG, WrappingSerializer
+from pyspark_savepoint.formats.serializers.basic.shapes import LONG, WrappingSerializer, naming
+from pyspark_savepoint.formats.serializers.basic.temporal import TIMESTAMP, millis_of, millis_to_micros, timestamps
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
 

@@ -29,7 +29,7 @@ from pyspark_savepoint.formats.columns import (
     valid_rows,
 )
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.formats.serializers.basic.elements import naming
+from pyspark_savepoint.formats.serializers.basic.shapes import naming
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType, arrow_type
 from pyspark_savepoint.formats.serializers.sql.slots import (
     BooleanCodec,

@@ -45,10 +45,10 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError, ValueRangeError, did_you_mean
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.basic.calendar import millis_of
-from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.formats.serializers.basic.primitives import NumberSerializer
+from pyspark_savepoint.formats.serializers.basic.shapes import naming
 from pyspark_savepoint.formats.serializers.basic.strings import StringSerializer
+from pyspark_savepoint.formats.serializers.basic.temporal import millis_of
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer

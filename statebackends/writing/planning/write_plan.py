@@ -32,8 +32,7 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_column import has_ttl
 from pyspark_savepoint.statebackends.model.unify import united
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
-from pyspark_savepoint.statebackends.python.python_state import PREFIX
-from pyspark_savepoint.statebackends.python.resolve import is_python_operator
+from pyspark_savepoint.statebackends.python.python_state import PREFIX, is_python_operator
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY

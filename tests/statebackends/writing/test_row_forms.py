@@ -30,7 +30,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     StateKind,
 )
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys
-from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
+from pyspark_savepoint.statebackends.model.sorting import RowSorter
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource
 from pyspark_savepoint.statebackends.writing.row_forms import ColumnSink, EntrySink
 from tests.statebackends.keyed_models import (

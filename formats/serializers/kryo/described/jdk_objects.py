@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.formats.serializers.basic.calendar import NANOS_PER_SECOND
 from pyspark_savepoint.formats.serializers.basic.java_math import parse_decimal, parse_integer
 from pyspark_savepoint.formats.serializers.basic.strings import java_text
+from pyspark_savepoint.formats.serializers.basic.temporal import NANOS_PER_SECOND
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUMS, LANG, TIME, UTIL
 from pyspark_savepoint.formats.serializers.kryo.objects import STRING, KryoObject
 from pyspark_savepoint.formats.serializers.kryo.objects.times import EPOCH_DAY, local_date, zone_of

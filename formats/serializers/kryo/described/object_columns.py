@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.class_files.java_types import ArrayType, ClassType, JavaType, PrimitiveType, TypeVariable
 from pyspark_savepoint.formats.columns import DecodeOptions, map_type, valid_rows
 from pyspark_savepoint.formats.errors import UnsupportedStateError, ValueRangeError
-from pyspark_savepoint.formats.serializers.basic.elements import list_parts, map_parts, naming
+from pyspark_savepoint.formats.serializers.basic.shapes import list_parts, map_parts, naming
 from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import (
     COLLECTIONS,
     MAPS,

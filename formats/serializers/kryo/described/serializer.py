@@ -28,10 +28,15 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.java_stream import JavaObject, parse_java_object
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
-from pyspark_savepoint.formats.serializers.basic.calendar import TIMESTAMP, TIMESTAMP_NTZ
 from pyspark_savepoint.formats.serializers.basic.java_math import AS_TEXT, rescaled, to_text
 from pyspark_savepoint.formats.serializers.basic.strings import NOTED, column_texts, refuse_surrogate
-from pyspark_savepoint.formats.serializers.basic.temporal import DATE_PARTS, DATE_TIME_PARTS, MOMENT
+from pyspark_savepoint.formats.serializers.basic.temporal import (
+    DATE_PARTS,
+    DATE_TIME_PARTS,
+    MOMENT,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+)
 from pyspark_savepoint.formats.serializers.composite.optional_map import read_optional_map, write_optional_map
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     BASE_IDS,

@@ -29,13 +29,13 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from pyspark_savepoint.formats.serializers.basic.calendar import (
+from pyspark_savepoint.formats.serializers.basic.temporal import (
     MAX_SECONDS,
     MIN_SECONDS,
     NANOS_PER_SECOND,
     TRUNCATE,
 )
-from pyspark_savepoint.formats.serializers.basic.calendar import RAW as RAW_TIMES
+from pyspark_savepoint.formats.serializers.basic.temporal import RAW as RAW_TIMES
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import FIELDS_OF, STRING, TIME, KryoObject
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import (

@@ -20,10 +20,16 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.errors import SpillError
 from pyspark_savepoint.formats.io import local_files
 from pyspark_savepoint.formats.io.local_files import local_directory
-from pyspark_savepoint.statebackends.sorting import row_sorter
-from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
-from pyspark_savepoint.statebackends.sorting.sort_order import order_within, sort_by_key_group
-from pyspark_savepoint.statebackends.sorting.sort_runs import SortedBatch, merge_runs, read_run, write_run
+from pyspark_savepoint.statebackends.model import sorting
+from pyspark_savepoint.statebackends.model.sorting import (
+    RowSorter,
+    SortedBatch,
+    merge_runs,
+    order_within,
+    read_run,
+    sort_by_key_group,
+    write_run,
+)
 from tests.open_files import open_files
 
 Row = tuple[int, bytes, int]
@@ -196,7 +202,7 @@ def test_a_run_read_by_its_name(tmp_path: Path) -> None:
 
 
 def test_many_runs_are_merged_into_one_of_the_next_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_sorter, "FAN_IN", 3)
+    monkeypatch.setattr(sorting, "FAN_IN", 3)
     given_rows = [(0, bytes([i * 37 % 251]), i) for i in range(200)]
     with RowSorter(SCHEMA, NOTHING, str(tmp_path)) as sorter:
         for row in given_rows:
@@ -215,7 +221,7 @@ def test_batches_are_bounded_by_rows_and_by_bytes() -> None:
         sorter.add(np.zeros(40, np.int32), key, batch)
         sizes = [len(found) for found in sorter.sorted()]
     assert sum(sizes) == 40
-    assert max(sizes) <= row_sorter.MAX_BATCH >> 20
+    assert max(sizes) <= sorting.MAX_BATCH >> 20
 
     with RowSorter(SCHEMA, PLENTY) as sorter:
         rows_in = batch_of([(0, bytes([i]), i) for i in range(100)])
@@ -272,7 +278,7 @@ def test_the_folder_is_the_executors(tmp_path: Path, monkeypatch: pytest.MonkeyP
 MEASURED = """
     import resource, sys
     import numpy as np, pyarrow as pa
-    from pyspark_savepoint.statebackends.sorting.row_sorter import RowSorter
+    from pyspark_savepoint.statebackends.model.sorting import RowSorter
 
     rows, memory = int(sys.argv[1]), int(sys.argv[2])
     schema = pa.schema([("a", pa.int64()), ("b", pa.int32())])

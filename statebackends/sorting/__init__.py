@@ -1,1 +1,0 @@
-"""External sort of rows by key group and key, the first step of every writer of keyed state."""
