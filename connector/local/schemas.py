@@ -34,7 +34,7 @@ FIELDS = {
     "ttl": "ttl",
 }
 #: Usual values of these fields, which are left out.
-NOT_SAID = (None, False, "VOID_NAMESPACE")
+LEFT_OUT = (None, False, "VOID_NAMESPACE")
 
 
 def schema_of(savepoint: LocalSavepoint) -> Schema:
@@ -50,7 +50,7 @@ def schema_of(savepoint: LocalSavepoint) -> Schema:
                     found=row["note"],
                 )
             continue
-        state = {name: row[column] for name, column in FIELDS.items() if row[column] not in NOT_SAID}
+        state = {name: row[column] for name, column in FIELDS.items() if row[column] not in LEFT_OUT}
         if row["table"] == "timers" and row["state"].startswith(TIMER_PREFIX):
             # Use the name of timers that RocksDB jobs keep on the heap, so that the backend makes no difference.
             state["state"] = " ".join(filter(None, service_of(row["state"])))
