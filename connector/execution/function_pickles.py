@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 import cloudpickle
 
 from pyspark_savepoint.formats.errors import UserFunctionError
-from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
 from pyspark_savepoint.statebackends.processing.runtime.user_code import name_of
 
 F = TypeVar("F")
@@ -44,6 +43,9 @@ def copy_of(function: F) -> F:
     if problem is None:
         copy: F = cloudpickle.loads(cloudpickle.dumps(function))
         return copy
+    # Imported here: processes that only read have no windows.
+    from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
+
     if isinstance(function, WindowSpec):
         # The window specification is this package's; the user's functions are its parts.
         for part in _culprits(_parts(function)).values():

@@ -29,17 +29,21 @@ WIDTH, HEIGHT = 440, 180
 #: Width of a letter of an axis, about.
 LETTER = 7
 MAX_SAID, MAX_ON_TILE = 160, 60
+#: Letters of a name in a legend of two columns.
+MAX_IN_COLUMN = 20
+#: An axis of numbers. No text of an axis is cut or left out: to measure each again takes Vega's library milliseconds.
+NUMBERS = {"format": "~s", "tickCount": 4, "labelOverlap": False}
 CONFIG = {
     "background": None,
     "font": FONT,
     "view": {"stroke": None},
     "axis": {
         "labelColor": DIM, "titleColor": DIM, "gridColor": LINE, "domainColor": LINE, "tickColor": LINE,
-        "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 150,
+        "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 0, "titleLimit": 0,
     },
     "legend": {
-        "labelColor": INK, "titleColor": DIM, "labelFontSize": 12, "orient": "bottom", "columns": 2, "title": None,
-        "labelLimit": 190, "columnPadding": 16,
+        "labelColor": INK, "titleColor": DIM, "labelFontSize": 12, "orient": "bottom", "title": None,
+        "columnPadding": 16,
     },
 }  # fmt: skip
 
@@ -80,7 +84,7 @@ def bars(rows: Sequence[Row], x: str, y: str, *, series: Sequence[str] = (), mea
     """Return a bar chart of rows with ``x`` (in order), ``y``, ``said`` and, if there are series, ``series``."""
     encoding: dict[str, Any] = {
         "x": {"field": "x", "type": "ordinal", "sort": None, "title": x, "axis": _axis(rows)},
-        "y": {"field": "y", "type": "quantitative", "title": y, "axis": {"format": "~s", "tickCount": 4}},
+        "y": {"field": "y", "type": "quantitative", "title": y, "axis": NUMBERS},
         "description": {"field": "said"},
         "color": {"value": COLOURS[0]},
     }  # fmt: skip
@@ -99,7 +103,7 @@ def lines(rows: Sequence[Row], x: str, y: str, series: Sequence[str]) -> str:
     """Return a line chart of rows with ``x`` (in order), ``y``, ``series`` and ``said``."""
     encoding = {
         "x": {"field": "x", "type": "ordinal", "sort": None, "title": x, "axis": _axis(rows)},
-        "y": {"field": "y", "type": "quantitative", "title": y, "axis": {"format": "~s", "tickCount": 4}},
+        "y": {"field": "y", "type": "quantitative", "title": y, "axis": NUMBERS},
         "color": _of_series(series),
         "description": {"field": "said"},
     }  # fmt: skip
@@ -115,13 +119,16 @@ def _axis(rows: Sequence[Row]) -> Mapping[str, Any]:
     names = list(dict.fromkeys(row["x"] for row in rows))
     most = max(1, (WIDTH - 60) // (LETTER * (2 + max(map(len, names), default=0))))
     shown = names[:: -(-len(names) // most) or 1]
-    return {"labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 8, "ticks": False, "values": shown}
+    return {"labelAngle": 0, "labelOverlap": False, "ticks": False, "values": shown}
 
 
 def _of_series(series: Sequence[str]) -> dict[str, Any]:
     series = [drawn(name) for name in series]
     colours = [COLOURS[index % len(COLOURS)] for index in range(len(series))]
-    return {"field": "series", "type": "nominal", "scale": {"domain": list(series), "range": colours}}
+    # Two columns of short names, or one of long ones, so that no name runs out of the chart.
+    columns = 2 if max(map(len, series), default=0) <= MAX_IN_COLUMN else 1
+    legend = {"columns": columns, "labelLimit": (WIDTH - 100) // columns}
+    return {"field": "series", "type": "nominal", "scale": {"domain": series, "range": colours}, "legend": legend}
 
 
 def _lite(rows: Sequence[Row], spec: Mapping[str, Any]) -> str:

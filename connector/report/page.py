@@ -11,7 +11,7 @@ import base64
 import hashlib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -39,6 +39,8 @@ from pyspark_savepoint.options.release import __version__
 from pyspark_savepoint.report import charts
 from pyspark_savepoint.report.metrics import bytes_of_subtasks, new_bytes
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
+from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import Verdict
+from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict
 from pyspark_savepoint.statebackends.surveys.ttl_ages import snapshot_time_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -54,6 +56,10 @@ WORD, LONG = 24, 60
 SCALES = (0.5, 1, 2, 4)
 UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 OTHERS = "(others)"
+#: Operators without a uid are named by its hash.
+UID_HASH = re.compile("[0-9a-f]{32}")
+#: Bytes of a name in a sentence or a legend.
+MAX_SHORT = 48
 #: What a comparison counts of a state.
 COUNTS = ("before", "after", "added", "changed", "removed")
 Row = Mapping[str, Any]
@@ -278,6 +284,30 @@ def _ratio(number: float) -> Cell:
     return Cell(f"{number:.2f}", number)
 
 
+def _short(name: str) -> str:
+    """Return a name as sentences and legends have it; tables have it as a whole.
+
+    >>> _short("14cfd403e0929194539014eaed9ae6ed")
+    '14cfd403…'
+    """
+    return f"{name[:8]}…" if UID_HASH.fullmatch(name) else charts.said(name, MAX_SHORT)
+
+
+def _of(operator: str, state: str | None) -> str:
+    """Return the name of a state with its operator, the state first: of many states the operator is the same."""
+    return f"{_short(state)} of {_short(operator)}" if state else _short(operator)
+
+
+def _series(states: Iterable[Sequence[str]]) -> dict[Sequence[str], str]:
+    """Return names of series: of operators, or of their states. Two that look the same have a number after them."""
+    names: dict[Sequence[str], str] = {}
+    for state in states:
+        name = _of(state[0], state[1] if len(state) > 1 else None)
+        same = sum(other.partition(" (")[0] == name for other in names.values())
+        names[state] = f"{name} ({same + 1})" if same else name
+    return names
+
+
 def _table(
     caption: str, columns: str, rows: Sequence[Sequence[Any]], *, folded: bool = False, choices: int | None = None
 ) -> Table:
@@ -309,8 +339,14 @@ def _what(to: Section, surveys: Surveys, asked: Asked) -> None:
     ]
     if len(asked.history) > 1:
         first, last = asked.history[0], asked.history[-1]
-        ids = f"checkpoints {first.checkpoint_id} to {last.checkpoint_id}"
-        to.facts.append(("folder", f"{numbered(len(asked.history), 'snapshot')}, {ids}"))
+        oldest = f"the oldest is {first.checkpoint_id}, {_moment(first.modified or 0)}"
+        snapshots = numbered(len(asked.history), "snapshot")
+        to.facts.append(("folder", f"{snapshots}, checkpoints {first.checkpoint_id} to {last.checkpoint_id}; {oldest}"))
+    if snapshot.operators and not any(operator.uid for operator in snapshot.operators):
+        to.notes.append(
+            "Operators are named by hashes of their uids, for Flink 1.16 to 1.20 does not record uids. Option 'uids' "
+            "takes the uids of the job's code, and finds their operators."
+        )
     rows = [
         (one.uid or str(one.operator_id), one.name, one.parallelism, one.max_parallelism, _bytes(one.state_size))
         for one in sorted(snapshot.operators, key=lambda one: -one.state_size)
@@ -357,7 +393,7 @@ def _findings(to: Section, surveys: Surveys, older: Surveys | None, asked: Asked
     rows = [(one.severity.value, one.check, one.operator, one.state, one.evidence, one.remedy) for one in findings]
     to.short = "nothing that may go wrong was found"
     if rows:
-        subject = " ".join(filter(None, (findings[0].operator, findings[0].state)))
+        subject = findings[0].operator and _of(findings[0].operator, findings[0].state)
         to.short = f"{to.about.partition(', as')[0]}; the first is {findings[0].check}{subject and f' of {subject}'}"
         columns = "severity | check | operator | state | what was found | what to do"
         to.tables.append(_table("Findings, the worst first", columns, rows, choices=0))
@@ -378,7 +414,7 @@ def _sizes(to: Section, surveys: Surveys) -> None:
         to.short = "no state has bytes"
     if total:
         most = sizes[0]
-        label, share = f"{most.operator} {most.state or most.table}", 100 * most.bytes / total
+        label, share = _of(most.operator, most.state or most.table), 100 * most.bytes / total
         more = f"; {to.short}" if surveys.unread_operators else ""
         to.short = f"the largest state is {label}: {readable_size(most.bytes)}, {share:.1f} % of all{more}"
         tiles = _tiles(sizes)
@@ -386,15 +422,16 @@ def _sizes(to: Section, surveys: Surveys) -> None:
         to.charts.append(Chart(caption, charts.treemap(tiles, 1100, 420), charts.treemap(tiles, 370, 420)))
     rows = [
         (
-            size.operator, size.table, size.state, size.kind.lower(), _count(size.entries), _bytes(size.bytes),
-            Cell(f"{100 * size.bytes / max(total, 1):.1f} %", size.bytes), _bytes(size.largest),
+            size.operator, size.state, _bytes(size.bytes),
+            Cell(f"{100 * size.bytes / max(total, 1):.1f} %", size.bytes), _count(size.entries), _bytes(size.largest),
+            size.table, size.kind.lower(),
         )
         for size in sizes
     ]  # fmt: skip
     to.tables.append(
         _table(
             "States, the largest first",
-            "operator | table | state | kind | entries# | bytes# | share# | largest entry#",
+            "operator | state | bytes# | share# | entries# | largest entry# | table | kind",
             rows,
         )
     )
@@ -434,31 +471,47 @@ def _skew(to: Section, surveys: Surveys) -> None:
         "1.00 is even: the heaviest has as many bytes as the average. A key group moves as a whole, so that a heavy "
         "one stays heavy at every parallelism."
     )
-    rows, points, excess = [], [], -1.0
+    rows, per_subtask, points, excess, heavier, of_subtask = [], [], [], -1.0, 0.0, ""
+    drawn = _series((name,) for name, _ in by_size[:MOST_OPERATORS])
     for rank, (name, groups) in enumerate(by_size):
-        operator, said = known[name], charts.said(name)
+        operator = known[name]
         limit, mean = operator.max_parallelism, sum(groups.values()) / len(groups)
-        skews = {}
-        for parallelism in parallelisms(operator.parallelism, limit):
-            sizes = bytes_of_subtasks(groups, parallelism, limit)
-            skews[parallelism] = max(sizes) * parallelism / max(sum(sizes), 1)
+        by_parallelism = {
+            parallelism: bytes_of_subtasks(groups, parallelism, limit)
+            for parallelism in parallelisms(operator.parallelism, limit)
+        }
+        skews = {number: max(sizes) * number / max(sum(sizes), 1) for number, sizes in by_parallelism.items()}
+        subtasks, skew = by_parallelism[operator.parallelism], skews[operator.parallelism]
+        heaviest = subtasks.index(max(subtasks))
+        if (extra := max(subtasks) * (1 - 1 / max(skew, 1))) > heavier:
+            heavier = extra
+            of_subtask = f"; the heaviest subtask is {heaviest} of {_short(name)}, {skew:.2f} times the average"
         worst = max(groups, key=lambda group: groups[group])
         if groups[worst] - mean > excess:
             excess = groups[worst] - mean
             ratio, size = groups[worst] / max(mean, 1), readable_size(groups[worst])
-            to.short = f"the heaviest is key group {worst} of {name}: {size}, {ratio:.2f} times the average"
+            to.short = f"the heaviest is key group {worst} of {_short(name)}: {size}, {ratio:.2f} times the average"
         rows.append((
             name, _bytes(sum(groups.values())), f"{len(groups):,} of {limit:,}", worst, _bytes(groups[worst]),
-            _ratio(groups[worst] / max(mean, 1)), operator.parallelism, _ratio(skews[operator.parallelism]),
-            ", ".join(f"{skew:.2f} at {parallelism}" for parallelism, skew in skews.items()),
+            _ratio(groups[worst] / max(mean, 1)),
         ))  # fmt: skip
+        others = (
+            f"{readable_size(max(sizes))} ({skews[number]:.2f}) at {number}"
+            for number, sizes in by_parallelism.items()
+            if number != operator.parallelism
+        )
+        per_subtask.append(
+            (name, operator.parallelism, heaviest, _bytes(max(subtasks)), _ratio(skew), ", ".join(others))
+        )
         if rank < MOST_OPERATORS:
             bars = _binned(groups, limit)
             filled = [bar["y"] for bar in bars if bar["y"]] or [0]
-            what = "key group" if limit <= MOST_BARS else f"{-(-limit // MOST_BARS)} key groups each, from"
+            width, said = -(-limit // MOST_BARS), drawn[name,]
+            what = "key group" if width == 1 else f"{width} key groups each, from"
+            alone = "" if width == 1 else f", {width} to a bar"
             to.charts.append(
                 Chart(
-                    f"{said}: bytes by key group, the heaviest is {worst}; dashed: the average of those with state",
+                    f"{said}: bytes by key group{alone}; the heaviest one is {worst}; dashed: the average with state",
                     charts.bars(bars, what, "bytes", mean=sum(filled) / len(filled)),
                 )
             )
@@ -471,20 +524,18 @@ def _skew(to: Section, surveys: Surveys) -> None:
                 }
                 for parallelism, skew in skews.items()
             ]
+    to.short += of_subtask
     points.sort(key=lambda point: float(str(point["x"]).removesuffix(" x")))
     to.charts.append(
         Chart(
             "Bytes of the heaviest subtask, per average, if the parallelism were a multiple of that of the snapshot",
-            charts.lines(
-                points, "parallelism", "times the average", [charts.said(name) for name, _ in by_size[:MOST_OPERATORS]]
-            ),
+            charts.lines(points, "parallelism", "times the average", list(drawn.values())),
         )
     )
-    columns = (
-        "operator | bytes# | key groups with state | heaviest# | its bytes# | per average# | parallelism# | "
-        "heaviest subtask per average# | at other parallelisms"
-    )
-    to.tables.append(_table("Skew of operators with keyed state", columns, rows))
+    columns = "operator | bytes# | key groups with state | heaviest key group# | its bytes# | times the average#"
+    to.tables.append(_table("Key groups of operators with keyed state", columns, rows))
+    columns = "operator | parallelism# | heaviest subtask# | its bytes# | times the average# | at other parallelisms"
+    to.tables.append(_table("Subtasks of operators with keyed state", columns, per_subtask))
 
 
 def parallelisms(parallelism: int, limit: int) -> list[int]:
@@ -529,7 +580,7 @@ def _heaviest(to: Section, surveys: Surveys) -> None:
             row["subtask"], _count(row["entries"]), _bytes(row["bytes"]), Cell(f"{100 * share:.2f} %", share),
         ))  # fmt: skip
     operator, state, _, group, _, _, size, part = rows[0]
-    to.short = f"a key of {operator} {state or ''} has {size.text}, {part.text} of the state, in key group {group}"
+    to.short = f"a key of {_of(operator, state)} has {size.text}, {part.text} of the state, in key group {group}"
     columns = "operator | state | key | key group# | subtask# | entries# | bytes# | of its state#"
     to.tables.append(_table("Keys of most bytes, of each state at most five", columns, rows))
 
@@ -546,21 +597,28 @@ def _ages(to: Section, surveys: Surveys) -> None:
         to.short = to.about = "No state with a time to live can be read." if kept else "No state has a time to live."
         return
     (operator, state, _, age), units = max(totals.items(), key=lambda one: one[0][2])
-    to.short = f"the oldest are {numbered(units, 'unit')} of {operator} {state}: {age}"
-    to.about = "How long before the snapshot values, elements of lists and entries of maps were last used."
+    to.short = f"the oldest are {numbered(units, 'entry', 'entries')} of {_of(operator, state)}: {age}"
+    to.about = (
+        "How long before the snapshot entries (values, elements of lists, entries of maps) were last used. A snapshot "
+        "does not record how long they live: what is older than the job's code says has expired, and is still stored."
+    )
     states = list(dict.fromkeys((operator, state) for operator, state, _, _ in totals))
-    drawn = {group: charts.said(f"{group[0]} {group[1]}") for group in states[:MOST_LINES]}
+    drawn = _series(states[:MOST_LINES])
     bars = [
         {"x": age, "y": units, "series": drawn[operator, state], "said": f"{drawn[operator, state]}, {age}: {units:,}"}
         for (operator, state, _, age), units in sorted(totals.items(), key=lambda one: one[0][2])
         if (operator, state) in drawn
     ]
-    to.charts.append(Chart("Units by age", charts.bars(bars, "age", "units", series=list(drawn.values()))))
+    to.charts.append(
+        Chart(
+            "Entries by age", charts.bars(bars, "last used before the snapshot", "entries", series=list(drawn.values()))
+        )
+    )
     rows = [
         (operator, state, Cell(age, low), _count(units))
         for (operator, state, low, age), units in sorted(totals.items())
     ]
-    to.tables.append(_table("Units by age", "operator | state | age | units#", rows))
+    to.tables.append(_table("Entries by age", "operator | state | last used before the snapshot | entries#", rows))
 
 
 def age_of(low: int | None, high: int | None) -> str:
@@ -584,8 +642,9 @@ def _timers(to: Section, surveys: Surveys) -> None:
             Cell(_span((now - first) / 1000), now - first), Cell(_span((last - now) / 1000), last - now),
         ))  # fmt: skip
         if edges:
-            said = charts.said(operator)
-            caption = f"{said}: {domain} timers by time, from {_moment(first / 1000)} to {_moment(last / 1000)}"
+            caption = (
+                f"{_short(operator)}: {domain} timers by time, from {_moment(first / 1000)} to {_moment(last / 1000)}"
+            )
             axis, bars = _times([*edges, last + 1], before, now)
             to.charts.append(Chart(caption, charts.bars(bars, axis, "timers")))
     to.notes += [f"Timers of {operator} cannot be read: {why}" for operator, why in surveys.unread_timers.items()]
@@ -593,12 +652,11 @@ def _timers(to: Section, surveys: Surveys) -> None:
         to.short = to.about = "No operator has timers that can be read." if to.notes else "No operator has timers."
         return
     behind = max(rows, key=lambda row: row[6].value)
-    to.short = (
-        f"none is before the snapshot; the earliest is one of {behind[0]}, {_span(-behind[6].value / 1000)} after"
-    )
+    ahead = _span(-behind[6].value / 1000)
+    to.short = f"none is before the snapshot; the earliest is one of {_short(behind[0])}, {ahead} after"
     if behind[6].value > 0:
         many = numbered(int(behind[5].value), f"{behind[1]} timer")
-        to.short = f"{many} of {behind[0]} are before the snapshot, up to {behind[6].text}"
+        to.short = f"{many} of {_short(behind[0])} are before the snapshot, up to {behind[6].text}"
     to.about = (
         f"Times are relative to the snapshot, {_moment(now / 1000)}. Event time has not reached the earliest timer: "
         "its lag is at least that. Processing timers before the snapshot fire at once after a restore."
@@ -661,12 +719,22 @@ def _sources(to: Section, surveys: Surveys, older: Surveys | None) -> None:
     columns = "source | connector | stream | partition | next position | before# | moved# | per second#"
     if before and older is not None:
         to.about = f"Moved since checkpoint {older.snapshot.metadata.checkpoint_id}, {_span(seconds)} before."
-        still = [" ".join(filter(None, map(str, row[:1] + row[2:4]))) for row in rows if row[6] == 0]
+        moving = sorted((row for row in rows if row[6] is not None), key=lambda row: row[6])
+        still = [row for row in moving if row[6] == 0]
         to.short += f"; {len(still)} did not move since the older snapshot"
-        to.short += f", such as {still[0]}" if still else ""
+        if still:
+            to.short += f", such as {_split(still[0])}"
+        elif len(moving) > 1:
+            to.short += f"; the slowest is {_split(moving[0])}: {moving[0][6]:,} in {_span(seconds)}"
     else:
+        to.about = "How far each has moved is shown beside an older snapshot (since), or in a folder of checkpoints."
         rows, columns = [row[:5] for row in rows], columns.partition(" | before")[0]
     to.tables.append(_table("Positions at which the sources continue", columns, rows))
+
+
+def _split(row: Sequence[Any]) -> str:
+    """Return the name of a split: its stream, partition and source."""
+    return _of(row[0], " ".join(filter(None, map(str, row[2:4]))))
 
 
 def _types(to: Section, surveys: Surveys) -> None:
@@ -679,7 +747,12 @@ def _types(to: Section, surveys: Surveys) -> None:
         for row in surveys.states
     ]  # fmt: skip
     noted = sum(bool(row["note"]) for row in surveys.states)
-    to.short = f"{numbered(len(rows), 'state')}, {noted} with a note"
+    by_kryo = [row for row in rows if "KRYO" in f"{row[4]} {row[5]}"]
+    to.short = f"{numbered(len(rows), 'state')}, none with Kryo, {noted} with a note"
+    if by_kryo:
+        operators = numbered(len({row[0] for row in by_kryo}), "operator")
+        first = _of(by_kryo[0][0], by_kryo[0][2])
+        to.short = f"Kryo is in {len(by_kryo)} of {numbered(len(rows), 'state')}, of {operators}, such as {first}"
     columns = "operator | table | state | kind | key type | value type | type in Spark | note"
     to.tables.append(_table("Types of states", columns, rows))
 
@@ -701,15 +774,14 @@ def _growth(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
         history.append((info, sum(one.state_size for one in other.snapshot.operators), new, other.sizes))
         before = other.snapshot
     newest = {size.place: size.bytes for size in history[-1][3]}
-    drawn = dict(list({(state[0], state[2] or state[1]): size for state, size in newest.items()}.items())[:MOST_LINES])
+    drawn = _series(list(dict.fromkeys((state[0], state[2] or state[1]) for state in newest))[:MOST_LINES])
     points: list[Row] = []
     rows: list[Sequence[Any]] = []
     numbers = _numbers(asked.history)
     for at, (info, full, new, sizes) in zip(numbers, history, strict=True):
         of_state: dict[str, int] = {}
         for size in sizes:
-            named = size.operator, size.state or size.table
-            series = charts.said(" ".join(named)) if named in drawn else OTHERS
+            series = drawn.get((size.operator, size.state or size.table), OTHERS)
             of_state[series] = of_state.get(series, 0) + size.bytes
         points += [
             {"x": at, "y": size, "series": series, "said": f"{series}, checkpoint {at}: {readable_size(size)}"}
@@ -742,21 +814,24 @@ def _growth(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
     first = {size.place: size for size in history[0][3]}
     grown = [
         (
-            size.operator, size.table, size.state, _count(first[size.place].entries if size.place in first else 0),
-            _count(size.entries), _bytes(first[size.place].bytes if size.place in first else 0), _bytes(size.bytes),
+            size.operator, size.state,
             _bytes_more(size.bytes - (first[size.place].bytes if size.place in first else 0)),
+            _bytes(first[size.place].bytes if size.place in first else 0), _bytes(size.bytes),
+            _count(first[size.place].entries if size.place in first else 0), _count(size.entries), size.table,
         )
         for size in history[-1][3]
     ]  # fmt: skip
-    grown.sort(key=lambda row: -row[-1].value)
+    grown.sort(key=lambda row: -row[2].value)
     to.short = f"no state has grown in {numbered(len(history), 'snapshot')}"
-    if grown and grown[0][-1].value > 0:
-        most = grown[0]
-        state = f"{most[0]} {most[2] or most[1]}"
-        to.short = f"{state} has grown most: {most[-1].text} to {most[-2].text} in {numbered(len(history), 'snapshot')}"
+    if grown and grown[0][2].value > 0:
+        operator, state, more, _, now, *_, table = grown[0]
+        grower = _of(operator, state or table)
+        to.short = f"{grower} has grown most: {more.text} to {now.text} in {numbered(len(history), 'snapshot')}"
+    full, new = history[-1][1:3]
+    to.short += f"; the newest has {readable_size(full)} in files, {readable_size(new or 0)} of them new"
     if len(set(numbers)) < len(numbers) or any("." in number for number in numbers):
         to.about = "Several snapshots have the same checkpoint id: a number after it tells them apart, by time."
-    columns = "operator | table | state | entries first# | entries last# | bytes first# | bytes last# | growth#"
+    columns = "operator | state | growth# | bytes first# | bytes last# | entries first# | entries last# | table"
     to.tables.append(_table("Growth of states from the first checkpoint to the last", columns, grown))
 
 
@@ -811,6 +886,9 @@ def _since(to: Section, surveys: Surveys, older: Surveys) -> None:
     ]  # fmt: skip
     counts = {name: sum(row[name] or 0 for row in differences) for name in COUNTS[2:]}
     to.short = "entries: " + ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    most = max(differences, key=lambda row: sum(row[name] or 0 for name in counts), default=None)
+    if most is not None and any(most[name] for name in counts):
+        to.short += f"; most in {_of(label_of(most), most['state'] or most['table'])}"
     columns = (
         "operator | change | table | state | entries before# | entries after# | added# | changed# | removed# | note"
     )
@@ -820,8 +898,12 @@ def _since(to: Section, surveys: Surveys, older: Surveys) -> None:
 def _restore(to: Section, snapshot: Snapshot, job: Job) -> None:
     check = check_snapshot(snapshot, job)
     verdicts: list[dict[str, Any]] = check.to_arrow().to_pylist()
+    verdicts.sort(key=lambda row: -Verdict(row["verdict"]).severity)
     to.about = f"Verdict: {check.verdict.value}."
     to.short = f"verdict: {check.verdict.value}"
+    reason = next(iter(verdicts[0]["reasons"] or ()), "") if verdicts else ""
+    if reason:
+        to.short += f"; {_short(verdicts[0]['operator_uid'] or verdicts[0]['operator_uid_hash'] or '')}: {reason}"
     to.notes += [f"assumed about the job: {note}" for note in check.notes]
     rows = [
         (
@@ -832,21 +914,31 @@ def _restore(to: Section, snapshot: Snapshot, job: Job) -> None:
         for row in verdicts
     ]  # fmt: skip
     columns = "verdict | operator | operator of the job | matched by | reasons | what to do | states"
-    to.tables.append(_table("Verdicts by operator", columns, rows, choices=0))
+    to.tables.append(_table("Verdicts by operator, the worst first", columns, rows, choices=0))
 
 
 def _migration(to: Section, surveys: Surveys, flink: str) -> None:
-    rows = [
+    rows: list[tuple[Any, ...]] = [
         (
             row["verdict"], label_of(row), row["state"], row["part"], row["reason"], row["remedy"], row["hashmap"],
             row["rocksdb"], row["type"], row["new_type"],
         )
         for row in surveys.migration(flink).to_arrow().to_pylist()
     ]  # fmt: skip
+    rows.sort(key=lambda row: -MigrationVerdict(row[0]).severity)
     counts = {verdict: sum(row[0] == verdict for row in rows) for verdict in dict.fromkeys(row[0] for row in rows)}
     to.about = ", ".join(f"{number} {verdict}" for verdict, number in counts.items()) or "Nothing to migrate."
     to.short = to.about
+    if rows and MigrationVerdict(rows[0][0]).severity > MigrationVerdict.REWRITTEN.severity:
+        to.short += f"; the first: {_of(rows[0][1], rows[0][2])}: {rows[0][5] or rows[0][4]}"
+    elif rows:
+        to.short += "; nothing stands against a migration" if len(counts) > 1 else ""
     columns = "verdict | operator | state | part | reason | what to do | on hashmap | on RocksDB | type | new type"
     to.tables.append(
-        _table("What a migration does with each part, and what Flink does without one", columns, rows, choices=0)
+        _table(
+            "What a migration does with each part, and what Flink does without one, the worst first",
+            columns,
+            rows,
+            choices=0,
+        )
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.metadata import (
     CheckpointMetadata,
@@ -22,13 +23,15 @@ from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.findings import StateFindings, from_json, merged, to_json
-from pyspark_savepoint.statebackends.migration.migrated_files import MigratedOperator
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, OperatorMigration, plan_migration
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import StateRef
 from pyspark_savepoint.statebackends.migration.value_scan import Scan, ScanUnit, hidden_parts
 
 #: The version of metadata in which handles are returned.
 VERSION = 6
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.statebackends.migration.migrated_files import MigratedOperator
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,9 @@ class WriteWork:
 
     def operator(self, number: int) -> MigratedOperator:
         """Return the files of an operator."""
+        # Imported here: checks, findings and reports scan only.
+        from pyspark_savepoint.statebackends.migration.migrated_files import MigratedOperator
+
         planned = self.planned
         hidden = planned.hidden.get(number, frozenset())
         plan = planned.plans[number]

@@ -97,7 +97,7 @@ class Read(HTMLParser):
 def test_sections_and_numbers(of_shop: Path) -> None:
     page = Read(of_shop)
     assert page.sections == [*ALWAYS, "since", "restore", "migration"]
-    sizes = {(row[0], row[2]): row for row in page.rows["sizes-1"] if row}
+    sizes = {(row[0], row[1]): row for row in page.rows["sizes-1"] if row}
     rows = [row for row in pyspark_savepoint.open(SHOP).sizes("accounts").rows() if row["state"] == "total"]
     assert sizes["accounts", "total"][4] == f"{sum(row['entries'] for row in rows):,}"
     skew = next(row for row in page.rows["skew-1"] if row and row[0] == "accounts")
@@ -251,11 +251,11 @@ def test_filters_and_order(page: Page, of_shop: Path) -> None:
         ".map((row) => row.cells[0].textContent)"
     )
     assert set(shown) == {verdicts[1]}
-    numbers = "[...document.getElementById('sizes-1').tBodies[0].rows].map((row) => +row.cells[5].dataset.v)"
-    page.run("document.querySelectorAll('#sizes-1 th button')[5].click()")
+    numbers = "[...document.getElementById('sizes-1').tBodies[0].rows].map((row) => +row.cells[2].dataset.v)"
+    page.run("document.querySelectorAll('#sizes-1 th button')[2].click()")
     assert page.run(numbers) == sorted(page.run(numbers))
     assert page.run("document.querySelector('#sizes-1 th[aria-sort]').textContent") == "bytes"
-    page.run("document.querySelectorAll('#sizes-1 th button')[5].click()")
+    page.run("document.querySelectorAll('#sizes-1 th button')[2].click()")
     assert page.run(numbers) == sorted(page.run(numbers), reverse=True)
 
 
