@@ -168,7 +168,7 @@ def test_is_a_timer_late(pages: Pages) -> None:
 def test_which_partition_of_a_source_is_behind(pages: Pages, tmp_path: Path) -> None:
     folder = next((pages.corpus / "connectors" / "1.20.5-kafka-v3.4.0").glob("savepoint-*"))
     older = pyspark_savepoint.open(folder)
-    rows = older.offsets().to_arrow().to_pylist()
+    rows: list[dict[str, Any]] = older.offsets().to_arrow().to_pylist()
     slow = {"stream": "clicks", "partition": "1"}
     offsets = {
         (row["stream"], row["partition"]): row["offset"] + (3 if slow.items() <= row.items() else 1000) for row in rows
@@ -187,7 +187,8 @@ def test_which_partition_of_a_source_is_behind(pages: Pages, tmp_path: Path) -> 
 def test_would_the_new_job_restore_it_and_why_not(pages: Pages, tmp_path: Path) -> None:
     shop = pyspark_savepoint.open(SHOP)
     job = shop.remove_operator("accounts").write(tmp_path / "job")
-    found = next(row for row in shop.check_restore(job).to_arrow().to_pylist() if row["operator_uid"] == "accounts")
+    verdicts: list[dict[str, Any]] = shop.check_restore(job).to_arrow().to_pylist()
+    found = next(row for row in verdicts if row["operator_uid"] == "accounts")
     seen = pages.seen(f"restore-{pages.width}", "Would the job restore it?", shop, job=job)
     assert seen.line == f"verdict: {found['verdict']}; accounts: {found['reasons'][0]}"
     row = seen.rows("Verdicts by operator, the worst first")[0]
@@ -196,7 +197,7 @@ def test_would_the_new_job_restore_it_and_why_not(pages: Pages, tmp_path: Path) 
 
 def test_what_has_changed_since_yesterday(pages: Pages) -> None:
     kinds = ("added", "changed", "removed")
-    differences = pages.checkpoint(9).diff(pages.checkpoint(13)).to_arrow().to_pylist()
+    differences: list[dict[str, Any]] = pages.checkpoint(9).diff(pages.checkpoint(13)).to_arrow().to_pylist()
     counts = {kind: sum(row[kind] or 0 for row in differences) for kind in kinds}
     most = max(differences, key=lambda row: sum(row[kind] or 0 for kind in kinds))
     seen = pages.of_history("What differs from the older snapshot")
