@@ -284,13 +284,18 @@ def _ratio(number: float) -> Cell:
     return Cell(f"{number:.2f}", number)
 
 
-def _short(name: str) -> str:
-    """Return a name as sentences and legends have it; tables have it as a whole.
+def brief(operator: str) -> str:
+    """Return the name of an operator, of a hash of its uid the first digits.
 
-    >>> _short("14cfd403e0929194539014eaed9ae6ed")
-    '14cfd403…'
+    >>> brief("14cfd403e0929194539014eaed9ae6ed"), brief("accounts")
+    ('14cfd403…', 'accounts')
     """
-    return f"{name[:8]}…" if UID_HASH.fullmatch(name) else charts.said(name, MAX_SHORT)
+    return f"{operator[:8]}…" if UID_HASH.fullmatch(operator) else operator
+
+
+def _short(name: str) -> str:
+    """Return a name as sentences and legends have it; tables have it as a whole."""
+    return charts.said(brief(name), MAX_SHORT)
 
 
 def _of(operator: str, state: str | None) -> str:

@@ -14,7 +14,7 @@ from pyspark_savepoint.execution.texts import readable_size
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, did_you_mean
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.report.metrics import bytes_of_subtasks
-from pyspark_savepoint.report.page import age_of, histogram_edges, history_of, parallelisms
+from pyspark_savepoint.report.page import age_of, brief, histogram_edges, history_of, parallelisms
 from pyspark_savepoint.statebackends.surveys.ttl_ages import snapshot_time_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Plots:
         if top < 1:
             raise OptionError("argument 'top' must be at least 1: it is the number of states", found=top)
         sizes = self._surveys.sizes
-        names = [_name(f"{size.operator}  {size.state or size.table}") for size in sizes[:top]]
+        names = [_name(f"{brief(size.operator)}  {size.state or size.table}") for size in sizes[:top]]
         values = [size.bytes for size in sizes[:top]]
         if len(sizes) > top:
             names.append(f"({len(sizes) - top} others)")
@@ -108,7 +108,7 @@ class Plots:
         left.bar(list(groups), list(groups.values()), width=1.0)
         mean = sum(groups.values()) / len(groups)
         left.axhline(mean, color="black", linestyle="--", linewidth=1, label=f"average {readable_size(mean)}")
-        left.set_title(f"{_name(uid or '')}: bytes by key group", parse_math=False)
+        left.set_title(f"{_name(brief(uid or ''))}: bytes by key group", parse_math=False)
         left.set_xlabel("key group")
         left.set_xlim(-1, operator.max_parallelism)
         left.legend(fontsize=8)
@@ -150,7 +150,7 @@ class Plots:
             if state is None:
                 axes.plot(at, values, color="black", linestyle="--", label="all states")
             else:
-                axes.plot(at, values, marker=".", label=_name(f"{state[0]}  {state[2] or state[1]}"))
+                axes.plot(at, values, marker=".", label=_name(f"{brief(state[0])}  {state[2] or state[1]}"))
         step = -(-len(history) // 12)
         axes.set_xticks(at[::step], [str(info.checkpoint_id) for info in history[::step]])
         axes.set_xlabel("checkpoint")
@@ -189,7 +189,7 @@ class Plots:
         below = np.zeros(len(edges) - 1)
         for (operator, domain), times in timers.items():
             heights = np.diff(times.before(edges))
-            label = _name(f"{operator}, {domain} time")
+            label = _name(f"{brief(operator)}, {domain} time")
             axes.bar(days[:-1], heights, np.diff(days), bottom=below, align="edge", label=label)
             below += heights
         if days[0] <= 0 <= days[-1]:
@@ -226,7 +226,7 @@ class Plots:
         below = np.zeros(len(order))
         for (operator, state), counts in units.items():
             heights = np.array([counts.get(low, 0) for low in order])
-            axes.bar([ages[low] for low in order], heights, bottom=below, label=_name(f"{operator}  {state}"))
+            axes.bar([ages[low] for low in order], heights, bottom=below, label=_name(f"{brief(operator)}  {state}"))
             below += heights
         axes.set_xlabel("last used before the snapshot")
         axes.set_ylabel("values, elements, entries", fontsize=9)

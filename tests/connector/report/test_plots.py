@@ -79,6 +79,14 @@ def test_growth_and_ages(corpus: Path, tmp_path: Path) -> None:
     assert sum(heights(axes)) == sum(row["units"] for row in newest.ttl_ages().rows())
 
 
+def test_hashes_of_uids_are_short_so_that_states_are_seen(corpus: Path, tmp_path: Path) -> None:
+    folder = next((corpus / "history" / "1.20.5-rocksdb-incr-rescaled" / "checkpoints").glob("*"))
+    newest = pyspark_savepoint.open(folder, version_as_of="latest", allow_outside=True)
+    names = labels(drawn(newest.plot.growth(folder), tmp_path))
+    assert "14cfd403…  _timer_state/event_user-timers" in names
+    assert len(set(names)) == len(names)
+
+
 def test_names_are_text(tmp_path: Path) -> None:
     name = HOSTILE + "$x^2$"
     states = [state(f"{place}{name}", "VALUE", "LONG") for place in range(2)]
