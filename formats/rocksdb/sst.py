@@ -17,6 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -61,8 +62,8 @@ FORMAT_VERSIONS = range(1, 7)
 FIRST_WITH_SIZES = 2
 FIRST_WITH_CONTEXT = 6
 RANGE_DELETION = 15
-#: Bytes at the end of a file to read at once: usually, they include index and properties.
-TAIL = 1 << 16
+#: Bytes at the end of a file to read at once, and the part of small files: usually, they include index and properties.
+LEAST_TAIL, TAIL, TAIL_OF = 1 << 13, 1 << 16, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,14 +385,17 @@ class _Tail(ByteSource):
         self.path = source.path
         self.size = source.size
         self._source = source
-        self._start = max(0, source.size - TAIL)
+        self._start = max(0, source.size - min(TAIL, max(LEAST_TAIL, source.size // TAIL_OF)))
         self._end = InlineByteSource(source.path, source.read(self._start, source.size - self._start))
 
-    def _fill(self, start: int, buffer: object) -> None:
-        if start >= self._start:
-            self._end.read_into(start - self._start, buffer)
-        else:
-            self._source.read_into(start, buffer)
+    def _fill(self, start: int, buffer: Any) -> None:
+        target = memoryview(buffer)
+        # What is in memory is not read again.
+        before = min(max(self._start - start, 0), len(target))
+        if before:
+            self._source.read_into(start, target[:before])
+        if before < len(target):
+            self._end.read_into(start + before - self._start, target[before:])
 
 
 # -- properties of a table file: its block ``rocksdb.properties`` -----------------------------------------------------

@@ -239,7 +239,8 @@ class SharedInput:
                     continue
                 if found is not None:
                     found(window)
-                for pair in shared.pairs(window, limit):
+                # Of common files the block where one part ends is read again for the next.
+                for pair in shared.pairs(window, 2 * limit):
                     one, other = (
                         concat(
                             [] if block is None else [EntryChunk.of_block(block, ids, (block.key_start, block.key_end))]

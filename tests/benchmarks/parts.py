@@ -189,25 +189,28 @@ def _a_row(figure: Figure, rows: int) -> Figure:
 def changes(run: Run) -> Iterator[Figure]:
     """Find what changed for 1 % of the keys between incremental checkpoints of RocksDB, without Spark.
 
-    Its table files were written by RocksDB itself, as Flink configures it, and compacted before.
+    Its table files were written by RocksDB itself, as Flink configures it, and compacted before. Once with two numbers
+    of a key, once with a text of 200 letters for a quarter of the keys: a block has few of those.
     """
     import numpy as np
 
     from tests.benchmarks.rocksdb_data import IncrementalJob
 
-    job = IncrementalJob(run.path("job"), "long", run.keys)
-    random = np.random.default_rng(1)
-    job.put(random.permutation(run.keys), np.arange(run.keys))
-    job.each(lambda family: family.compact_range(None, None))
-    job.checkpoint(1)
-    few = run.keys // 100
-    order = np.lexsort(job.keys.T[::-1])
-    versions = {2: "that lie together", 3: "at random"}
-    for version, rows in ((2, order[run.keys // 3 :][:few]), (3, random.choice(run.keys, few, replace=False))):
-        job.put(rows, np.arange(few) + version * run.keys)
-        job.checkpoint(version)
-    job.close()
-    yield from _changes_both_ways(job.path, data.UID, versions, run.runs, 2 * few)
+    for keys, text in ((run.keys, 0), (run.keys // 4, 200)):
+        job = IncrementalJob(run.path(f"job-{text}"), "long", keys, text=text)
+        random = np.random.default_rng(1)
+        job.put(random.permutation(keys), np.arange(keys))
+        job.each(lambda family: family.compact_range(None, None))
+        job.checkpoint(1)
+        few = keys // 100
+        order = np.lexsort(job.keys.T[::-1])
+        kind = f"with {text} letters " if text else ""
+        versions = {2: f"{kind}that lie together", 3: f"{kind}at random"}
+        for version, rows in ((2, order[keys // 3 :][:few]), (3, random.choice(keys, few, replace=False))):
+            job.put(rows, np.arange(few) + version * keys)
+            job.checkpoint(version)
+        job.close()
+        yield from _changes_both_ways(job.path, data.UID, versions, run.runs, 2 * few)
 
 
 def changes_of_flink(run: Run) -> Iterator[Figure]:

@@ -9,7 +9,7 @@ Flink (blocks of 4 KiB, Snappy, files of 64 MB).
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -57,8 +57,12 @@ def table_options(block_size: int = 4096) -> Options:
 class IncrementalJob:
     """The databases of an operator's subtasks, whose checkpoints share files, as those of Flink do."""
 
-    def __init__(self, path: Path, kind: str, count: int, parallelism: int = 2, block_size: int = 4096) -> None:
+    def __init__(
+        self, path: Path, kind: str, count: int, parallelism: int = 2, block_size: int = 4096, text: int = 0
+    ) -> None:
         (path / "shared").mkdir(parents=True)
+        # With ``text`` one state of texts of as many letters, else numbers.
+        self._states: dict[str, tuple[str, Any]] = {"note": ("String", text)} if text else {**STATES}
         self.path, self.kind, self.parallelism = path, kind, parallelism
         keys, hashes = make_keys(kind, count)
         self.groups = key_groups(np.asarray(hashes & np.uint64(0xFFFFFFFF) if kind == "long" else hashes), 128)
@@ -68,15 +72,18 @@ class IncrementalJob:
         self._open = []
         for index in range(parallelism):
             database = Rdict(str(self._work / f"{index}"), options=table_options(block_size))
-            families = {name: database.create_column_family(name, options=table_options(block_size)) for name in STATES}
+            families = {
+                name: database.create_column_family(name, options=table_options(block_size)) for name in self._states
+            }
             self._open.append((range_for_operator_index(MAX_PARALLELISM, parallelism, index), database, families))
 
     def put(self, rows: Any, values: Any) -> None:
         """Give some keys new values in both states."""
         for owned, database, _ in self._open:
             mine = np.flatnonzero((self.groups[rows] >= owned.start) & (self.groups[rows] <= owned.end))
-            for name, (_, dtype) in STATES.items():
-                _put(database, name, self.keys[rows[mine]], values[mine].astype(dtype))
+            for name, (stem, form) in self._states.items():
+                put = _texts(values[mine], form) if stem == "String" else values[mine].astype(form)
+                _put(database, name, self.keys[rows[mine]], put)
 
     def delete(self, rows: Any, state: str) -> None:
         """Remove one state of some keys."""
@@ -95,7 +102,7 @@ class IncrementalJob:
         """Take a checkpoint; files that an earlier one has are not written again."""
         folder = self.path / f"chk-{number}"
         folder.mkdir()
-        meta = _write_header(folder / "meta", self.kind)
+        meta = _write_header(folder / "meta", self.kind, self._states)
         subtasks = {}
         for index, (owned, database, families) in enumerate(self._open):
             for family in families.values():
@@ -287,8 +294,16 @@ def write_native_savepoint(path: Path, kind: str, count: int, parallelism: int =
     return path
 
 
-def _write_header(path: Path, kind: str) -> RelativeFileStateHandle:
-    head = header_of(kind, {name: stem for name, (stem, _) in STATES.items()})
+def _texts(numbers: Any, letters: int) -> Any:
+    """Texts of from 127 letters on that do not compress, other ones for other numbers, as Flink writes them."""
+    texts = np.empty((len(numbers), letters + 2), np.uint8)
+    texts[:, 0], texts[:, 1] = (letters + 1) & 0x7F | 0x80, (letters + 1) >> 7
+    texts[:, 2:] = np.random.default_rng(int(numbers.sum())).integers(33, 127, (len(numbers), letters), np.uint8)
+    return texts.view(f"V{letters + 2}").ravel()
+
+
+def _write_header(path: Path, kind: str, states: Mapping[str, tuple[str, Any]] = STATES) -> RelativeFileStateHandle:
+    head = header_of(kind, {name: stem for name, (stem, _) in states.items()})
     path.write_bytes(head)
     return RelativeFileStateHandle(path.name, len(head))
 

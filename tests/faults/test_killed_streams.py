@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 #: A query into files, which ends after the changes of a checkpoint.
 QUERY = """
 import json, sys
+import pyspark_savepoint
 from pyspark.sql import SparkSession
 folder, work, last = sys.argv[1:]
 conf = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.sql.session.timeZone": "UTC"}
 spark = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
+print("ready", flush=True)
+sys.stdin.readline()
 options = {"uid": "accounts", "allowOutside": "true", "pinFolder": f"{work}/held", "maxCheckpointsPerTrigger": "2"}
 changes = spark.readStream.format("savepoint").options(**options).load(folder)
 writer = changes.writeStream.format("parquet").option("checkpointLocation", f"{work}/log")
@@ -50,12 +53,13 @@ KILLS = 6
 WAITING = 30
 
 
-@dataclass(frozen=True)
+@dataclass
 class Query:
-    """A query that follows the job of a folder, in processes of its own."""
+    """A query that follows the job of a folder, in processes of its own; the next ones are started ahead."""
 
     folder: Path
     work: Path
+    ahead: subprocess.Popen[str] | None = None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -82,11 +86,16 @@ class Query:
 
         """
         planned = len(self.batches())
-        with subprocess.Popen(
-            self.command(1 << 40), stdout=subprocess.PIPE, env=self.environment, start_new_session=True, text=True
-        ) as query:
+        query = self.ahead or self._start(1 << 40)
+        with query:
             assert query.stdout is not None
-            query.stdout.readline()
+            assert query.stdin is not None
+            assert query.stdout.readline() == "ready\n"
+            query.stdin.write("go\n")
+            query.stdin.flush()
+            assert query.stdout.readline() == "started\n"
+            # The session of the next one starts while this one plans and runs.
+            self.ahead = self._start(1 << 40)
             waited = time.monotonic() + waiting
             while len(self.batches()) == planned and time.monotonic() < waited:
                 time.sleep(0.05)
@@ -94,9 +103,28 @@ class Query:
             os.killpg(query.pid, signal.SIGKILL)
         return len(self.batches()) > planned
 
+    def _start(self, last: int) -> subprocess.Popen[str]:
+        """Start the processes of a query, which waits for a line before it begins."""
+        return subprocess.Popen(
+            self.command(last),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=self.environment,
+            start_new_session=True,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """End the processes that were started ahead."""
+        if self.ahead is not None:
+            with self.ahead:
+                os.killpg(self.ahead.pid, signal.SIGKILL)
+            self.ahead = None
+
     def finish(self, last: int) -> None:
         """Run the query until it has the changes of a checkpoint."""
-        subprocess.run(self.command(last), check=True, env=self.environment, timeout=240)
+        self.close()
+        subprocess.run(self.command(last), check=True, env=self.environment, timeout=600, input="go\n", text=True)
 
 
 @pytest.mark.spark
@@ -120,6 +148,7 @@ def test_a_query_that_is_killed_while_checkpoints_come_and_go(
             query.kill(moments.uniform(0, 2))
         query.finish(8)
     finally:
+        query.close()
         ended.set()
         playing.join()
     found = spark.read.parquet(str(tmp_path / "sink")).toArrow()

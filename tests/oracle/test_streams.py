@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,11 +33,16 @@ def test_a_query_that_is_killed_while_a_job_runs(spark: SparkSession, flink_vers
     job = Running(tmp_path / "job", flink_version, STEPS, [f"--pause={PAUSE}"])
     job.take()
     query = Query(job.folder / "checkpoints", tmp_path)
-    for kill in range(1, KILLS + 1):
-        # The last checkpoint comes after the last kill: the job still runs at each of them.
-        job.allow(max(0, min(kill * STEPS // KILLS, STEPS - 1) - job.allowed))
-        assert query.kill(moments.uniform(0, 2), waiting=600)
-        assert job.running
+    try:
+        for kill in range(1, KILLS + 1):
+            # The last checkpoint comes after the last kill: the job still runs at each of them.
+            job.allow(max(0, min(kill * STEPS // KILLS, STEPS - 1) - job.allowed))
+            began = time.monotonic()
+            assert query.kill(moments.uniform(0, 2), waiting=600)
+            print(f"kill {kill} of {KILLS} after {time.monotonic() - began:.1f} s")
+            assert job.running
+    finally:
+        query.close()
     taken = job.end()
     assert len(taken) == STEPS
     assert len(list(job.folder.glob("checkpoints/*/chk-*"))) == job.retained

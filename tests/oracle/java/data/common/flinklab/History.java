@@ -485,6 +485,19 @@ public class History {
         throw new IllegalStateException("not running");
     }
 
+    /** A checkpoint; one that Flink aborts, as it may right after a restore, is triggered again. */
+    static String checkpoint(MiniCluster mc, JobID id) throws Exception {
+        for (int k = 0;; k++)
+            try {
+                return mc.triggerCheckpoint(id).get(60, TimeUnit.SECONDS);
+            } catch (ExecutionException e) {
+                if (k == 20 || mc.getJobStatus(id).get().isTerminalState())
+                    throw e;
+                System.out.println("ABORTED " + e.getCause());
+                Thread.sleep(250);
+            }
+    }
+
     public static void main(String[] a) throws Exception {
         Map<String, String> args = Cluster.args(a);
         Path out = Paths.get(args.get("out")).toAbsolutePath();
@@ -504,6 +517,7 @@ public class History {
         Map<String, String> extra = Cluster.extra(args);
         extra.put("state.checkpoints.num-retained", "" + retained);
         extra.put("execution.checkpointing.num-retained", "" + retained);
+        extra.putIfAbsent("execution.checkpointing.tolerable-failed-checkpoints", "20");
         extra.putIfAbsent("state.storage.fs.memory-threshold", "1kb");
         extra.putIfAbsent("execution.checkpointing.data-inline-threshold", "1kb");
         Configuration conf = Cluster.conf(backend, out.toString(), Math.max(par, rescaleTo) + 1, extra);
@@ -538,7 +552,7 @@ public class History {
                 }
                 Thread.sleep(100); // the watermark is behind the last record
                 long began = System.currentTimeMillis();
-                last = mc.triggerCheckpoint(id).get(60, TimeUnit.SECONDS);
+                last = checkpoint(mc, id);
                 Path p = Paths.get(new java.net.URI(last.startsWith("file:") ? last : "file://" + last));
                 long chk = Long.parseLong(p.getFileName().toString().substring(4));
                 Cluster.write(out.resolve("truth").resolve(chk + ".json"), model.dump(end));
