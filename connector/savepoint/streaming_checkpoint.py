@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
@@ -46,6 +46,7 @@ from pyspark_savepoint.options.paths import located, snapshot_path
 from pyspark_savepoint.options.worker_python import expect_session
 from pyspark_savepoint.savepoint.savepoint import Savepoint
 from pyspark_savepoint.source.distribution import quoted
+from pyspark_savepoint.source.spark_engine import SPARK_ERRORS, first_line, readable_state
 from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS, WINDOW_CONTENTS, WINDOW_TIMERS
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 
@@ -67,12 +68,6 @@ LEFT: Mapping[str, str] = MappingProxyType(
         "globalLimit": "the number of rows that passed a limit: Flink has no limit of a stream",
     }
 )
-#: What fails in a task is none of Spark's own exceptions in a session of this process. Connect's client has no Py4J.
-SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
-with suppress(ModuleNotFoundError):
-    from py4j.protocol import Py4JError
-
-    SPARK_ERRORS = (PySparkException, Py4JError)
 #: Timers are recorded as a variable of this type.
 TIMERS = "TimerState"
 KINDS: Mapping[str, str] = MappingProxyType({"ValueState": "value", "ListState": "list", "MapState": "map"})
@@ -614,7 +609,8 @@ def savepoint_from_streaming(
         aggregates: Of an aggregation the aggregates of the query in its order, by the names of the states, as in
             :meth:`StreamingCheckpoint.keyed_state`. Required for windows.
         source_uid: The uid of the job's KafkaSource, which gets the offsets of the query's only Kafka source; or
-            several, each with the number or name of a source of the query; None for a savepoint without a source.
+            several, each with the number or name of a source of the query; None for a savepoint without a source,
+            which is a warning if the query has offsets and there is no ``into``.
         connector_version: The release of the Kafka connector in the job.
         timeout: Of ``applyInPandasWithState`` the kind of its timeouts.
         durations: Of variables with a time to live their duration; the job's states must have a time to live too.
@@ -696,7 +692,15 @@ def savepoint_from_streaming(
     for source, of in sources.items():
         sp = sp.with_source(source, query.offsets(of), connector_version=connector_version)
     given_ttl = set(durations or {})
-    for sentence in query.not_carried_over():
+    # Of several operators the savepoint that gets this one may have the sources already.
+    unnamed = query.sources.items() if into is None and not sources else ()
+    left = [
+        f"source {name}: its offsets: name the job's KafkaSource in source_uid=, or let its source start at "
+        f"{logged:.200}"
+        for name, logged in unnamed
+        if logged is not None and _partitions(logged) is not None
+    ]
+    for sentence in [*left, *query.not_carried_over()]:
         if not any(f"values of {name!r} expire" in sentence for name in given_ttl):
             warnings.warn(f"not carried over: {sentence}", SavepointWarning, stacklevel=2)
     began = max(_log(spark, query.path, "offsets"), default=query.newest)
@@ -718,7 +722,7 @@ def _chosen(timers: DataFrame, where: str | Column, keys: Sequence[str], path: s
             "where= is no condition on the columns of the key",
             path=path,
             expected=f'columns {", ".join(keys)}, such as "{quoted(keys[0])} IS NOT NULL"',
-            found=f"{where}: {_first_line(error)}",
+            found=f"{where}: {first_line(error)}",
         ) from error
     return timers.where(where)
 
@@ -737,7 +741,7 @@ def _texts(spark: SparkSession, path: str) -> dict[str, str]:
         raise StorageError(
             "a log of the query cannot be read",
             path=path,
-            found=_first_line(error),
+            found=first_line(error),
             remedy="it is damaged, or must not be read by this session: the cause says which",
         ) from error
     return {row["file_name"]: row["value"] for row in rows}
@@ -875,23 +879,18 @@ def _has_files(spark: SparkSession, path: str) -> bool:
 
 @contextmanager
 def _spark_errors(path: str, problem: str) -> Iterator[None]:
-    """Raise UnsupportedStateError with the first line of an error of Spark's own source."""
+    """Raise UnsupportedStateError with the first line of an error of Spark's own source; StorageError of its files."""
     try:
-        yield
+        with readable_state():
+            yield
     except SPARK_ERRORS as error:
         raise UnsupportedStateError(
             problem,
             path=path,
-            found=_first_line(error),
+            found=first_line(error),
             remedy="read it with the release of Spark that the query ran on, 4.0 or later, or run the query there for "
             "a batch; if its schema evolved, run a batch that writes all keys",
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    """Return the first line of an error that says what happened: Py4J says before it which call failed."""
-    first, _, others = str(error).strip().partition("\n")
-    return others.partition("\n")[0].lstrip(": ") if first.startswith("An error occurred while calling") else first
 
 
 # -- columns ------------------------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ row: 0.4 µs a row, more than all else that it does with a row of a few numbers.
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, reduce
@@ -41,7 +42,7 @@ from pyspark.sql.types import (
 from pyspark_savepoint.execution.conditions import with_expression
 from pyspark_savepoint.execution.copying import copy_files
 from pyspark_savepoint.execution.texts import without_traces
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, type_name
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, StorageError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.options.paths import located
 from pyspark_savepoint.options.pickled_serializers import texts_in
@@ -80,6 +81,37 @@ NUMBER, RESULT = "number", "result"
 SESSION_KEY, SESSION = "__session_key", "__session"
 #: Tasks for each that runs at a time, so that long pieces do not end last.
 WAVES = 4
+#: What fails in a task is none of Spark's own exceptions in a session of this process. Connect's client has no Py4J.
+SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
+with suppress(ModuleNotFoundError):
+    from py4j.protocol import Py4JError
+
+    SPARK_ERRORS = (PySparkException, Py4JError)
+#: What an error of Spark's state stores has: its name, or the exception of a file that is read later.
+STATE_STORE = re.compile(r"CANNOT_LOAD_STATE_STORE|org\.rocksdb\.RocksDBException")
+
+
+@contextmanager
+def readable_state() -> Iterator[None]:
+    """Raise StorageError if Spark cannot read the files of a streaming query's state, of which rows are made."""
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        if not STATE_STORE.search(text := str(error)):
+            raise
+        cause = text.rpartition("\nCaused by: ")[2].partition("\n")[0] if "\nCaused by: " in text else ""
+        raise StorageError(
+            "Spark cannot read a file of the streaming query's state",
+            found=first_line(error) + (cause and f" Cause: {cause}"),
+            remedy="it is damaged, gone, or must not be read by this session: restore it from a copy, "
+            "or take a batch before it (batch_id=...)",
+        ) from error
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error that says what happened: Py4J says before it which call failed."""
+    first, _, others = str(error).strip().partition("\n")
+    return others.partition("\n")[0].lstrip(": ") if first.startswith("An error occurred while calling") else first
 
 
 @dataclass(frozen=True)
@@ -359,7 +391,7 @@ class SparkEngine:
         # Makes the user's session active in this thread: Spark looks up Python data sources there.
         self.spark.createDataFrame([], "nothing INT")
         source = format_of(self.spark, options)
-        with unmeasured_batches(rows.frame, key):
+        with unmeasured_batches(rows.frame, key), readable_state():
             rows.frame.write.format(source).options(**options).mode("append").save(path)
 
     def run(self, work: Pieces, parallelism: int | None) -> dict[int, bytes]:

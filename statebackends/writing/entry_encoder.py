@@ -27,6 +27,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, ValueR
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import (
@@ -81,7 +82,8 @@ class EntryEncoder:
                 continue
             access = rows.column(state.last_access) if state.last_access is not None else None
             try:
-                encoded = state_entries(state, rows.column(state.column), access, spans)
+                with naming(state.name):
+                    encoded = state_entries(state, rows.column(state.column), access, spans)
             except RefusedRow as refused:
                 text = form.codec.describe(key[refused.row].as_py())
                 raise refused.error.with_facts(state=state.name, key=text) from None

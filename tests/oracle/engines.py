@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,19 @@ NEAR = 20
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 WORD_TYPE = "word string, end long, count long, total long, numbers array<long>"
+EPOCH = date(1970, 1, 1)
+#: Keys of three columns, as Spark's expressions and types.
+ACCOUNT = {
+    "name": ("concat('a', n % 3)", "string"),
+    "opened": ("date_add(DATE'1970-01-01', CAST(n % 2 * 40000 - 20000 AS INT))", "date"),
+    "rate": ("CAST((n div 7 % 2 * 12500 - 5000) * 0.001BD AS DECIMAL(20, 3))", "decimal(20,3)"),
+}
+AMOUNT = "CAST((n * 37 % 10007 - 5000) * 0.01BD AS DECIMAL(10, 2))"
+DAY = "date_add(DATE'1970-01-01', CAST(n * 31 % 700 - 350 AS INT))"
+ACCOUNT_TYPE = (
+    "name string, opened date, rate decimal(20,3), end long, balance decimal(20,2), last date, "
+    "amounts array<decimal(20,2)>, by_day map<date, decimal(20,2)>"
+)
 WINDOW_TYPE = "word string, end long, total long, n long, mean double, low long, high long"
 
 
@@ -62,6 +77,51 @@ def emitted_pairs(numbers: list[int]) -> list[Any]:
         for number in numbers
         for other in range(number - NEAR, number + NEAR + 1)
         if other in known and other % 3 == 0 and word(other) == word(number)
+    )
+
+
+def amount(number: int) -> Decimal:
+    return Decimal(number * 37 % 10_007 - 5_000).scaleb(-2)
+
+
+def day(number: int) -> date:
+    return EPOCH + timedelta(days=number * 31 % 700 - 350)
+
+
+def hundred(number: int) -> date:
+    """The day from which on a record is counted: of each hundred the first."""
+    return EPOCH + timedelta(days=(day(number) - EPOCH).days // 100 * 100)
+
+
+def _accounts(numbers: list[int]) -> list[tuple[tuple[int, list[str]], list[int]]]:
+    """The records of each minute and account, in order."""
+    found: dict[tuple[int, str, str, str], list[int]] = {}
+    for n in numbers:
+        opened = EPOCH + timedelta(days=n % 2 * 40_000 - 20_000)
+        key = (f"a{n % 3}", opened.isoformat(), f"{Decimal(n // 7 % 2 * 12_500 - 5_000).scaleb(-3)}")
+        found.setdefault(((n * 1_000 // MINUTE + 1) * MINUTE, *key), []).append(n)
+    return [((end, list(key)), inside) for (end, *key), inside in sorted(found.items())]
+
+
+def emitted_accounts(numbers: list[int]) -> list[Any]:
+    """What the accounts emit when time has passed all records."""
+    found, all_of = [], dict[str, list[int]]()
+    for (end, key), inside in _accounts(numbers):
+        booked = all_of.setdefault(str(key), [])
+        booked += inside
+        by_day: dict[str, Decimal] = {}
+        for n in booked:
+            by_day[f"{hundred(n)}"] = by_day.get(f"{hundred(n)}", Decimal(0)) + amount(n)
+        row = [f"{sum(map(amount, booked))}", f"{max(map(day, booked))}", [f"{amount(n)}" for n in inside]]
+        found.append([*key, end, *row, [f"{at} {total}" for at, total in sorted(by_day.items())]])
+    return sorted(found)
+
+
+def emitted_balances(numbers: list[int]) -> list[Any]:
+    """What the windows of accounts emit when time has passed all records."""
+    return sorted(
+        [*key, end, f"{sum(map(amount, inside))}", f"{max(map(day, inside))}", len(inside)]
+        for (end, key), inside in _accounts(numbers)
     )
 
 
@@ -168,6 +228,55 @@ class Words(StatefulProcessor):
         pass
 
 
+class Accounts(StatefulProcessor):
+    """At the end of each minute: the sum of the account, its last day, the amounts of the minute, the sums by day."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.balance = handle.getValueState("balance", "total decimal(20,2), last date")
+        self.open = handle.getListState("open", "n long, amount decimal(20,2)")
+        self.by_day = handle.getMapState("by_day", "day date", "total decimal(20,2)")
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+        (row,) = initialState.to_dict("records")
+        if row["balance"] is not None:
+            self.balance.update((row["balance"]["total"], row["balance"]["last"]))
+        if row["open"] is not None:
+            self.open.put([(one["n"], one["amount"]) for one in row["open"]])
+        for at, total in dict(row["by_day"] if row["by_day"] is not None else {}).items():
+            self.by_day.updateValue((at,), (total,))
+        for timer in row["timers"] if row["timers"] is not None else ():
+            assert (timer["domain"], timer["service"]) == ("event", "user-timers")
+            self.handle.registerTimer(timer["timestamp"])
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        for batch in rows:
+            for n, booked in zip(batch["n"].tolist(), batch["amount"].tolist(), strict=True):
+                self.open.appendValue((n, booked))
+                self.handle.registerTimer((n * 1_000 // MINUTE + 1) * MINUTE)
+        return iter(())
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: N802, N803
+        end = expiredTimerInfo.getExpiryTimeInMs()
+        rows = [tuple(row) for row in self.open.get()]
+        total, last = self.balance.get() if self.balance.exists() else (Decimal("0.00"), date.min)
+        closed = sorted(row for row in rows if row[0] * 1_000 < end)
+        self.open.put([row for row in rows if row[0] * 1_000 >= end])
+        for n, booked in closed:
+            at = (hundred(n),)
+            before = self.by_day.getValue(at)[0] if self.by_day.containsKey(at) else Decimal("0.00")
+            self.by_day.updateValue(at, (before + booked,))
+            total, last = total + booked, max(last, day(n))
+        self.balance.update((total, last))
+        sums = {at: total for (at,), (total,) in self.by_day.iterator()}
+        row = (*key, end, total, last, [booked for _, booked in closed], sums)
+        columns = ["name", "opened", "rate", "end", "balance", "last", "amounts", "by_day"]
+        yield pd.DataFrame([row], columns=columns)
+
+    def close(self) -> None:
+        pass
+
+
 class Windows(StatefulProcessor):
     """The aggregation by windows, which can begin with state, as Spark's own cannot."""
 
@@ -233,6 +342,31 @@ def windows(rows: DataFrame) -> DataFrame:
     aggregates += [F.min("n").alias("low"), F.max("n").alias("high")]
     found = rows.groupBy(F.window("at", "1 minute"), "word").agg(*aggregates)
     return found.selectExpr("word", "unix_millis(window.end) AS end", "total", "n", "mean", "low", "high")
+
+
+def booked(rows: DataFrame) -> DataFrame:
+    """The records with their accounts, amounts and days."""
+    keys = [f"{expression} AS {name}" for name, (expression, _) in ACCOUNT.items()]
+    return rows.selectExpr("n", "at", *keys, f"{AMOUNT} AS amount", f"{DAY} AS day")
+
+
+def accounts(rows: DataFrame, initial: DataFrame | None = None) -> DataFrame:
+    """The accounts; ``initial`` has their columns. Emits what Flink's job emits: decimals and days as texts."""
+    grouped = None if initial is None else initial.groupBy(*ACCOUNT)
+    found = booked(rows).groupBy(*ACCOUNT).transformWithStateInPandas(
+        Accounts(), ACCOUNT_TYPE, "append", "EventTime", initialState=grouped
+    )  # fmt: skip
+    by_day = "transform(array_sort(map_entries(by_day)), one -> concat(one.key, ' ', one.value)) AS by_day"
+    texts = ["CAST(balance AS STRING)", "CAST(last AS STRING)", "CAST(amounts AS ARRAY<STRING>)", by_day]
+    return found.selectExpr("name", "CAST(opened AS STRING)", "CAST(rate AS STRING)", "end", *texts)
+
+
+def balances(rows: DataFrame) -> DataFrame:
+    """The windows of accounts, Spark's own."""
+    aggregates = [F.sum("amount").alias("total"), F.max("day").alias("last"), F.count("*").alias("n")]
+    found = booked(rows).groupBy(F.window("at", "1 minute"), *ACCOUNT).agg(*aggregates)
+    keys = ["name", "CAST(opened AS STRING)", "CAST(rate AS STRING)", "unix_millis(window.end) AS end"]
+    return found.selectExpr(*keys, "CAST(total AS STRING)", "CAST(last AS STRING)", "n")
 
 
 def join(rows: DataFrame, others: DataFrame) -> DataFrame:

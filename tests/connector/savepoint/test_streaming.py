@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -426,8 +427,11 @@ def test_values_of_a_schema_that_evolved(spark: SparkSession, tmp_path: Path) ->
 def test_offsets_become_a_kafka_source(spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path) -> None:
     query = open_streaming(spark, checkpoints("numbers"))
     assert query.offsets() == query.offsets("0") == {("numbers", 0): 60, ("numbers", 1): 60}
+    aggregates: Any = {"n": "count"}
+    with pytest.warns(SavepointWarning, match="source 0: its offsets: name the job's KafkaSource in source_uid="):
+        savepoint_from_streaming(spark, query, "counts", aggregates=aggregates)
     sp = savepoint_from_streaming(
-        spark, query, "counts", aggregates={"n": "count"}, source_uid="source", types={"n": "LONG"}
+        spark, query, "counts", aggregates=aggregates, source_uid="source", types={"n": "LONG"}
     )
     written = sp.write(tmp_path / "sp")
     assert starting_offsets(written) == '{"numbers":{"0":60,"1":60}}'
@@ -631,3 +635,26 @@ def test_bad_checkpoints_are_one_error_each(
         shutil.rmtree(metadata)
     with pytest.raises(UnsupportedVersionError, match="Spark did not record the stateful operators"):
         open_streaming(spark, older)
+
+
+@pytest.mark.parametrize(("name", "files", "batch"), [("aggregation", "*.delta", None), ("variables", "*.zip", 0)])
+def test_a_damaged_file_of_state_is_one_error(
+    spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path, name: str, files: str, batch: int | None
+) -> None:
+    """Both stores of Spark: files of its state are cut to half, then gone."""
+    checkpoint = Path(shutil.copytree(checkpoints(name), tmp_path / "query"))
+    damaged = [file for file in (checkpoint / "state").rglob(files) if not file.name.startswith(".")]
+    assert damaged
+    for file in damaged:
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    for _ in range(2):
+        with (
+            pytest.warns(SavepointWarning, match="not carried over") if batch is None else nullcontext(),
+            pytest.raises(StorageError, match="Spark cannot read a file of the streaming query's state") as caught,
+        ):
+            savepoint_from_streaming(spark, checkpoint, "words", batch_id=batch).write(tmp_path / "sp")
+        assert "CANNOT_LOAD_STATE_STORE" in str(caught.value)
+        assert not (tmp_path / "sp" / "_metadata").exists()
+        for file in damaged:
+            file.unlink(missing_ok=True)

@@ -1,12 +1,16 @@
 package oracle;
 
+import java.math.BigDecimal;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
+import java.time.LocalDate;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.AggregateFunction;
@@ -21,6 +25,7 @@ import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.connector.source.lib.NumberSequenceSource;
 import org.apache.flink.api.java.tuple.Tuple2;
+import org.apache.flink.api.java.tuple.Tuple3;
 import org.apache.flink.api.java.tuple.Tuple5;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.SavepointFormatType;
@@ -29,6 +34,7 @@ import org.apache.flink.runtime.jobgraph.SavepointRestoreSettings;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.streaming.api.datastream.KeyedStream;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.streaming.api.functions.co.KeyedCoProcessFunction;
@@ -39,8 +45,8 @@ import org.apache.flink.types.Row;
 import org.apache.flink.util.Collector;
 
 /**
- * Counts words with timers and aggregates windows, or with {@code --join} joins, over numbered records; Spark has the
- * same jobs in {@code engines.py}. Goes on from {@code --snapshot}, whose source has the splits, to their end, or stops
+ * Counts words with timers and aggregates windows, with {@code --join} joins, with {@code --accounts} sums amounts of
+ * keys of three columns, over numbered records; Spark has the same jobs in {@code engines.py}. Goes on from {@code --snapshot}, whose source has the splits, to their end, or stops
  * with a savepoint after {@code --stop} records. {@code OUT/found.json} has what each operator emitted until then.
  */
 public final class Engines {
@@ -58,6 +64,14 @@ public final class Engines {
 
     private static final TypeInformation<Tuple5<Long, Long, Tuple2<Double, Long>, Long, Long>> ACCUMULATOR =
             Types.TUPLE(Types.LONG, Types.LONG, Types.TUPLE(Types.DOUBLE, Types.LONG), Types.LONG, Types.LONG);
+    /** Keys of three columns: a text, a day before or after 1970, a decimal with its scale. */
+    private static final TypeInformation<Tuple3<String, LocalDate, BigDecimal>> ACCOUNT =
+            Types.TUPLE(Types.STRING, Types.LOCAL_DATE, Types.BIG_DEC);
+
+    /** The sum of the amounts, the last day, the number of records. */
+    private static final TypeInformation<Tuple3<BigDecimal, LocalDate, Long>> BALANCE =
+            Types.TUPLE(Types.BIG_DEC, Types.LOCAL_DATE, Types.LONG);
+
     private static final List<Long> READ = Collections.synchronizedList(new ArrayList<>());
 
     private Engines() {}
@@ -70,11 +84,13 @@ public final class Engines {
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         env.setParallelism(parallelism);
         env.setMaxParallelism(128);
-        KeyedStream<Long, String> records = records(env, stop > 0);
+        SingleOutputStreamOperator<Long> records = records(env, stop > 0);
         if (options.named().containsKey("join")) {
-            join(records);
+            join(records.keyBy(Engines::word, Types.STRING));
+        } else if (options.named().containsKey("accounts")) {
+            book(records.keyBy(Engines::account, ACCOUNT));
         } else {
-            aggregate(records);
+            aggregate(records.keyBy(Engines::word, Types.STRING));
         }
         JobGraph job = env.getStreamGraph(false).getJobGraph();
         job.setSavepointRestoreSettings(SavepointRestoreSettings.forPath(options.get("snapshot"), false));
@@ -109,7 +125,7 @@ public final class Engines {
         System.exit(0);
     }
 
-    private static KeyedStream<Long, String> records(StreamExecutionEnvironment env, boolean slowly) {
+    private static SingleOutputStreamOperator<Long> records(StreamExecutionEnvironment env, boolean slowly) {
         return env.fromSource(
                         new NumberSequenceSource(0, 2 * HALF - 1),
                         WatermarkStrategy.<Long>forBoundedOutOfOrderness(Duration.ofMillis(DELAY))
@@ -125,8 +141,14 @@ public final class Engines {
                 .uid("gaps")
                 .map(Engines::number)
                 .returns(Types.LONG)
-                .uid("records")
-                .keyBy(Engines::word, Types.STRING);
+                .uid("records");
+    }
+
+    private static void book(KeyedStream<Long, Tuple3<String, LocalDate, BigDecimal>> records) {
+        records.process(new Accounts()).uid("accounts");
+        records.window(Compat.tumbling(Duration.ofMillis(MINUTE)))
+                .aggregate(new Balance(), new Balanced(), BALANCE, BALANCE, Types.VOID)
+                .uid("balances");
     }
 
     private static void aggregate(KeyedStream<Long, String> records) {
@@ -156,6 +178,126 @@ public final class Engines {
 
     private static String word(long number) {
         return "w" + number * 7919 % WORDS;
+    }
+
+    private static Tuple3<String, LocalDate, BigDecimal> account(long number) {
+        return Tuple3.of(
+                "a" + number % 3,
+                LocalDate.ofEpochDay(number % 2 * 40_000 - 20_000),
+                BigDecimal.valueOf(number / 7 % 2 * 12_500 - 5_000, 3));
+    }
+
+    private static BigDecimal amount(long number) {
+        return BigDecimal.valueOf(number * 37 % 10_007 - 5_000, 2);
+    }
+
+    private static LocalDate day(long number) {
+        return LocalDate.ofEpochDay(number * 31 % 700 - 350);
+    }
+
+    private static List<Object> emitted(Tuple3<String, LocalDate, BigDecimal> account, Object... values) {
+        List<Object> row = new ArrayList<>(List.of(account.f0, account.f1.toString(), account.f2.toString()));
+        row.addAll(List.of(values));
+        return row;
+    }
+
+    /** At the end of each minute: the sum of the account, its last day, the amounts of the minute, and the sums by day. */
+    private static final class Accounts extends KeyedProcessFunction<Tuple3<String, LocalDate, BigDecimal>, Long, Void> {
+        private ValueState<Row> balance() {
+            return getRuntimeContext()
+                    .getState(new ValueStateDescriptor<>("balance", Types.ROW(Types.BIG_DEC, Types.LOCAL_DATE)));
+        }
+
+        private MapState<LocalDate, BigDecimal> byDay() {
+            return getRuntimeContext()
+                    .getMapState(new MapStateDescriptor<>("by_day", Types.LOCAL_DATE, Types.BIG_DEC));
+        }
+
+        private ListState<Row> open() {
+            return getRuntimeContext()
+                    .getListState(new ListStateDescriptor<>("open", Types.ROW(Types.LONG, Types.BIG_DEC)));
+        }
+
+        @Override
+        public void processElement(Long number, Context context, Collector<Void> out) throws Exception {
+            READ.add(number);
+            open().add(Row.of(number, amount(number)));
+            context.timerService().registerEventTimeTimer((number * 1_000 / MINUTE + 1) * MINUTE);
+        }
+
+        @Override
+        public void onTimer(long end, OnTimerContext context, Collector<Void> out) throws Exception {
+            Row balance = balance().value();
+            BigDecimal sum = balance == null ? BigDecimal.valueOf(0, 2) : (BigDecimal) balance.getField(0);
+            LocalDate last = balance == null ? LocalDate.MIN : (LocalDate) balance.getField(1);
+            List<Row> later = new ArrayList<>();
+            Map<Long, String> closed = new TreeMap<>();
+            for (Row row : open().get()) {
+                long number = (long) row.getField(0);
+                if (number * 1_000 >= end) {
+                    later.add(row);
+                    continue;
+                }
+                BigDecimal amount = (BigDecimal) row.getField(1);
+                closed.put(number, amount.toString());
+                sum = sum.add(amount);
+                LocalDate day = day(number);
+                last = day.isAfter(last) ? day : last;
+                LocalDate from = LocalDate.ofEpochDay(Math.floorDiv(day.toEpochDay(), 100L) * 100);
+                BigDecimal before = byDay().get(from);
+                byDay().put(from, before == null ? amount : before.add(amount));
+            }
+            open().update(later);
+            balance().update(Row.of(sum, last));
+            Map<String, String> sums = new TreeMap<>();
+            for (Map.Entry<LocalDate, BigDecimal> entry : byDay().entries()) {
+                sums.put(entry.getKey().toString(), entry.getValue().toString());
+            }
+            List<Object> pairs = new ArrayList<>();
+            sums.forEach((day, total) -> pairs.add(day + " " + total));
+            Found.add("accounts", "emitted", List.of(emitted(
+                    context.getCurrentKey(), end, sum.toString(), last.toString(), new ArrayList<>(closed.values()), pairs)));
+        }
+    }
+
+    private static final class Balance
+            implements AggregateFunction<
+                    Long, Tuple3<BigDecimal, LocalDate, Long>, Tuple3<BigDecimal, LocalDate, Long>> {
+        @Override
+        public Tuple3<BigDecimal, LocalDate, Long> createAccumulator() {
+            return Tuple3.of(BigDecimal.valueOf(0, 2), LocalDate.MIN, 0L);
+        }
+
+        @Override
+        public Tuple3<BigDecimal, LocalDate, Long> add(Long number, Tuple3<BigDecimal, LocalDate, Long> sum) {
+            LocalDate day = day(number);
+            return Tuple3.of(sum.f0.add(amount(number)), day.isAfter(sum.f1) ? day : sum.f1, sum.f2 + 1);
+        }
+
+        @Override
+        public Tuple3<BigDecimal, LocalDate, Long> getResult(Tuple3<BigDecimal, LocalDate, Long> sum) {
+            return sum;
+        }
+
+        @Override
+        public Tuple3<BigDecimal, LocalDate, Long> merge(
+                Tuple3<BigDecimal, LocalDate, Long> a, Tuple3<BigDecimal, LocalDate, Long> b) {
+            throw new UnsupportedOperationException("tumbling windows do not merge");
+        }
+    }
+
+    private static final class Balanced
+            extends ProcessWindowFunction<
+                    Tuple3<BigDecimal, LocalDate, Long>, Void, Tuple3<String, LocalDate, BigDecimal>, TimeWindow> {
+        @Override
+        public void process(
+                Tuple3<String, LocalDate, BigDecimal> account,
+                Context context,
+                Iterable<Tuple3<BigDecimal, LocalDate, Long>> results,
+                Collector<Void> out) {
+            results.forEach(sum -> Found.add("balances", "emitted", List.of(emitted(
+                    account, context.window().getEnd(), sum.f0.toString(), sum.f1.toString(), sum.f2))));
+        }
     }
 
     /** A join with state of its own: the rows of both sides, as Spark keeps them. */
