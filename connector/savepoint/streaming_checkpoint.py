@@ -700,6 +700,11 @@ def savepoint_from_streaming(
         for name, logged in unnamed
         if logged is not None and _partitions(logged) is not None
     ]
+    if windows and aggregates and len(aggregates) == 1 and not {"count", "avg"} & set(aggregates.values()):
+        left.append(
+            f"operator {_shown(stateful)}: windows of nothing but NULL: accumulators that are NULL are none in Flink, "
+            "which emits nothing for them"
+        )
     for sentence in [*left, *query.not_carried_over()]:
         if not any(f"values of {name!r} expire" in sentence for name in given_ttl):
             warnings.warn(f"not carried over: {sentence}", SavepointWarning, stacklevel=2)

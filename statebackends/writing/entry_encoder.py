@@ -27,7 +27,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, ValueR
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.basic.elements import naming
+from pyspark_savepoint.formats.serializers.basic.shapes import naming
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import (
