@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from unicodedata import east_asian_width
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.redaction import shown
@@ -126,8 +127,7 @@ def _of_series(series: Sequence[str]) -> dict[str, Any]:
     series = [drawn(name) for name in series]
     colours = [COLOURS[index % len(COLOURS)] for index in range(len(series))]
     # Two columns of short names, or one of long ones, so that no name runs out of the chart.
-    columns = 2 if max(map(len, series), default=0) <= MAX_IN_COLUMN else 1
-    legend = {"columns": columns, "labelLimit": (WIDTH - 100) // columns}
+    legend = {"columns": 2 if max(map(len, series), default=0) <= MAX_IN_COLUMN else 1, "labelLimit": 0}
     return {"field": "series", "type": "nominal", "scale": {"domain": series, "range": colours}, "legend": legend}
 
 
@@ -140,18 +140,33 @@ def _lite(rows: Sequence[Row], spec: Mapping[str, Any]) -> str:
     return _in_page(needed().vegalite_to_svg(whole, allowed_base_urls=[]))
 
 
+def _named(tile: Row) -> dict[str, Any]:
+    """Return a tile with its name as it is drawn, and the width of one of its letters, by the widest eight of them."""
+    name = drawn(tile.get("name", ""))
+    widths = sorted((_width(letter) for letter in name), reverse=True)[:8]
+    return {**tile, "name": name, "letter": sum(widths) / len(widths) if widths else LETTER}
+
+
+def _width(letter: str) -> float:
+    """Return about how many pixels of a bold name a letter takes."""
+    if east_asian_width(letter) in "WF" or letter in "WMmw@%":
+        return 13
+    return 10 if letter.isupper() else 5 if letter in "fijlrt.,:;'|!()[] " else 8.5
+
+
 def treemap(tiles: Sequence[Row], width: int, height: int) -> str:
     """Return a treemap: tiles have ``id``, ``parent`` (None of the whole), ``size``, ``name``, ``said``, ``colour``."""
-    inside = {"signal": "0.8 * (datum.x1 - datum.x0) - 6"}
-    room = "datum.x1 - datum.x0 > 44 && datum.y1 - datum.y0 > 18"
+    # Vega's own limit of a text measures it several times, which takes longer than all the rest.
+    letters = "max(1, floor((datum.x1 - datum.x0 - 8) / datum.letter))"
+    name = f"datum.x1 - datum.x0 > 44 && datum.y1 - datum.y0 > 18 ? truncate(datum.name, {letters}) : ''"
     rectangle = {"x": {"field": "x0"}, "x2": {"field": "x1"}, "y": {"field": "y0"}, "y2": {"field": "y1"}}
-    text = {"limit": inside, "fill": {"value": INK}, "font": {"value": FONT}, "fontSize": {"value": 12}}
+    text = {"text": {"signal": name}, "fill": {"value": INK}, "font": {"value": FONT}, "fontSize": {"value": 12}}
     spec = {
         "$schema": "https://vega.github.io/schema/vega/v5.json",
         "width": width, "height": height, "padding": 0, "background": None, "autosize": "none",
         "data": [
             {
-                "name": "tree", "values": [{**tile, "name": drawn(tile.get("name", ""))} for tile in tiles],
+                "name": "tree", "values": [_named(tile) for tile in tiles],
                 "transform": [
                     {"type": "stratify", "key": "id", "parentKey": "parent"},
                     {
@@ -181,14 +196,14 @@ def treemap(tiles: Sequence[Row], width: int, height: int) -> str:
             {
                 "type": "text", "aria": False, "interactive": False, "from": {"data": "operators"},
                 "encode": {"enter": {
-                    **text, "text": {"signal": f"{room} ? datum.name : ''"}, "fontWeight": {"value": "bold"},
+                    **text, "fontWeight": {"value": "bold"},
                     "x": {"field": "x0", "offset": 4}, "y": {"field": "y0", "offset": 14},
                 }},
             },
             {
                 "type": "text", "aria": False, "interactive": False, "from": {"data": "states"},
                 "encode": {"enter": {
-                    **text, "text": {"signal": f"{room} ? datum.name : ''"},
+                    **text,
                     "x": {"field": "x0", "offset": 4}, "y": {"field": "y0", "offset": 15},
                 }},
             },
