@@ -104,18 +104,18 @@ class _Files:
             yield self._part(f"_metadata: master state {master.name}", ("", "master state"), [master.data])
         yield from (searched for name, searched in self.found.items() if name != "_metadata")
 
-    def _name(self, place: FileLocation) -> str:
-        folder, name = posixpath.split(place.path)
-        return name if folder == self.snapshot.location.directory else place.filesystem.uri(place.path)
+    def _name(self, location: FileLocation) -> str:
+        folder, name = posixpath.split(location.path)
+        return name if folder == self.snapshot.location.directory else location.filesystem.uri(location.path)
 
-    def _file(self, place: FileLocation, name: str, of: tuple[str, str]) -> Searched:
+    def _file(self, location: FileLocation, name: str, of: tuple[str, str]) -> Searched:
         """Search a whole file, once."""
         known = self.found.get(name)
         if known is not None:
             known.of.add(of)
             return known
         one = self.found[name] = Searched(name, of={of})
-        with replace(place, start=0, size=0, segment=False).open() as source:
+        with replace(location, start=0, size=0, segment=False).open() as source:
             digest, framed = hashlib.sha256(), []
             mark = np.frombuffer(snappy.IDENTIFIER, np.uint8)
             extra = self.search.overlap

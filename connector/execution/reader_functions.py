@@ -108,9 +108,9 @@ def _open(options: Mapping[str, str], verb: str) -> tuple[OpenOperator, TableReq
     return opened, request, parallelism
 
 
-def named_errors(operator: str | None, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def named_errors(operator: str | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the batches; add the operator's name to errors, and drop stack frames, which do not help users."""
     try:
-        yield from found
+        yield from batches
     except SavepointError as error:
         raise error.with_facts(operator=operator).with_traceback(None) from None

@@ -277,9 +277,9 @@ class SnapshotTable(LocalTable):
         progress.parts(len(partitions))
         return partitions
 
-    def _same_columns(self, found: pa.Schema) -> list[str]:
+    def _same_columns(self, schema: pa.Schema) -> list[str]:
         """Return the names of the columns; raise UnsupportedStateError if the newest snapshot has other ones."""
-        mine = choose_columns(found, self.schema.names)
+        mine = choose_columns(schema, self.schema.names)
         other = next((field.name for field in self.schema if field.type != mine.field(field.name).type), None)
         if other is not None:
             raise UnsupportedStateError(

@@ -98,7 +98,7 @@ def _remedy(path: Path) -> str:
     return f"pyspark-savepoint schema SAVEPOINT --file {path}"
 
 
-def differences(expected: Schema, found: Schema) -> list[str]:
+def differences(expected: Schema, schema: Schema) -> list[str]:
     """Return a sentence per state that is new, gone, or has other types.
 
     >>> one = {"operators": [{"uid": "a", "states": [{"table": "keyed_state", "state": "x", "value": "LONG"}]}]}
@@ -106,7 +106,7 @@ def differences(expected: Schema, found: Schema) -> list[str]:
     >>> differences(one, two)
     ["a, keyed_state 'x': value was LONG, is INT"]
     """
-    before, after = _states(expected), _states(found)
+    before, after = _states(expected), _states(schema)
     sentences = []
     for state_id in sorted(before.keys() | after.keys()):
         uid, table, state = state_id

@@ -272,12 +272,12 @@ class Engine(Protocol):
         """Show the progress of work that this process does; Spark shows that of its tasks itself."""
 
 
-def expect_same_engine(expected: Engine, found: Engine) -> None:
+def expect_same_engine(expected: Engine, engine: Engine) -> None:
     """Raise OptionError if the records of a transformation are those of another engine."""
-    if type(found) is not type(expected):
+    if type(engine) is not type(expected):
         raise OptionError(
             "the records of the transformation were given in another way, with and without Spark",
             expected=expected.rows_are,
-            found=found.rows_are,
+            found=engine.rows_are,
             remedy="give bootstrap_with(...) what is expected here, or use the other kind of savepoint",
         )

@@ -303,21 +303,21 @@ def _errors() -> tuple[type[Exception], ...]:
 
 
 @functools.lru_cache(maxsize=16)
-def conditional_store(place: StoreTarget) -> ConditionalStore:
+def conditional_store(target: StoreTarget) -> ConditionalStore:
     """Return the store of a path, with pyarrow's endpoint and identity; LookupError explains why there is none."""
-    if place.scheme not in CLIENTS:
-        raise LookupError(f"{place.scheme}:// has no conditional writes")
+    if target.scheme not in CLIENTS:
+        raise LookupError(f"{target.scheme}:// has no conditional writes")
     if _Process.forked:
         raise LookupError("this process was forked from one that had used obstore")
-    return ConditionalStore(CLIENTS[place.scheme](place), f"{place.scheme}://{place.authority}")
+    return ConditionalStore(CLIENTS[target.scheme](target), f"{target.scheme}://{target.authority}")
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=conditional_store.cache_clear)
 
 
-def _s3(place: StoreTarget) -> _Client:
-    bucket, options = bucket_of(place), place.options
+def _s3(target: StoreTarget) -> _Client:
+    bucket, options = bucket_of(target), target.options
     if options.role_arn:
         raise LookupError("option roleArn is used for reads only: name the role in an AWS profile")
     region = region_of(bucket, options)
@@ -351,8 +351,8 @@ def _certificates(path: str | None) -> dict[str, str]:
     return {"root_certificate": read_regular(path, MAX_CERTIFICATES).decode()}
 
 
-def _gcs(place: StoreTarget) -> _Client:
-    bucket, options = bucket_of(place), place.options
+def _gcs(target: StoreTarget) -> _Client:
+    bucket, options = bucket_of(target), target.options
     if options.service_account:
         raise LookupError("serviceAccount is impersonated by pyarrow only")
     arguments: dict[str, Any] = {"bucket": bucket, "skip_signature": bool(options.anonymous)}
@@ -371,10 +371,10 @@ def _no_token() -> dict[str, Any]:
     return {"token": "anonymous", "expires_at": None}
 
 
-def _azure(place: StoreTarget) -> _Client:
-    account, container, settings = azure_settings(place)
+def _azure(target: StoreTarget) -> _Client:
+    account, container, settings = azure_settings(target)
     owner = os.environ.get("AZURE_STORAGE_ACCOUNT")
-    if place.recorded or (owner and owner != account):
+    if target.recorded or (owner and owner != account):
         raise LookupError(f"the keys in the environment are not those of account {account!r}")
     host = settings.get("blob_storage_authority") or ".blob.core.windows.net"
     scheme = settings.get("blob_storage_scheme") or "https"

@@ -388,7 +388,7 @@ class ArrowFileSystem(ArrowOutputs):
         return None
 
     @staticmethod
-    def _info(found: arrow_fs.FileInfo, prefix: str) -> FileInfo:
-        path = "/" + found.path.removeprefix(prefix).strip("/")
-        modified = None if found.mtime_ns is None else found.mtime_ns / 1e9
-        return FileInfo(path, found.type == arrow_fs.FileType.Directory, found.size or 0, modified)
+    def _info(info: arrow_fs.FileInfo, prefix: str) -> FileInfo:
+        path = "/" + info.path.removeprefix(prefix).strip("/")
+        modified = None if info.mtime_ns is None else info.mtime_ns / 1e9
+        return FileInfo(path, info.type == arrow_fs.FileType.Directory, info.size or 0, modified)

@@ -205,9 +205,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=connect.cache_clear)
 
 
-def bucket_of(place: StoreTarget) -> str:
+def bucket_of(target: StoreTarget) -> str:
     """Return the validated name of a bucket, which becomes part of a host name."""
-    scheme, bucket = place.scheme, place.authority
+    scheme, bucket = target.scheme, target.authority
     if "@" in bucket:
         raise OptionError("a path must not contain credentials", path=f"{scheme}://...", remedy=IN_ENVIRONMENT)
     if not BUCKET.fullmatch(bucket):
@@ -222,8 +222,8 @@ def parts_of(endpoint: str | None) -> tuple[str | None, str | None]:
     return (scheme, host) if mark else (None, scheme or None)
 
 
-def _s3(place: StoreTarget) -> Connection:
-    bucket, options = bucket_of(place), place.options
+def _s3(target: StoreTarget) -> Connection:
+    bucket, options = bucket_of(target), target.options
     scheme, host = parts_of(options.endpoint)
     settings: dict[str, Any] = {
         "anonymous": options.anonymous,
@@ -253,8 +253,8 @@ def region_of(bucket: str, options: StorageOptions) -> str:
         return known
 
 
-def _gcs(place: StoreTarget) -> Connection:
-    bucket, options = bucket_of(place), place.options
+def _gcs(target: StoreTarget) -> Connection:
+    bucket, options = bucket_of(target), target.options
     scheme, host = parts_of(options.endpoint)
     settings: dict[str, Any] = {
         "anonymous": options.anonymous,
@@ -267,37 +267,37 @@ def _gcs(place: StoreTarget) -> Connection:
     return arrow_fs.GcsFileSystem(**_given(settings)), bucket
 
 
-def azure_settings(place: StoreTarget) -> tuple[str, str, dict[str, str | None]]:
+def azure_settings(target: StoreTarget) -> tuple[str, str, dict[str, str | None]]:
     """Parse ``container@account.dfs.core.windows.net``; return account, container and settings of pyarrow."""
-    match = AZURE.fullmatch(place.authority)
+    match = AZURE.fullmatch(target.authority)
     if match is None:
         raise OptionError(
             "the path names no container and account",
-            path=f"abfss://{place.authority}",
+            path=f"abfss://{target.authority}",
             expected="abfss://container@account.dfs.core.windows.net/folder",
         )
     container, account, suffix = match.groups()
     settings = {
-        **_azure_hosts(account, suffix, place),
-        **_azure_keys(account, place.recorded),
-        "client_id": place.options.client_id,
+        **_azure_hosts(account, suffix, target),
+        **_azure_keys(account, target.recorded),
+        "client_id": target.options.client_id,
     }
     return account, container, settings
 
 
-def _azure(place: StoreTarget) -> Connection:
-    account, container, settings = azure_settings(place)
+def _azure(target: StoreTarget) -> Connection:
+    account, container, settings = azure_settings(target)
     return arrow_fs.AzureFileSystem(account, **_given(settings)), container
 
 
-def _azure_hosts(account: str, suffix: str | None, place: StoreTarget) -> dict[str, str | None]:
+def _azure_hosts(account: str, suffix: str | None, target: StoreTarget) -> dict[str, str | None]:
     """Return the hosts of the services: from the options, else from the path if it names a host of Azure."""
-    options = place.options
+    options = target.options
     if options.endpoint is None:
         if suffix is not None and not AZURE_HOSTS.fullmatch(suffix):
             raise OptionError(
                 "the host in the path is not a host of Azure",
-                path=f"abfss://{place.authority}",
+                path=f"abfss://{target.authority}",
                 expected="abfss://container@account.dfs.core.windows.net/folder",
                 remedy=f"set the endpoint: AZURE_STORAGE_BLOB_ENDPOINT in the environment, or option '{OPTION}'",
             )
@@ -329,8 +329,8 @@ def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value}
 
 
-def _hadoop(place: StoreTarget) -> Connection:
-    filesystem, prefix = arrow_fs.FileSystem.from_uri(f"{place.scheme}://{place.authority or 'default'}/")
+def _hadoop(target: StoreTarget) -> Connection:
+    filesystem, prefix = arrow_fs.FileSystem.from_uri(f"{target.scheme}://{target.authority or 'default'}/")
     return filesystem, prefix.rstrip("/")
 
 

@@ -404,20 +404,20 @@ def _publish(staging: Staging, data: bytes, seen: str | None, unseen: bool) -> N
     )
 
 
-def _is_ours(staging: Staging, found: Published | None, sent: bytes | None) -> bool:
+def _is_ours(staging: Staging, published: Published | None, sent: bytes | None) -> bool:
     """Return whether the published content is ``sent``, or was derived from this write."""
-    if found is None:
+    if published is None:
         return False
     try:
-        return found.data == sent or bool(published_names(staging, found.data))
+        return published.data == sent or bool(published_names(staging, published.data))
     except SavepointError:
         return False
 
 
-def _too_late(staging: Staging, found: Published | None) -> ConcurrentWriteError:
+def _too_late(staging: Staging, published: Published | None) -> ConcurrentWriteError:
     return ConcurrentWriteError(
         "another writer published a savepoint at this path while this write was working"
-        if found is not None
+        if published is not None
         else "the savepoint that this write changes does not exist any more",
         path=staging.filesystem.uri(posixpath.join(staging.directory, METADATA_FILE_NAME)),
         remedy="nothing of this write was published: check the savepoint that is there now, then write again",

@@ -136,17 +136,17 @@ def _key(part: ChannelGroup, place: Place) -> tuple[str, str, Place]:
     return str(part.operator.operator_id), part.name, place
 
 
-def rest_of(found: Joins, part: ChannelGroup, channel: Channel) -> tuple[bytes, str] | None:
+def rest_of(joins: Joins, part: ChannelGroup, channel: Channel) -> tuple[bytes, str] | None:
     """Return what completes the last element of a receiver's channel, and where it lies."""
-    return found.rests.get(_key(part, part.place(channel)))
+    return joins.rests.get(_key(part, part.place(channel)))
 
 
 def sender_of(
-    found: Joins, parts: Sequence[ChannelGroup], part: ChannelGroup, channel: Channel
+    joins: Joins, parts: Sequence[ChannelGroup], part: ChannelGroup, channel: Channel
 ) -> tuple[ChannelGroup, Channel]:
     """Return the part and channel that complete the last element of a receiver's channel, which :func:`rest_of` has."""
     subtasks = part.place(channel)
-    _, label = found.rests[_key(part, subtasks)]
+    _, label = joins.rests[_key(part, subtasks)]
     return next(
         (sender, one)
         for sender in parts
@@ -156,9 +156,9 @@ def sender_of(
     )
 
 
-def front_of(found: Joins, part: ChannelGroup, channel: Channel) -> tuple[int, str] | None:
+def front_of(joins: Joins, part: ChannelGroup, channel: Channel) -> tuple[int, str] | None:
     """Return how many bytes at the beginning of a sender's channel complete an element, and where that begins."""
-    return found.fronts.get(_key(part, part.place(channel)))
+    return joins.fronts.get(_key(part, part.place(channel)))
 
 
 def _label(part: ChannelGroup) -> str:
@@ -302,9 +302,9 @@ class ChannelReader:
             rows.add(BEGINNING, data[tail:], "its other bytes are in buffers of the sender")
         return rows
 
-    def _add(self, rows: ChannelRows, data: bytes, found: list[ChannelElement], lengths: list[int]) -> None:
+    def _add(self, rows: ChannelRows, data: bytes, elements: list[ChannelElement], lengths: list[int]) -> None:
         first = len(rows.kind)
-        records = [(row, element) for row, element in enumerate(found, first) if element.kind == RECORD]
+        records = [(row, element) for row, element in enumerate(elements, first) if element.kind == RECORD]
         note = self._why_bytes()
         if self.serializer is not None and note is None and records:
             try:
@@ -315,7 +315,7 @@ class ChannelReader:
                     raise error.with_facts(operator=self.part.operator.label, state=self.part.name) from None
                 note = f"not of type {self.serializer.flink_type}, which the state of the operator has"
         decoded = rows.value is not None
-        for element, length in zip(found, lengths, strict=True):
+        for element, length in zip(elements, lengths, strict=True):
             shown = element.kind == WATERMARK or (decoded and element.kind == RECORD)
             rows.kind.append(element.kind)
             rows.timestamp.append(element.timestamp)

@@ -81,24 +81,24 @@ def connector_states(
         yield ConnectorState(operator, state, tuple(subtask for subtask, _ in elements), recognition)
 
 
-def _beside_coordinator(found: Recognition, operator: OperatorState) -> Recognition:
+def _beside_coordinator(recognition: Recognition, operator: OperatorState) -> Recognition:
     """Return the splits of a source as they are, or as bytes if the state of its coordinator is of another source.
 
     Splits of the job's own may have the bytes of a connector's; the enumerator's state hardly has, too.
     """
-    kind, coordinator = found.kind, operator.coordinator_state
+    kind, coordinator = recognition.kind, operator.coordinator_state
     if kind is None or coordinator is None or READER_STATE not in kind.states:
-        return found
+        return recognition
     if all(candidate.name != kind.name for candidate in kinds_of(SOURCE_COORDINATOR)):
-        return found
+        return recognition
     recognised = recognise_coordinator(coordinator.data, None, kind.name)
     if recognised.kind is not None:
-        return found
+        return recognition
     reason = (
         f"its splits fit {kind.name}, but not the state of the source's coordinator ({recognised.reason}): if it is "
         f"{kind.name}, name it in option 'connector'"
     )
-    return Recognition(found.payloads, reason=elide(reason, MAX_REASON))
+    return Recognition(recognition.payloads, reason=elide(reason, MAX_REASON))
 
 
 def transactions_of(serializer: TypeSerializer, payloads: tuple[Payload, ...], request: TableRequest) -> Recognition:
@@ -294,11 +294,11 @@ class SourceState:
         return ByteStreamStateHandle(before.handle_name if before is not None else SOURCE_COORDINATOR, data)
 
 
-def _unknown(operator: OperatorState, what: str, found: Recognition, named: str | None) -> UnsupportedStateError:
+def _unknown(operator: OperatorState, what: str, recognition: Recognition, named: str | None) -> UnsupportedStateError:
     """Return the error for bytes of no known connector; with one that was named, why they are not of that one."""
     return UnsupportedStateError(
         f"the {what} of the source: the format is unknown, so it cannot be changed",
         operator=operator.label,
-        found="bytes that none of the known connectors writes" if named is None else found.reason,
+        found="bytes that none of the known connectors writes" if named is None else recognition.reason,
         remedy="name the connector, if it is a known one: connector='kafka'; else the splits stay as they are",
     )

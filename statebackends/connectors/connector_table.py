@@ -127,13 +127,13 @@ def positions_of(savepoint: Snapshot, operator: OperatorState, request: TableReq
         yield from offsets_of(state)
 
 
-def offsets_of(found: ConnectorState) -> Iterator[Row]:
+def offsets_of(connector_state: ConnectorState) -> Iterator[Row]:
     """Yield the positions of a state's splits, if its kind has positions."""
-    kind = found.recognition.kind
+    kind = connector_state.recognition.kind
     if kind is None or kind.positions is None:
         return
-    common = {**identity(found.operator), "connector": kind.name}
-    for subtask, value in zip(found.subtasks, found.recognition.values, strict=True):
+    common = {**identity(connector_state.operator), "connector": kind.name}
+    for subtask, value in zip(connector_state.subtasks, connector_state.recognition.values, strict=True):
         for position in kind.positions(value):
             words = [str(part) for part in (position.next, position.marker) if part is not None]
             number = position.next if isinstance(position.next, int) else None
@@ -147,12 +147,17 @@ def offsets_of(found: ConnectorState) -> Iterator[Row]:
             }
 
 
-def rows_of(found: ConnectorState) -> Iterator[Row]:
+def rows_of(connector_state: ConnectorState) -> Iterator[Row]:
     """Yield the rows of one state of an operator, with the columns of its kind and those of any kind."""
-    recognition = found.recognition
+    recognition = connector_state.recognition
     kind = recognition.kind
-    for number, (subtask, payload) in enumerate(zip(found.subtasks, recognition.payloads, strict=True)):
-        common: Row = {**identity(found.operator), STATE: found.state, "subtask": subtask, "version": payload.version}
+    for number, (subtask, payload) in enumerate(zip(connector_state.subtasks, recognition.payloads, strict=True)):
+        common: Row = {
+            **identity(connector_state.operator),
+            STATE: connector_state.state,
+            "subtask": subtask,
+            "version": payload.version,
+        }
         if recognition.doubt is not None:
             common[NOTE] = f"the bytes fit {recognition.doubt} too: name the connector with option 'connector'"
         if kind is None:

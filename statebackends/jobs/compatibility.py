@@ -160,15 +160,15 @@ class Resolver:
         return worst(self.resolve(before, after).within(part_name(old, index)) for index, (before, after) in pairs)
 
 
-def part_name(serializer: TypeSerializer, place: int) -> str:
+def part_name(serializer: TypeSerializer, position: int) -> str:
     """Return the name of a part for messages: ``field f1``, ``the map's value``, ``inside list`` ..."""
     family = serializer.flink_type.partition("<")[0].lower().replace("_", " ")
     count = len(serializer.children)
     if family in ("tuple", "row", "rowdata", "case class"):
-        return f"field f{place}"
+        return f"field f{position}"
     if family in ("map", "sorted map") and count == 2:
-        return ("the map's key", "the map's value")[place]
-    return f"inside {family}" if count == 1 else f"part {place} of {family}"
+        return ("the map's key", "the map's value")[position]
+    return f"inside {family}" if count == 1 else f"part {position} of {family}"
 
 
 def _unwrapped(serializer: TypeSerializer) -> TypeSerializer:

@@ -214,11 +214,11 @@ class SharedInput:
         numbers: StateNumbers,
         requests: Sequence[TableRequest],
         merged: Merged,
-        found: Callable[[range], None] | None = None,
+        passed_over: Callable[[range], None] | None = None,
     ) -> Iterator[tuple[EntryChunk, EntryChunk]]:
         """Yield all entries of the keys that can differ; those of key groups with too many are ``merged`` instead.
 
-        With ``found``, which is told the others, those of a key and namespace alone: keys are not split from them.
+        With ``passed_over``, which gets the others, those of a key and namespace alone: keys are not split from them.
         """
         from pyspark_savepoint.formats.rocksdb.keyed_stream import SharedFiles
 
@@ -227,7 +227,7 @@ class SharedInput:
             numbered = [
                 np.array([numbers.of(meta) for meta in stream.header.states], np.int32) for stream in (before, after)
             ]
-            before.split_keys = after.split_keys = found is None
+            before.split_keys = after.split_keys = passed_over is None
             shared = SharedFiles((before, after), [name for name, _ in numbers.numbers], key_groups)
             if shared.deletes_ranges:
                 yield from merged(key_groups)
@@ -237,8 +237,8 @@ class SharedInput:
                 if size > limit:
                     yield from merged(window)
                     continue
-                if found is not None:
-                    found(window)
+                if passed_over is not None:
+                    passed_over(window)
                 # Of common files the block where one part ends is read again for the next.
                 for pair in shared.pairs(window, 2 * limit):
                     one, other = (

@@ -40,10 +40,10 @@ class PartFindings:
     #: Classes of Java in the values whose fields Kryo 5 sets.
     opened: set[str] = field(default_factory=set)
 
-    def hinder(self, found: Hindrance) -> None:
+    def hinder(self, hindrance: Hindrance) -> None:
         """Keep a reason, once."""
         if len(self.hindrances) < MAX_HINDRANCES:
-            self.hindrances.setdefault(found.reason, found)
+            self.hindrances.setdefault(hindrance.reason, hindrance)
 
     def add(self, other: PartFindings) -> None:
         """Add what was found in other values."""

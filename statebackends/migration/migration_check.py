@@ -71,7 +71,7 @@ def verdicts_of(plans: Sequence[OperatorMigration], found: Mapping[int, Mapping[
 
 
 def _verdicts(
-    operator: OperatorMigration, ref: StateRef, roles: Iterable[tuple[str, Target]], found: StateFindings
+    operator: OperatorMigration, ref: StateRef, roles: Iterable[tuple[str, Target]], findings: StateFindings
 ) -> Iterator[PartVerdict]:
     """Yield the verdicts about the parts of a state; Flink refuses a state as a whole, when it is registered."""
     roles = list(roles)
@@ -79,8 +79,8 @@ def _verdicts(
     back = operator.change is not None and operator.change.after == 2
     refused = any(part.is_refused for _, target in roles for part in target.parts)
     # Of a state that is hindered, the values show whether Flink reads them, or what uses them fails.
-    unreadable = found.is_unreadable or not (refused or found.is_hindered)
-    for verdict in _of_parts(ref, roles, found):
+    unreadable = findings.is_unreadable or not (refused or findings.is_hindered)
+    for verdict in _of_parts(ref, roles, findings):
         verdict = replace(verdict, is_refused=refused, is_unreadable=unreadable)
         if back and pojos:
             reason = "; ".join(filter(None, (verdict.reason, f"{NOT_MADE} {', '.join(sorted(pojos))}")))
@@ -92,29 +92,31 @@ def _verdicts(
             yield verdict
 
 
-def _of_parts(ref: StateRef, roles: list[tuple[str, Target]], found: StateFindings) -> Iterator[PartVerdict]:
+def _of_parts(ref: StateRef, roles: list[tuple[str, Target]], findings: StateFindings) -> Iterator[PartVerdict]:
     types = ", ".join(target.serializer.flink_type for role, target in roles if role != NAMESPACE)
     known = {(role, part.name) for role, target in roles for part in target.parts}
     of_subclasses = [
         (name, values)
-        for (role, name), values in found.parts.items()
+        for (role, name), values in findings.parts.items()
         if (role, name) not in known and values.types is not None and any(role == each for each, _ in roles)
     ]
-    hidden = found.parts.get(("", "")) if not any(p.has_values for _, target in roles for p in target.parts) else None
+    hidden = (
+        findings.parts.get(("", "")) if not any(p.has_values for _, target in roles for p in target.parts) else None
+    )
     if hidden is not None and hidden.hindrances:
         reasons = "; ".join(list(hidden.hindrances)[:MAX_REASONS])
         remedy = next(iter(hidden.hindrances.values())).remedy
         foretold = all(each.is_foretold for each in hidden.hindrances.values())
-        outcome = found.outcome if foretold and found.outcome is not Outcome.RESTORES else Outcome.UNKNOWN
+        outcome = findings.outcome if foretold and findings.outcome is not Outcome.RESTORES else Outcome.UNKNOWN
         yield PartVerdict(ref, "", MigrationVerdict.NEEDS, outcome, types, None, reasons, remedy)
     elif not of_subclasses and not any(target.parts for _, target in roles):
         yield PartVerdict(ref, "", MigrationVerdict.AS_IS, Outcome.RESTORES, types)
     for role, target in roles:
         for part in target.parts:
-            values = found.parts.get((role, part.name), NO_VALUES)
-            yield replace(_verdict(ref, role, part, found), opened=frozenset(values.opened))
+            values = findings.parts.get((role, part.name), NO_VALUES)
+            yield replace(_verdict(ref, role, part, findings), opened=frozenset(values.opened))
     for name, values in of_subclasses:
-        yield _of_subclass(ref, name, values, found)
+        yield _of_subclass(ref, name, values, findings)
 
 
 def _of_subclass(ref: StateRef, name: str, part: PartFindings, state: StateFindings) -> PartVerdict:

@@ -139,16 +139,16 @@ def state_name(state: StateId) -> str:
     return f"{'timers' if timers else 'keyed'} {name}"
 
 
-def operator_state_name(place: int) -> str:
+def operator_state_name(position: int) -> str:
     """Return the name of an operator state in findings, by its place among the plans."""
-    return f"operator state {place}"
+    return f"operator state {position}"
 
 
 #: The name of the key in findings.
 KEY_NAME = "key"
 
 
-def hidden_parts(operator: OperatorMigration, found: Mapping[str, StateFindings]) -> frozenset[tuple[StateRef, str]]:
+def hidden_parts(operator: OperatorMigration, findings: Mapping[str, StateFindings]) -> frozenset[tuple[StateRef, str]]:
     """Return the states and roles with values of subclasses that snapshots do not list, in which parts change."""
     named = [(state_name(state), plan.ref) for state, plan in operator.keyed_plans.items()]
     named += [(operator_state_name(index), plan.ref) for index, plan in enumerate(operator.operator_plans)]
@@ -156,7 +156,7 @@ def hidden_parts(operator: OperatorMigration, found: Mapping[str, StateFindings]
     return frozenset(
         (ref, role)
         for name, ref in named
-        for (role, _), part in found.get(name, StateFindings()).parts.items()
+        for (role, _), part in findings.get(name, StateFindings()).parts.items()
         if part.types is not None and part.changed
     )
 
@@ -291,16 +291,16 @@ class _HiddenParts(Generic[P]):
     keys: _Values
 
     @classmethod
-    def of(cls, make: Callable[[Misread | None], P], found: StateFindings, key: StateFindings, sample: int) -> Self:
+    def of(cls, make: Callable[[Misread | None], P], findings: StateFindings, key: StateFindings, sample: int) -> Self:
         """Return the search; ``make`` makes programs, ``key`` is told of keys."""
         program, misread = make(None), make(Misread.KEPT)
-        values = _Values(found, sample, None)
-        values.collect(program.roles, found)
+        values = _Values(findings, sample, None)
+        values.collect(program.roles, findings)
         key_role = getattr(program, "key_role", None)
         if key_role is not None:
             values.collect({KEY: key_role}, key)
-        of_key = key if key_role is not None and key_role.target.has_pojos else found
-        keys = _Values(of_key, sample, None, roles=values.roles, others=[found])
+        of_key = key if key_role is not None and key_role.target.has_pojos else findings
+        keys = _Values(of_key, sample, None, roles=values.roles, others=[findings])
         return cls((program, program, misread), values, keys)
 
     @property
@@ -315,25 +315,28 @@ class _HiddenParts(Generic[P]):
 
 
 def _hidden_in_elements(
-    operator: OperatorMigration, plan: StatePlan, found: StateFindings, sample: int
+    operator: OperatorMigration, plan: StatePlan, findings: StateFindings, sample: int
 ) -> _HiddenParts[ElementProgram] | None:
     """Return the search in operator state; None if there are no such subclasses, or values are opaque."""
     if not _hides_parts(operator, plan):
         return None
     with suppress(SavepointError):
-        return _HiddenParts.of(lambda each: operator.element_program(plan, misread=each), found, found, sample)
+        return _HiddenParts.of(lambda each: operator.element_program(plan, misread=each), findings, findings, sample)
     return None
 
 
 def _hidden_in_entries(
-    operator: OperatorMigration, plan: StatePlan, found: StateFindings, key: StateFindings, sample: int
+    operator: OperatorMigration, plan: StatePlan, findings: StateFindings, key: StateFindings, sample: int
 ) -> _HiddenParts[EntryProgram] | None:
     """Return the search in keyed state, which tells ``key`` of keys; None if there are no such subclasses."""
     if operator.change is None:
         return None
     try:
         hidden = _HiddenParts.of(
-            lambda each: operator.entry_program(plan, misread=each, walks=(KEY, NAMESPACE, VALUE)), found, key, sample
+            lambda each: operator.entry_program(plan, misread=each, walks=(KEY, NAMESPACE, VALUE)),
+            findings,
+            key,
+            sample,
         )
     except SavepointError:
         return None
@@ -391,11 +394,11 @@ class _Values:
         """Return whether enough values were looked at."""
         return self.limit is not None and self.count >= self.limit
 
-    def collect(self, roles: Mapping[str, RoleProgram], found: StateFindings) -> None:
+    def collect(self, roles: Mapping[str, RoleProgram], findings: StateFindings) -> None:
         """Count what is rewritten by some programs."""
         for role, program in roles.items():
             program.inspect()
-            self.roles.append((found, role, program))
+            self.roles.append((findings, role, program))
 
     def made(self, make: Callable[[], T]) -> T | None:
         """Return the result of a function for a value or types; None if it fails, with the reason kept."""

@@ -43,7 +43,7 @@ def _same(before: Any, after: Any) -> bool:
     return before is after
 
 
-def _name(serializer: TypeSerializer, place: int) -> Path:
+def _name(serializer: TypeSerializer, position: int) -> Path:
     """Return the name of a nested serializer."""
     names: tuple[str, ...] = ()
     if isinstance(serializer, MapSerializer):
@@ -57,10 +57,10 @@ def _name(serializer: TypeSerializer, place: int) -> Path:
     elif isinstance(serializer, NullableSerializer):
         names = ("value",)
     elif isinstance(serializer, FieldsSerializer):
-        return (f"f{place}",)
+        return (f"f{position}",)
     elif len(serializer.children) == 1:
         names = ("element",)
-    return (names[place] if place < len(names) else str(place),)
+    return (names[position] if position < len(names) else str(position),)
 
 
 def by_path(serializer: TypeSerializer) -> dict[Path, TypeSerializer]:

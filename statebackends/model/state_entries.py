@@ -108,9 +108,9 @@ def _list_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | N
     return StateEntries(Entries(keys[0], keys[1][rows], keys[2][rows], buffer, *spans), rows)
 
 
-def _present(column: pa.Array, there: Flags) -> pa.Array:
+def _present(column: pa.Array, present: Flags) -> pa.Array:
     """Return the lists or maps of some rows; the filter also drops child values hidden under null rows."""
-    return column if there.all() else column.filter(pa.array(there))
+    return column if present.all() else column.filter(pa.array(present))
 
 
 def _map_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | None, keys: KeySpans) -> StateEntries:
@@ -184,10 +184,10 @@ def _refuse_unequal(rows: Longs, values: Longs, times: Longs) -> None:
     raise RefusedRow(int(rows[row]), error)
 
 
-def _aligned(access: pa.Array, there: Flags, user_keys: pa.Array, counts: Longs) -> pa.Array:
+def _aligned(access: pa.Array, present: Flags, user_keys: pa.Array, counts: Longs) -> pa.Array:
     """Return the times of a map of last accesses, which must have the same keys in the same order."""
-    given = _present(access, there)
-    rows = np.flatnonzero(there)
+    given = _present(access, present)
+    rows = np.flatnonzero(present)
     lengths, keys, times = map_parts(given)
     _refuse_unequal(rows, counts, np.where(valid_rows(given), lengths, 0))
     if not keys.equals(user_keys):

@@ -128,15 +128,15 @@ class HeaviestKeys:
         self,
         header: KeyedBackendHeader,
         meta: StateMetaInfoSnapshot,
-        found: list[_Heavy],
+        heaviest: list[_Heavy],
         options: DecodeOptions,
         pickled: bool,
     ) -> Iterator[Row]:
-        keys = _texts(header.key_serializer, [heavy.key for heavy in found], options, pickled)
-        windows: Sequence[str | None] = [None] * len(found)
+        keys = _texts(header.key_serializer, [heavy.key for heavy in heaviest], options, pickled)
+        windows: Sequence[str | None] = [None] * len(heaviest)
         if table_of(meta) == "window_state":
-            windows = _texts(meta.namespace_serializer, [heavy.namespace for heavy in found], options)
-        for heavy, key, window in zip(found, keys, windows, strict=True):
+            windows = _texts(meta.namespace_serializer, [heavy.namespace for heavy in heaviest], options)
+        for heavy, key, window in zip(heaviest, keys, windows, strict=True):
             assignment = {"key_group": heavy.key_group, "subtask": self.operator.subtask(heavy.key_group)}
             what = {"table": table_of(meta), "state": name_of(meta), "key": key, "window": window}
             yield self.operator.row(**what, **assignment, entries=heavy.entries, bytes=heavy.size)

@@ -273,9 +273,9 @@ class RawTimerVerification:
                 assignment = {"subtask": subtask, "first_key_group": mine[0], "last_key_group": mine[-1]}
                 yield self.operator.row(table="timers", state=name, kind="TIMER", **assignment, **tallied(tally))
 
-    def _group(self, group: int, options: DecodeOptions, found: dict[str, Tally]) -> None:
+    def _group(self, group: int, options: DecodeOptions, tallies: dict[str, Tally]) -> None:
         for queue, at, _ in self.source.timers({group}, options):
-            tally = found.setdefault(queue.state_name, Tally())
+            tally = tallies.setdefault(queue.state_name, Tally())
             if len(at):
                 tally.entries += len(at)
                 tally.bytes += int((at.end - at.position).sum())

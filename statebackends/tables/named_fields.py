@@ -250,8 +250,8 @@ def _of_plan(
     return names, wrapped, missing
 
 
-def _is_wrapped(kind: pa.StructType, place: int) -> bool:
-    return bool(kind.num_fields == 2 and pa.types.is_struct(kind.field(place).type))
+def _is_wrapped(kind: pa.StructType, position: int) -> bool:
+    return bool(kind.num_fields == 2 and pa.types.is_struct(kind.field(position).type))
 
 
 def _is_numbered(kind: pa.StructType | None) -> bool:

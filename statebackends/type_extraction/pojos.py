@@ -133,12 +133,12 @@ def pojo_fields(extractor: Classes, kind: ClassType, around: Hierarchy) -> list[
     return fields if _has_constructor(java_class) else None
 
 
-def _has_constructor(found: JavaClass) -> bool:
+def _has_constructor(java_class: JavaClass) -> bool:
     """Return whether the class has a public constructor without arguments, or is abstract and has none."""
-    for constructor in found.constructors:
+    for constructor in java_class.constructors:
         if not constructor.erased.arguments:
             return constructor.is_public
-    return found.is_abstract
+    return java_class.is_abstract
 
 
 def _declared_fields(classes: list[JavaClass]) -> list[PojoField]:
@@ -210,7 +210,7 @@ def _plain_method(name: str) -> str:
 def _has_accessors(
     extractor: Classes,
     field: PojoField,
-    found: JavaClass,
+    java_class: JavaClass,
     methods: dict[str, list[_Method]],
     around: Hierarchy,
 ) -> bool:
@@ -232,7 +232,7 @@ def _has_accessors(
     setter = any(
         len(method.arguments) == 1
         and fits(method.arguments[0], method.erased_arguments[0])
-        and class_name(method.erased_returns) in ("void", found.name)
+        and class_name(method.erased_returns) in ("void", java_class.name)
         for known in (f"set{name}", f"{name}_$eq")
         for method in methods.get(known, ())
     )

@@ -115,15 +115,15 @@ class TypeInference:
             return replace(part, nested=tuple(self._inside(inner) for inner in part.children))  # type: ignore[call-arg]
         return self._explicit(part)
 
-    def _compare(self, declared: TypeSerializer, found: TypeSerializer) -> None:
+    def _compare(self, declared: TypeSerializer, serializer: TypeSerializer) -> None:
         """Raise an error if the notation names other fields than the class file of the class."""
         if all(self.classes.find(pojo.class_name) is None for pojo in _pojos(declared)):
             return
         words = _Words(self, by_words=True).infer(declared)
-        if words.flink_type != found.flink_type:
+        if words.flink_type != serializer.flink_type:
             raise OptionError(
                 "the fields of the type differ from those of its class file",
-                expected=found.flink_type,
+                expected=serializer.flink_type,
                 found=words.flink_type,
                 remedy="leave the fields out: POJO<com.shop.Order> takes those of the class file",
             )
@@ -193,16 +193,16 @@ class _Words:
         self.declared[name] = Extracted(serializer, serializer.java_class or "java.lang.Object")
         return ClassType(name)
 
-    def with_subclasses(self, found: TypeSerializer) -> TypeSerializer:
+    def with_subclasses(self, serializer: TypeSerializer) -> TypeSerializer:
         """Return a POJO with the subclasses of the notation, because no class file lists them."""
-        words = self.subclasses.get(found.class_name) if isinstance(found, PojoSerializer) else None
-        if not isinstance(found, PojoSerializer) or words is None or not words.subclasses:
-            return found
+        words = self.subclasses.get(serializer.class_name) if isinstance(serializer, PojoSerializer) else None
+        if not isinstance(serializer, PojoSerializer) or words is None or not words.subclasses:
+            return serializer
         registered, others = (
             tuple(replace(member, serializer=self.inference.infer(member.serializer)) for member in members)
             for members in (words.registered, words.others)
         )
-        return replace(found, registered=registered, others=others)
+        return replace(serializer, registered=registered, others=others)
 
 
 def _kryo_parts(serializer: TypeSerializer, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], TypeSerializer]]:

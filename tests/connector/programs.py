@@ -134,9 +134,10 @@ class Program:
         return f"new-{self.names}"
 
     def keys(self, part: Part) -> list[Any]:
-        """Some keys of an operator, as they are read."""
-        rows = [row["key"] for row in self.base.table(part.table, part.operator, **part_of(part)).select("key").rows()]
-        keys = {repr(key): key for key in rows}
+        """Some keys of an operator, as they are read; none if values before them end where only the job knows."""
+        table = self.base.table(part.table, part.operator, **part_of(part))
+        rows, _ = tried(lambda given, _: [row["key"] for row in given.select("key").rows()], table, None)
+        keys = {repr(key): key for key in rows or ()}
         names = self.random.sample(sorted(keys), min(len(keys), self.random.choice((1, 2, 30))))
         return [keys[name] for name in names]
 
@@ -220,7 +221,7 @@ class Program:
                 f"with_state({keyed.operator}, {into_state}, {state})",
                 with_state,
                 lambda contents, base: contents[keyed.operator].update(
-                    only_state(base[keyed.operator], state, into_state)
+                    as_rows(only_state(base[keyed.operator], state, into_state), into_state != state)
                 ),
             )
         if kind == "with_operator":
@@ -229,7 +230,7 @@ class Program:
                 lambda sp, base: sp.with_operator(
                     name, base.table("keyed_state", keyed.operator, state=state), key="key"
                 ),
-                lambda contents, base: contents.update({name: only_state(base[keyed.operator], state, state)}),
+                lambda contents, base: contents.update({name: as_rows(only_state(base[keyed.operator], state, state))}),
             )
         if kind == "windows":
             part = self.of("window_state", "keyed_state")
@@ -298,6 +299,22 @@ def without(named: dict[str, Any], *names: str) -> None:
         del named[name]
 
 
+def as_rows(states: Mapping[str, list[Any] | None], new: bool = True) -> dict[str, list[Any] | None]:
+    """New states, whose structs are Rows, as no type is given; those that are there keep the type that they have."""
+    return {
+        name: [
+            [*place, {"row": list(value["fields"].values()), "kind": "+I"} if new and is_pojo(value) else value]
+            for *place, value in entries or ()
+        ]
+        for name, entries in states.items()
+    }
+
+
+def is_pojo(value: Any) -> bool:
+    """Whether Flink says a value as an object of a class."""
+    return isinstance(value, dict) and "fields" in value
+
+
 def take_state(states: dict[str, list[Any] | None], name: str) -> dict[str, list[Any] | None]:
     """Take a state or a timer service out of those of an operator, and return it."""
     return {one: states.pop(one) for one in only_state(states, name, name)}
@@ -320,7 +337,7 @@ def merge_contents(contents: Contents, uid: str, into: str) -> None:
 def only_of(savepoint: Any, uid: str) -> Any:
     """The savepoint with one of its operators, which a uid or a uid hash names."""
     for plan in savepoint.plan.operators:
-        if uid not in (plan.identifier.uid, plan.identifier.operator_id.hex):
+        if plan.identifier.operator_id.hex not in (uid, OperatorIdentifier.for_uid(uid).operator_id.hex):
             savepoint = savepoint.remove_operator(plan.identifier)
     return savepoint
 
@@ -484,8 +501,8 @@ def described(row: Mapping[str, Any]) -> Job:
     told: Job = {"kind": row["kind"], "ttl": row["ttl"], "windowed": row["namespace_type"] == "TIME_WINDOW"}
     serializer = parse_type(row["value_type"].removeprefix("TTL<").removesuffix(">" * row["ttl"]))
     if row["kind"] == "MAP":
-        return {**told, "key": str(serializer.children[0]), "type": str(serializer.children[1])}
-    return {**told, "type": str(serializer.children[0] if row["kind"] == "LIST" else serializer)}
+        return {**told, "key": serializer.children[0].flink_type, "type": serializer.children[1].flink_type}
+    return {**told, "type": (serializer.children[0] if row["kind"] == "LIST" else serializer).flink_type}
 
 
 def restored(releases: list[str], outcomes: list[tuple[int, Start, Outcome]], folder: Path) -> int:

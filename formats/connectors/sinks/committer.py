@@ -197,8 +197,8 @@ def committer_kind(
     def encode(version: int, value: Committables, out: DataOutputView) -> None:
         write_committer(version, value.frame, out)
 
-    def check(found: Sequence[Committables]) -> None:
-        if committables is not None and not any(element.found for element in found):
+    def check(states: Sequence[Committables]) -> None:
+        if committables is not None and not any(element.found for element in states):
             raise ValueError("there are no committables")
 
     return ConnectorKind(

@@ -238,8 +238,8 @@ def _decode_split(version: int, view: DataInputView) -> KafkaSplit:
     return KafkaSplit.read(view)
 
 
-def _check_enumerators(found: Iterable[KafkaEnumerator]) -> None:
-    for enumerator in found:
+def _check_enumerators(enumerators: Iterable[KafkaEnumerator]) -> None:
+    for enumerator in enumerators:
         known = {(partition.topic, partition.partition) for partition in enumerator.partitions}
         if len(known) < len(enumerator.partitions):
             raise ValueError("a partition exists twice")

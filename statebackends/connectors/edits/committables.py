@@ -253,9 +253,9 @@ def _committer(opened: OpenOperator, connector: str | None) -> ConnectorState:
     )
 
 
-def _chosen(found: ConnectorState, rows: ROWS) -> set[tuple[int, int]]:
+def _chosen(connector_state: ConnectorState, rows: ROWS) -> set[tuple[int, int]]:
     """Return element and position of each committable that equals one of the rows in all columns of the row."""
-    shown = _shown(found)
+    shown = _shown(connector_state)
     if rows is None:
         return {committable for committable, _ in shown}
     rows = [{name: value for name, value in row.items() if name != NOTE} for row in rows]
@@ -266,7 +266,7 @@ def _chosen(found: ConnectorState, rows: ROWS) -> set[tuple[int, int]]:
             if name not in known:
                 raise OptionError(
                     f"committables have no column {name!r}",
-                    operator=found.operator.label,
+                    operator=connector_state.operator.label,
                     remedy=did_you_mean(name, known),
                 )
         places: dict[tuple[str, ...], list[tuple[int, int]]] = {}
@@ -276,23 +276,25 @@ def _chosen(found: ConnectorState, rows: ROWS) -> set[tuple[int, int]]:
             same = places.get(_values(wanted, names), [])
             if not same:
                 raise OptionError(
-                    "no committable has these values", operator=found.operator.label, found=str(dict(wanted))
+                    "no committable has these values", operator=connector_state.operator.label, found=str(dict(wanted))
                 )
             chosen.update(same)
     return chosen
 
 
-def _shown(found: ConnectorState) -> list[tuple[tuple[int, int], dict[str, Any]]]:
+def _shown(connector_state: ConnectorState) -> list[tuple[tuple[int, int], dict[str, Any]]]:
     """Return the rows of all committables, each with its element and its position."""
-    kind, shown = found.recognition.kind, []
+    kind, shown = connector_state.recognition.kind, []
     assert kind is not None
     columns = [*kind.columns.names, "operator_uid", "operator_uid_hash", "operator_name", "state", "subtask", "version"]
-    for number, payload in enumerate(found.recognition.payloads):
+    for number, payload in enumerate(connector_state.recognition.payloads):
         one = ConnectorState(
-            found.operator,
-            found.state,
-            (found.subtasks[number],),
-            replace(found.recognition, payloads=(payload,), values=(found.recognition.values[number],)),
+            connector_state.operator,
+            connector_state.state,
+            (connector_state.subtasks[number],),
+            replace(
+                connector_state.recognition, payloads=(payload,), values=(connector_state.recognition.values[number],)
+            ),
         )
         for row in rows_of(one):
             shown.append(((number, row["position"]), {**dict.fromkeys(columns), **row}))

@@ -355,14 +355,14 @@ class DynamicKafkaEdits:
         if changed and enumerator.kafka_version < 3:
             raise ValueError("in this release of the connector, partitions without a reader have no offset")
 
-        def of(each: ClusterEnumerator) -> ClusterEnumerator:
+        def of(enumerator: ClusterEnumerator) -> ClusterEnumerator:
             partitions = (
-                replace(known, split=changed[each.cluster, *KAFKA.key(known)].split)
-                if not known.assigned and (each.cluster, *KAFKA.key(known)) in changed
+                replace(known, split=changed[enumerator.cluster, *KAFKA.key(known)].split)
+                if not known.assigned and (enumerator.cluster, *KAFKA.key(known)) in changed
                 else known
-                for known in each.state.partitions
+                for known in enumerator.state.partitions
             )
-            return replace(each, state=replace(each.state, partitions=tuple(partitions)))
+            return replace(enumerator, state=replace(enumerator.state, partitions=tuple(partitions)))
 
         return replace(source, enumerator=replace(enumerator, clusters=tuple(map(of, enumerator.clusters))))
 

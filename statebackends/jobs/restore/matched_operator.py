@@ -128,10 +128,10 @@ def _resolve_unit(old: TypeSerializer, new: TypeSerializer, version: Flink) -> R
     return worst([after_migration(switched), values])
 
 
-def _without_migration(found: Resolution, what: str) -> Resolution:
-    if found.verdict is not Compatibility.AFTER_MIGRATION:
-        return found
-    return incompatible(f"{what} cannot migrate: {'; '.join(found.reasons)}") if found.reasons else AS_IS
+def _without_migration(resolution: Resolution, what: str) -> Resolution:
+    if resolution.verdict is not Compatibility.AFTER_MIGRATION:
+        return resolution
+    return incompatible(f"{what} cannot migrate: {'; '.join(resolution.reasons)}") if resolution.reasons else AS_IS
 
 
 Found = tuple[Verdict, str]

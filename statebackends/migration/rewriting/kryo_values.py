@@ -262,13 +262,13 @@ class KryoChange:
                     return isinstance(one.erased, PrimitiveType) and not owner.is_record
         return None
 
-    def _superclasses(self, found: JavaClass | None) -> Iterator[str]:
+    def _superclasses(self, java_class: JavaClass | None) -> Iterator[str]:
         for _ in range(MAX_SUPERCLASSES):
-            above = found.superclass_name if found is not None else None
+            above = java_class.superclass_name if java_class is not None else None
             if above is None:
                 return
             yield above
-            found = self.classes.find(above)
+            java_class = self.classes.find(above)
 
     def expect_none_of(self, own: OwnSerializers, value: KryoObject) -> None:
         """Raise OwnSerializerError for an object that holds one of a class with a serializer of the new job's."""

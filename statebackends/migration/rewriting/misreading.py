@@ -105,29 +105,29 @@ class MisreadingReader(ObjectReader):
         seen: KryoObject = self.objects[reference - 2]
         return seen
 
-    def _expect_made(self, found: KryoObject) -> None:
+    def _expect_made(self, kryo_object: KryoObject) -> None:
         """Raise MisreadError if Java refuses what an object consists of."""
-        name = found.class_name
+        name = kryo_object.class_name
         why = self.why_unreadable(name)
-        if why is not None and (found.content or why.endswith((CALLS, AT_ONCE))):
+        if why is not None and (kryo_object.content or why.endswith((CALLS, AT_ONCE))):
             raise MisreadError(f"a {name}: {why}")
         if name in SORTED:
-            if isinstance(found.header, KryoObject) and not self._may_compare(found.header.class_name):
-                raise MisreadError(f"a {found.header.class_name} is no comparator")
-            if found.header is None:
-                self._expect_comparable(found)
+            if isinstance(kryo_object.header, KryoObject) and not self._may_compare(kryo_object.header.class_name):
+                raise MisreadError(f"a {kryo_object.header.class_name} is no comparator")
+            if kryo_object.header is None:
+                self._expect_comparable(kryo_object)
         if name[:2] in ("[L", "[["):
-            self._expect_stored(component(name), found)
-        if name == "java.net.URL" and not PROTOCOL.fullmatch(found.field("protocol").content):
+            self._expect_stored(component(name), kryo_object)
+        if name == "java.net.URL" and not PROTOCOL.fullmatch(kryo_object.field("protocol").content):
             raise MisreadError("a URL without a protocol")
-        if name in CHARSETS and not _is_charset(found.content):
+        if name in CHARSETS and not _is_charset(kryo_object.content):
             raise MisreadError("a charset of no legal name")
-        if name in NO_NULLS and None in _flat(found.content):
+        if name in NO_NULLS and None in _flat(kryo_object.content):
             raise MisreadError(f"null in a {name}")
         if self.form.body(name) is self.form.bodies[ENUM] and name not in ENUMS:
             constants = self.form.classes.constants(name)
-            if constants and found.content >= len(constants):
-                raise MisreadError(f"constant {found.content} of a {name}")
+            if constants and kryo_object.content >= len(constants):
+                raise MisreadError(f"constant {kryo_object.content} of a {name}")
 
     def _expect_stored(self, element: str, array: KryoObject) -> None:
         """Raise MisreadError for an element of a class that an array of another class refuses."""
@@ -149,10 +149,10 @@ class MisreadingReader(ObjectReader):
         return is_final_class(name) is None or "Comparator" in name
 
     @staticmethod
-    def _expect_comparable(found: KryoObject) -> None:
-        keys = [element[0] if isinstance(element, tuple) else element for element in found.content or ()]
+    def _expect_comparable(kryo_object: KryoObject) -> None:
+        keys = [element[0] if isinstance(element, tuple) else element for element in kryo_object.content or ()]
         if None in keys or len({element.class_name for element in keys}) > 1:
-            raise MisreadError(f"the elements of a {found.class_name} cannot be compared")
+            raise MisreadError(f"the elements of a {kryo_object.class_name} cannot be compared")
 
 
 def _is_charset(name: str) -> bool:

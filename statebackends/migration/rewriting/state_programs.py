@@ -184,7 +184,7 @@ class _EitherForm:
                 raise
         return rewritten
 
-    def _prove(self, change: KryoChange, rewrite: Callable[[], T], found: T) -> None:
+    def _prove(self, change: KryoChange, rewrite: Callable[[], T], value: T) -> None:
         """Read a value in the other form too, which must fail or make no difference."""
         counted = self._counted()
         change.synthetic.change()
@@ -196,7 +196,7 @@ class _EitherForm:
         finally:
             change.synthetic.change()
             _restore(counted)
-        if other != found:
+        if other != value:
             raise AmbiguousFormError(
                 "Kryo wrote a value with fields of the compiler (this$0), or without them: it can be read in both ways",
                 expected="flink-scala was on the class path of the job, or was not: no other value shows it",

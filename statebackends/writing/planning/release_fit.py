@@ -188,9 +188,9 @@ def refuse_misfits(problems: Iterable[tuple[str, Misfit]], version: Flink, path:
     )
 
 
-def _places(found: Mapping[str, Sequence[str]]) -> str:
+def _places(misfits: Mapping[str, Sequence[str]]) -> str:
     """Return ``accounts (total, names), audit (key)``, cut at ``LISTED`` characters."""
-    text = ", ".join(f"{operator} ({', '.join(dict.fromkeys(places))})" for operator, places in found.items())
+    text = ", ".join(f"{operator} ({', '.join(dict.fromkeys(places))})" for operator, places in misfits.items())
     return text if len(text) <= LISTED else text[:LISTED] + " ..."
 
 

@@ -149,17 +149,17 @@ def _registered(request: WriteRequest, written: PythonRows) -> WriteRequest:
 
 
 def _describe(
-    request: WriteRequest, schema: pa.Schema, found: _Existing, is_python: bool
+    request: WriteRequest, schema: pa.Schema, existing: _Existing, is_python: bool
 ) -> KeyedDescriptor | OperatorStateDescriptor | None:
     if request.entry_columns and isinstance(request.header, KeyedBackendHeader):
         return described_entries(request, request.header)
     if request.table in (ENTRIES, ELEMENTS):
         return None
     if request.is_keyed:
-        types = found.types
-        if is_python and types is None and request.type_source is None and found.opened is not None:
-            types = OperatorTypes.of_operator(found.opened)
-        return describe_keyed(schema, request, found.headers, types)
+        types = existing.types
+        if is_python and types is None and request.type_source is None and existing.opened is not None:
+            types = OperatorTypes.of_operator(existing.opened)
+        return describe_keyed(schema, request, existing.headers, types)
     return describe_operator_state(schema, request)
 
 
@@ -197,14 +197,14 @@ def _resolve(request: WriteRequest, base: Snapshot | None) -> tuple[WriteRequest
     return request, None
 
 
-def _numbers(request: WriteRequest, found: _Existing, layout: Distribution | None) -> tuple[int, int | None]:
+def _numbers(request: WriteRequest, existing: _Existing, layout: Distribution | None) -> tuple[int, int | None]:
     """Return max parallelism and parallelism: requested, laid out, existing, or the default."""
     max_parallelism, parallelism = request.max_parallelism, request.parallelism
-    operator = found.operator
-    if found.binds and operator is not None:
-        found.check(max_parallelism, parallelism)
+    operator = existing.operator
+    if existing.binds and operator is not None:
+        existing.check(max_parallelism, parallelism)
         # Without state by key group, there are no key groups to preserve.
-        chosen = operator.max_parallelism if found.binds_key_groups or max_parallelism is None else max_parallelism
+        chosen = operator.max_parallelism if existing.binds_key_groups or max_parallelism is None else max_parallelism
         return chosen, operator.parallelism
     if layout is not None and request.is_keyed:
         max_parallelism = max_parallelism or layout.max_parallelism

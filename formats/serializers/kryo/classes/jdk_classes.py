@@ -59,14 +59,14 @@ class KryoObject:
         raise KeyError(name)
 
 
-def elements_of(found: KryoObject) -> list[KryoObject | None]:
+def elements_of(kryo_object: KryoObject) -> list[KryoObject | None]:
     """Return the elements of a list, a set or an array of objects, in their order."""
-    return list(found.content)
+    return list(kryo_object.content)
 
 
-def entries_of(found: KryoObject) -> list[tuple[KryoObject | None, KryoObject | None]]:
+def entries_of(kryo_object: KryoObject) -> list[tuple[KryoObject | None, KryoObject | None]]:
     """Return the keys and values of a map, in their order."""
-    return list(found.content)
+    return list(kryo_object.content)
 
 
 def list_of(elements: Iterable[KryoObject | None], class_name: str = UTIL + "ArrayList") -> KryoObject:

@@ -149,18 +149,18 @@ class _Parser:
                 self.fail("';' and the next class")
         return WordClasses(classes, frozenset(variants))
 
-    def one(self, found: dict[str, JavaClass], variants: set[str]) -> None:
+    def one(self, classes: dict[str, JavaClass], variants: set[str]) -> None:
         """Parse a class."""
         flags = PUBLIC | (FINAL if self.accept("final") else 0)
         name = self.name("the name of a class")
         if self.accept("VARIANT"):
             variants.add(name)
             return
-        if name in found:
+        if name in classes:
             self.place -= 1
             self.fail("a class that was not described before")
         if self.accept("ENUM"):
-            found[name] = self.enum(name)
+            classes[name] = self.enum(name)
             return
         above = ClassType(self.name("the name of a superclass")) if self.accept("extends") else OBJECT
         fields: list[JavaField] = []
@@ -171,7 +171,7 @@ class _Parser:
             fields.append(JavaField(field_name, 0, kind, kind))
 
         self.listed(one_field)
-        found[name] = JavaClass(name, flags, ClassSignature((), above, ()), above.name, tuple(fields), ())
+        classes[name] = JavaClass(name, flags, ClassSignature((), above, ()), above.name, tuple(fields), ())
 
     def enum(self, name: str) -> JavaClass:
         kind = ClassType(name)

@@ -303,8 +303,8 @@ class _Rows:
         at.position[row] = position
         return self._value(values, kryo_object)
 
-    def _value(self, values: ObjectValues, found: KryoObject | None) -> Any:
-        return None if self.at.options.ends else self.column.convert(values, found)
+    def _value(self, values: ObjectValues, kryo_object: KryoObject | None) -> Any:
+        return None if self.at.options.ends else self.column.convert(values, kryo_object)
 
     def _read(self, form: ObjectFormat, start: int, end: int, whole: bool) -> tuple[KryoObject | None, int]:
         kryo_object, position = read_object(self.data[:end], form, start, self.budget)

@@ -80,48 +80,48 @@ class ObjectValues:
         if self.room < 0:
             raise BeyondError("values that repeat shared objects are too large for a column", RAW)
 
-    def variant(self, found: KryoObject | None) -> Any:
+    def variant(self, kryo_object: KryoObject | None) -> Any:
         """Return the value of an object for VARIANT."""
-        return self._value(found, self._variant)
+        return self._value(kryo_object, self._variant)
 
-    def typed(self, found: KryoObject | None) -> Any:
+    def typed(self, kryo_object: KryoObject | None) -> Any:
         """Return the value of an object of a JDK class for a column of its own type."""
-        return self._value(found, self._typed)
+        return self._value(kryo_object, self._typed)
 
-    def _value(self, found: KryoObject | None, rendering: Rendering) -> Any:
-        if found is None:
+    def _value(self, kryo_object: KryoObject | None, rendering: Rendering) -> Any:
+        if kryo_object is None:
             return None
         self.spend(1)
-        body, content = self.form.body(found.class_name), found.content
+        body, content = self.form.body(kryo_object.class_name), kryo_object.content
         if body.raw_of is not None:
-            raw = body.raw_of(found)
+            raw = body.raw_of(kryo_object)
         elif isinstance(content, list | dict):
-            raw = self._inside(found, rendering)
+            raw = self._inside(kryo_object, rendering)
         else:
             raw = content
         return raw if body.value is None else body.value(rendering, raw)
 
-    def _inside(self, found: KryoObject, rendering: Rendering) -> Any:
+    def _inside(self, kryo_object: KryoObject, rendering: Rendering) -> Any:
         """Return the content of an object, with values in place of the objects in it."""
-        if found in self._open:
-            raise BeyondError(f"an object of {found.class_name} that contains itself cannot be in a column", RAW)
-        self._open.add(found)
-        content = found.content
+        if kryo_object in self._open:
+            raise BeyondError(f"an object of {kryo_object.class_name} that contains itself cannot be in a column", RAW)
+        self._open.add(kryo_object)
+        content = kryo_object.content
         self.spend(len(content))
         raw: Any
         if isinstance(content, dict):
             raw = {key: self._part(member, rendering) for key, member in content.items()}
         else:
             raw = [self._part(member, rendering) for member in content]
-        self._open.discard(found)
+        self._open.discard(kryo_object)
         return raw
 
-    def _part(self, each: Any, rendering: Rendering) -> Any:
-        if isinstance(each, KryoObject):
-            return self._value(each, rendering)
-        if isinstance(each, tuple):
-            return self._value(each[0], rendering), self._value(each[1], rendering)
-        return each
+    def _part(self, member: Any, rendering: Rendering) -> Any:
+        if isinstance(member, KryoObject):
+            return self._value(member, rendering)
+        if isinstance(member, tuple):
+            return self._value(member[0], rendering), self._value(member[1], rendering)
+        return member
 
 
 #: Declared types whose one type argument is that of their elements, and those with keys and values.
@@ -224,17 +224,17 @@ class ObjectColumns:
     def _leaf(self, name: str) -> ObjectColumn:
         arrow, accepted = type_of(name, self.options), classes_in(name, self.options)
 
-        def convert(values: ObjectValues, found: KryoObject | None) -> Any:
-            if found is None:
+        def convert(values: ObjectValues, kryo_object: KryoObject | None) -> Any:
+            if kryo_object is None:
                 return None
-            if found.class_name not in accepted:
+            if kryo_object.class_name not in accepted:
                 raise BeyondError(
-                    f"an object of {found.class_name} in a column of {name}",
+                    f"an object of {kryo_object.class_name} in a column of {name}",
                     "declare the field as Object in option 'kryoTypes', or read the state as bytes, option 'raw'",
                 )
-            if found.class_name in _PLAIN:
-                return found.content
-            return plain_value(values.typed(found), arrow, name)
+            if kryo_object.class_name in _PLAIN:
+                return kryo_object.content
+            return plain_value(values.typed(kryo_object), arrow, name)
 
         def make(making: ObjectMaking, column: pa.Array) -> Objects:
             if not is_written(name):
@@ -245,8 +245,8 @@ class ObjectColumns:
 
     @staticmethod
     def _held(name: str, inner: ObjectColumn) -> ObjectColumn:
-        def convert(values: ObjectValues, found: KryoObject | None) -> Any:
-            return None if found is None else inner.convert(values, found.content[name, "value"])
+        def convert(values: ObjectValues, kryo_object: KryoObject | None) -> Any:
+            return None if kryo_object is None else inner.convert(values, kryo_object.content[name, "value"])
 
         def make(making: ObjectMaking, column: pa.Array) -> Objects:
             """Return holders; NULL becomes an empty holder, because the column does not distinguish it from null."""
@@ -287,16 +287,16 @@ class ObjectColumns:
         if not parts:
             return _variant_of(name, "it has no fields")
 
-        def convert(values: ObjectValues, found: KryoObject | None) -> Any:
-            if found is None:
+        def convert(values: ObjectValues, kryo_object: KryoObject | None) -> Any:
+            if kryo_object is None:
                 return None
             values.spend(1)
-            if found.class_name != name:
+            if kryo_object.class_name != name:
                 raise BeyondError(
-                    f"an object of {found.class_name} in a column of the fields of {name}",
+                    f"an object of {kryo_object.class_name} in a column of the fields of {name}",
                     f'make the column VARIANT: option("kryoTypes", "{name} VARIANT")',
                 )
-            content = found.content
+            content = kryo_object.content
             return {
                 part: object_column.convert(values, content.get(key)) for part, (key, object_column) in parts.items()
             }
@@ -312,18 +312,18 @@ class ObjectColumns:
 _PLAIN = frozenset({"int", "long", "short", "byte", "boolean", "float", "double", "char", "java.lang.String", "[B"})
 
 
-def _constant(values: ObjectValues, found: KryoObject | None) -> str | None:
-    return None if found is None else values.constant(found.class_name, found.content)
+def _constant(values: ObjectValues, kryo_object: KryoObject | None) -> str | None:
+    return None if kryo_object is None else values.constant(kryo_object.class_name, kryo_object.content)
 
 
-def _variant(values: ObjectValues, found: KryoObject | None) -> Any:
-    if found is None:
+def _variant(values: ObjectValues, kryo_object: KryoObject | None) -> Any:
+    if kryo_object is None:
         return None
     try:
-        value, metadata = variant_of(values.variant(found), values.options.text)
+        value, metadata = variant_of(values.variant(kryo_object), values.options.text)
     except VariantError as error:
         raise BeyondError(
-            f"an object of {found.class_name} cannot be a VARIANT: {error}", "read the state as bytes"
+            f"an object of {kryo_object.class_name} cannot be a VARIANT: {error}", "read the state as bytes"
         ) from None
     values.spend(len(value) + len(metadata))
     return {"value": value, "metadata": metadata}
@@ -425,15 +425,15 @@ def _regrouped(counts: list[int | None], items: list[Any], name: str) -> Objects
 
 
 def _list_of(element: ObjectColumn, declared: str, made: str | None) -> ObjectColumn:
-    def convert(values: ObjectValues, found: KryoObject | None) -> Any:
-        if found is None:
+    def convert(values: ObjectValues, kryo_object: KryoObject | None) -> Any:
+        if kryo_object is None:
             return None
-        if not isinstance(found.content, list):
-            raise ForeignError(found.class_name, "the field is declared as a collection")
-        values.spend(1 + len(found.content))
-        if found.class_name.endswith("EnumSet"):
-            return [values.constant(found.header, ordinal) for ordinal in found.content]
-        return [element.convert(values, member) for member in found.content]
+        if not isinstance(kryo_object.content, list):
+            raise ForeignError(kryo_object.class_name, "the field is declared as a collection")
+        values.spend(1 + len(kryo_object.content))
+        if kryo_object.class_name.endswith("EnumSet"):
+            return [values.constant(kryo_object.header, ordinal) for ordinal in kryo_object.content]
+        return [element.convert(values, member) for member in kryo_object.content]
 
     def make(making: ObjectMaking, column: pa.Array) -> Objects:
         if made is None:
@@ -446,14 +446,14 @@ def _list_of(element: ObjectColumn, declared: str, made: str | None) -> ObjectCo
 
 
 def _map_of(key: ObjectColumn, value: ObjectColumn, declared: str, made: str | None) -> ObjectColumn:
-    def convert(values: ObjectValues, found: KryoObject | None) -> Any:
-        if found is None:
+    def convert(values: ObjectValues, kryo_object: KryoObject | None) -> Any:
+        if kryo_object is None:
             return None
-        if not isinstance(found.content, list):
-            raise ForeignError(found.class_name, "the field is declared as a map")
-        values.spend(1 + len(found.content))
+        if not isinstance(kryo_object.content, list):
+            raise ForeignError(kryo_object.class_name, "the field is declared as a map")
+        values.spend(1 + len(kryo_object.content))
         pairs = []
-        for first, second in found.content:
+        for first, second in kryo_object.content:
             if first is None:
                 raise BeyondError(
                     "a map has a null key, which a MAP column cannot hold", "read the state as bytes, option 'raw'"

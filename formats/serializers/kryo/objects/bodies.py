@@ -95,12 +95,12 @@ def _argument_2(stream: ObjectReader | ObjectWriter, name: str, place: int = 0, 
     return classes
 
 
-def _read_comparator(reader: ObjectReader, found: KryoObject) -> None:
-    found.header = reader.value()
+def _read_comparator(reader: ObjectReader, kryo_object: KryoObject) -> None:
+    kryo_object.header = reader.value()
 
 
-def _write_comparator(writer: ObjectWriter, found: KryoObject) -> None:
-    writer.value(found.header)
+def _write_comparator(writer: ObjectWriter, kryo_object: KryoObject) -> None:
+    writer.value(kryo_object.header)
 
 
 def _no_header(_: ObjectReader | ObjectWriter, __: KryoObject) -> None:
@@ -113,12 +113,12 @@ class _Collection2:
     def __init__(self, header: bool = False) -> None:
         self.header = header
 
-    def read(self, reader: ObjectReader, found: KryoObject) -> None:
-        (final,) = _argument_2(reader, found.class_name)
+    def read(self, reader: ObjectReader, kryo_object: KryoObject) -> None:
+        (final,) = _argument_2(reader, kryo_object.class_name)
         if self.header:
-            _read_comparator(reader, found)
+            _read_comparator(reader, kryo_object)
         size = reader.size()
-        found.content = elements = []
+        kryo_object.content = elements = []
         if final is None:
             for _ in range(size):
                 elements.append(reader.value())
@@ -126,12 +126,12 @@ class _Collection2:
             for _ in range(size):
                 elements.append(reader.object(final, True))
 
-    def write(self, writer: ObjectWriter, found: KryoObject) -> None:
-        (final,) = _argument_2(writer, found.class_name)
+    def write(self, writer: ObjectWriter, kryo_object: KryoObject) -> None:
+        (final,) = _argument_2(writer, kryo_object.class_name)
         if self.header:
-            _write_comparator(writer, found)
-        writer.varint(len(found.content))
-        for element in found.content:
+            _write_comparator(writer, kryo_object)
+        writer.varint(len(kryo_object.content))
+        for element in kryo_object.content:
             if final is None:
                 writer.value(element)
             else:
@@ -146,14 +146,14 @@ class _Collection5:
         self.write_header = _write_comparator if header else _no_header
         self.nulls = nulls
 
-    def read(self, reader: ObjectReader, found: KryoObject) -> None:
+    def read(self, reader: ObjectReader, kryo_object: KryoObject) -> None:
         arguments = reader.generics5.next_types()
         final = _is_final(reader, reader.generics5.resolve(arguments[0]) if arguments else None)
         flag, size = (False, reader.varint() - 1) if final and not self.nulls else reader.flag_and_size()
         if size < 0:
             raise DamagedError("the size of a collection, plus one", 0)
-        found.content = elements = []
-        self.read_header(reader, found)
+        kryo_object.content = elements = []
+        self.read_header(reader, kryo_object)
         if final:
             for _ in range(reader.bounded(size)):
                 elements.append(reader.object(final, flag))
@@ -178,11 +178,11 @@ class _Collection5:
         for _ in range(reader.bounded(size)):
             elements.append(reader.object(name, nullable))
 
-    def write(self, writer: ObjectWriter, found: KryoObject) -> None:
-        elements: list[KryoObject | None] = found.content
+    def write(self, writer: ObjectWriter, kryo_object: KryoObject) -> None:
+        elements: list[KryoObject | None] = kryo_object.content
         if not elements:
             writer.byte(1)
-            self.write_header(writer, found)
+            self.write_header(writer, kryo_object)
             return
         generics = writer.generics5
         arguments = generics.next_types()
@@ -193,19 +193,19 @@ class _Collection5:
                 writer.flag_and_size(some, len(elements) + 1)
             else:
                 writer.varint(len(elements) + 1)
-            self.write_header(writer, found)
+            self.write_header(writer, kryo_object)
             for element in elements:
                 writer.object(element, some)
         else:
-            self._write_unknown(writer, found, elements, some)
+            self._write_unknown(writer, kryo_object, elements, some)
         generics.pop()
 
     def _write_unknown(
-        self, writer: ObjectWriter, found: KryoObject, elements: list[KryoObject | None], some: bool
+        self, writer: ObjectWriter, kryo_object: KryoObject, elements: list[KryoObject | None], some: bool
     ) -> None:
         names = {element.class_name for element in elements if element is not None}
         writer.flag_and_size(len(names) < 2, len(elements) + 1)
-        self.write_header(writer, found)
+        self.write_header(writer, kryo_object)
         if len(names) > 1:
             for element in elements:
                 writer.value(element)
@@ -226,12 +226,12 @@ class _Map2:
     def __init__(self, header: bool = False) -> None:
         self.header = header
 
-    def read(self, reader: ObjectReader, found: KryoObject) -> None:
-        key, value = _argument_2(reader, found.class_name, count=2)
+    def read(self, reader: ObjectReader, kryo_object: KryoObject) -> None:
+        key, value = _argument_2(reader, kryo_object.class_name, count=2)
         if self.header:
-            _read_comparator(reader, found)
-        found.content = entries = []
-        read_key = reader.enum_key if found.class_name == ENUM_MAP else reader.value
+            _read_comparator(reader, kryo_object)
+        kryo_object.content = entries = []
+        read_key = reader.enum_key if kryo_object.class_name == ENUM_MAP else reader.value
         for _ in range(reader.size()):
             first = read_key() if key is None else reader.object(key, True)
             entries.append((first, reader.value() if value is None else reader.object(value, True)))
@@ -266,15 +266,15 @@ class _Map5:
         value = _is_final(stream, generics.resolve(arguments[1])) if len(arguments) > 1 else None
         return arguments[0], key, value
 
-    def read(self, reader: ObjectReader, found: KryoObject) -> None:
+    def read(self, reader: ObjectReader, kryo_object: KryoObject) -> None:
         size = _array_size(reader)
-        self.read_header(reader, found)
-        found.content = entries = []
+        self.read_header(reader, kryo_object)
+        kryo_object.content = entries = []
         if not size:
             return
         generics = reader.generics5
         kind, key, value = self._types(reader)
-        read_key = reader.enum_key if found.class_name == ENUM_MAP else reader.value
+        read_key = reader.enum_key if kryo_object.class_name == ENUM_MAP else reader.value
         for _ in range(size):
             if kind is not None:
                 generics.push(kind)
@@ -313,40 +313,40 @@ def entries(_: Rendering, pairs: list[tuple[Any, Any]]) -> Any:
     return [{"key": key, "value": value} for key, value in pairs]
 
 
-def _read_as_list_2(reader: ObjectReader, found: KryoObject) -> None:
+def _read_as_list_2(reader: ObjectReader, kryo_object: KryoObject) -> None:
     """Read ``Arrays.asList``: the class of the array's elements follows the size."""
     size = reader.varint()
-    found.header = reader.class_name()
-    found.content = elements = []
+    kryo_object.header = reader.class_name()
+    kryo_object.content = elements = []
     for _ in range(reader.bounded(size)):
         elements.append(reader.value())
 
 
-def _write_as_list_2(writer: ObjectWriter, found: KryoObject) -> None:
-    writer.varint(len(found.content))
-    writer.class_name(found.header or LANG + "Object")
-    for element in found.content:
+def _write_as_list_2(writer: ObjectWriter, kryo_object: KryoObject) -> None:
+    writer.varint(len(kryo_object.content))
+    writer.class_name(kryo_object.header or LANG + "Object")
+    for element in kryo_object.content:
         writer.value(element)
 
 
-def _read_singleton(reader: ObjectReader, found: KryoObject) -> None:
-    found.content = []
-    found.content.append(reader.value())
+def _read_singleton(reader: ObjectReader, kryo_object: KryoObject) -> None:
+    kryo_object.content = []
+    kryo_object.content.append(reader.value())
 
 
-def _write_singleton(writer: ObjectWriter, found: KryoObject) -> None:
-    (element,) = found.content
+def _write_singleton(writer: ObjectWriter, kryo_object: KryoObject) -> None:
+    (element,) = kryo_object.content
     writer.value(element)
 
 
-def _read_entry(reader: ObjectReader, found: KryoObject) -> None:
-    found.content = []
+def _read_entry(reader: ObjectReader, kryo_object: KryoObject) -> None:
+    kryo_object.content = []
     key = reader.value()
-    found.content.append((key, reader.value()))
+    kryo_object.content.append((key, reader.value()))
 
 
-def _write_entry(writer: ObjectWriter, found: KryoObject) -> None:
-    ((key, value),) = found.content
+def _write_entry(writer: ObjectWriter, kryo_object: KryoObject) -> None:
+    ((key, value),) = kryo_object.content
     writer.value(key)
     writer.value(value)
 
@@ -354,13 +354,13 @@ def _write_entry(writer: ObjectWriter, found: KryoObject) -> None:
 # -- arrays, enums, fields -----------------------------------------------------------------------------------------
 
 
-def _read_array(reader: ObjectReader, found: KryoObject) -> None:
+def _read_array(reader: ObjectReader, kryo_object: KryoObject) -> None:
     """Read an array of objects; elements do not repeat their class if it is final, as arrays are."""
-    element = component(found.class_name)
-    arguments = reader.generics2.take(found.class_name)
+    element = component(kryo_object.class_name)
+    arguments = reader.generics2.take(kryo_object.class_name)
     final = element[0] == "[" or reader.form.classes.is_final(element)
     size = _array_size(reader)
-    found.content = elements = []
+    kryo_object.content = elements = []
     for _ in range(size):
         elements.append(reader.object(element, True, arguments) if final else reader.value(arguments))
 
@@ -432,22 +432,22 @@ def _constant_set(rendering: Rendering, raw: tuple[str | None, list[int]]) -> li
     return [rendering.constant(name, ordinal) for ordinal in ordinals]
 
 
-def _read_enum_set(reader: ObjectReader, found: KryoObject) -> None:
-    found.header = reader.class_name()
-    found.content = [_ordinal(reader) for _ in range(reader.size())]
+def _read_enum_set(reader: ObjectReader, kryo_object: KryoObject) -> None:
+    kryo_object.header = reader.class_name()
+    kryo_object.content = [_ordinal(reader) for _ in range(reader.size())]
 
 
-def _write_enum_set(writer: ObjectWriter, found: KryoObject) -> None:
-    writer.class_name(found.header)
-    writer.varint(len(found.content))
-    for ordinal in found.content:
+def _write_enum_set(writer: ObjectWriter, kryo_object: KryoObject) -> None:
+    writer.class_name(kryo_object.header)
+    writer.varint(len(kryo_object.content))
+    for ordinal in kryo_object.content:
         writer.varint(ordinal + 1)
 
 
-def _read_fields_2(reader: ObjectReader, found: KryoObject) -> None:
-    name = found.class_name
+def _read_fields_2(reader: ObjectReader, kryo_object: KryoObject) -> None:
+    name = kryo_object.class_name
     content: dict[FieldKey, KryoObject | None] = {}
-    found.content = content
+    kryo_object.content = content
     for field in reader.form.classes.fields(name, 2, reader.generics2.take(name)):
         if field.primitive:
             content[field.key] = reader.primitive(field.erased)
@@ -460,10 +460,10 @@ def _read_fields_2(reader: ObjectReader, found: KryoObject) -> None:
         form.note_inner(name, content)
 
 
-def _write_fields_2(writer: ObjectWriter, found: KryoObject) -> None:
-    name = found.class_name
+def _write_fields_2(writer: ObjectWriter, kryo_object: KryoObject) -> None:
+    name = kryo_object.class_name
     for field in writer.form.classes.fields(name, 2, writer.generics2.take(name)):
-        value = found.content.get(field.key)
+        value = kryo_object.content.get(field.key)
         if field.primitive:
             PRIMITIVE_WRITERS[field.erased](writer, _part(name, field.key, value).content)
         elif field.final is not None:
@@ -478,11 +478,11 @@ def _part(name: str, key: FieldKey, value: KryoObject | None) -> KryoObject:
     return value
 
 
-def _read_fields_5(reader: ObjectReader, found: KryoObject) -> None:
-    name, generics = found.class_name, reader.generics5
+def _read_fields_5(reader: ObjectReader, kryo_object: KryoObject) -> None:
+    name, generics = kryo_object.class_name, reader.generics5
     count = generics.bind(reader.form.classes.parameters(name), generics.next_types())
     content: dict[FieldKey, KryoObject | None] = {}
-    found.content = content
+    kryo_object.content = content
     for field in reader.form.classes.fields(name, 5):
         if field.primitive:
             content[field.key] = reader.primitive(field.erased)
@@ -505,11 +505,11 @@ def _read_fields_5(reader: ObjectReader, found: KryoObject) -> None:
     generics.pop()
 
 
-def _write_fields_5(writer: ObjectWriter, found: KryoObject) -> None:
-    name, generics = found.class_name, writer.generics5
+def _write_fields_5(writer: ObjectWriter, kryo_object: KryoObject) -> None:
+    name, generics = kryo_object.class_name, writer.generics5
     count = generics.bind(writer.form.classes.parameters(name), generics.next_types())
     for field in writer.form.classes.fields(name, 5):
-        value = found.content.get(field.key)
+        value = kryo_object.content.get(field.key)
         if field.primitive:
             PRIMITIVE_WRITERS[field.erased](writer, _part(name, field.key, value).content)
             continue
@@ -569,19 +569,19 @@ def _write_decimal(writer: ObjectWriter, content: tuple[int, int]) -> None:
     writer.signed(content[1])
 
 
-def _read_bits(reader: ObjectReader, found: KryoObject) -> None:
+def _read_bits(reader: ObjectReader, kryo_object: KryoObject) -> None:
     """Read 64 bits per word; Kryo 2 also writes words that are 0, so their number is kept."""
     words = reader.size()
     data = np.frombuffer(reader.take(words * 8), reader.order + "u8").astype("<u8").tobytes()
-    found.content, found.header = int.from_bytes(data, "little"), words
+    kryo_object.content, kryo_object.header = int.from_bytes(data, "little"), words
 
 
-def _write_bits(writer: ObjectWriter, found: KryoObject) -> None:
-    words = (found.content.bit_length() + 63) // 64
+def _write_bits(writer: ObjectWriter, kryo_object: KryoObject) -> None:
+    words = (kryo_object.content.bit_length() + 63) // 64
     if writer.order == ">":
-        words = max(words, found.header or 0, 1)
+        words = max(words, kryo_object.header or 0, 1)
     writer.varint(words)
-    data = np.frombuffer(found.content.to_bytes(words * 8, "little"), "<u8")
+    data = np.frombuffer(kryo_object.content.to_bytes(words * 8, "little"), "<u8")
     writer.data += data.astype(writer.order + "u8").tobytes()
 
 
@@ -614,7 +614,7 @@ def _write_stream(writer: ObjectWriter, content: bytes) -> None:
     writer.data += content
 
 
-def _read_locale_2(reader: ObjectReader, found: KryoObject) -> None:
+def _read_locale_2(reader: ObjectReader, kryo_object: KryoObject) -> None:
     start = reader.position
     value: JavaValue = reader.java_stream(parse_java_object)
     if not isinstance(value, JavaObject) or value.class_name != UTIL + "Locale":
@@ -622,9 +622,9 @@ def _read_locale_2(reader: ObjectReader, found: KryoObject) -> None:
     parts = [value.fields.get(name) for name in ("language", "country", "variant", "script", "extensions")]
     if not all(isinstance(part, str) for part in parts):
         raise DamagedError("a Locale of strings", repr(parts)[:80])
-    found.content = tuple(parts)
+    kryo_object.content = tuple(parts)
     stream = bytes(reader.data[start : reader.position])
-    found.header = stream if stream != _locale_stream(*found.content) else None
+    kryo_object.header = stream if stream != _locale_stream(*kryo_object.content) else None
 
 
 def _locale_stream(language: str, country: str, variant: str, script: str, extensions: str) -> bytes:
@@ -643,8 +643,8 @@ def _locale_stream(language: str, country: str, variant: str, script: str, exten
     return bytes(stream + b"x")
 
 
-def _write_locale_2(writer: ObjectWriter, found: KryoObject) -> None:
-    writer.data += found.header or _locale_stream(*found.content)
+def _write_locale_2(writer: ObjectWriter, kryo_object: KryoObject) -> None:
+    writer.data += kryo_object.header or _locale_stream(*kryo_object.content)
 
 
 def _locale_text(_: Rendering, parts: tuple[str, ...]) -> str:
@@ -694,16 +694,16 @@ def _url_parts(text: str) -> dict[str, Any]:
     return {**named, "protocol": protocol, "ref": anchor if mark else None}
 
 
-def _read_url_5(reader: ObjectReader, found: KryoObject) -> None:
-    name, parts = found.class_name, _url_parts(reader.some_text())
-    found.content = {
+def _read_url_5(reader: ObjectReader, kryo_object: KryoObject) -> None:
+    name, parts = kryo_object.class_name, _url_parts(reader.some_text())
+    kryo_object.content = {
         (name, field): KryoObject("int" if isinstance(url_part, int) else STRING, url_part)
         if url_part is not None
         else None
         for field, url_part in parts.items()
     }
     if parts["host"] == parts["authority"]:
-        found.content[name, "host"] = found.content[name, "authority"]
+        kryo_object.content[name, "host"] = kryo_object.content[name, "authority"]
 
 
 def _url(fields: Mapping[FieldKey, Any]) -> str:
@@ -714,12 +714,12 @@ def _url(fields: Mapping[FieldKey, Any]) -> str:
     return f"{parts.get('protocol', '')}:{authority}{parts.get('file', '')}{anchor}"
 
 
-def _url_text(found: KryoObject) -> str:
-    return _url({key: None if value is None else value.content for key, value in found.content.items()})
+def _url_text(kryo_object: KryoObject) -> str:
+    return _url({key: None if value is None else value.content for key, value in kryo_object.content.items()})
 
 
-def _write_url_5(writer: ObjectWriter, found: KryoObject) -> None:
-    writer.text(_url_text(found))
+def _write_url_5(writer: ObjectWriter, kryo_object: KryoObject) -> None:
+    writer.text(_url_text(kryo_object))
 
 
 def _read_charset_2(reader: ObjectReader) -> str:
@@ -777,14 +777,14 @@ def _write_address(writer: ObjectWriter, content: tuple[str, int]) -> None:
     writer.varint(content[1])
 
 
-def _write_pattern_5(writer: ObjectWriter, found: KryoObject) -> None:
+def _write_pattern_5(writer: ObjectWriter, kryo_object: KryoObject) -> None:
     """Write the flags after the text; Kryo 2 loses them."""
-    writer.text(found.content)
-    writer.varint(found.header or 0)
+    writer.text(kryo_object.content)
+    writer.varint(kryo_object.header or 0)
 
 
-def _read_pattern_5(reader: ObjectReader, found: KryoObject) -> None:
-    found.content, found.header = reader.some_text(), reader.integer()
+def _read_pattern_5(reader: ObjectReader, kryo_object: KryoObject) -> None:
+    kryo_object.content, kryo_object.header = reader.some_text(), reader.integer()
 
 
 def _write_nothing(_: ObjectWriter, __: object) -> None:
@@ -852,13 +852,13 @@ def _fields(body: Body) -> dict[str, Body]:
     }
 
 
-def _read_optional_5(reader: ObjectReader, found: KryoObject) -> None:
-    found.content = {}
-    found.content[found.class_name, "value"] = reader.value()
+def _read_optional_5(reader: ObjectReader, kryo_object: KryoObject) -> None:
+    kryo_object.content = {}
+    kryo_object.content[kryo_object.class_name, "value"] = reader.value()
 
 
-def _write_optional_5(writer: ObjectWriter, found: KryoObject) -> None:
-    writer.value(found.content.get((found.class_name, "value")))
+def _write_optional_5(writer: ObjectWriter, kryo_object: KryoObject) -> None:
+    writer.value(kryo_object.content.get((kryo_object.class_name, "value")))
 
 
 def _optional_number_5(name: str, code: str, kind: str, absent: float) -> Body:
@@ -869,18 +869,18 @@ def _optional_number_5(name: str, code: str, kind: str, absent: float) -> Body:
         present = reader.boolean()
         return {(name, "isPresent"): present, (name, "value"): reader.fixed(code) if present else absent}
 
-    def read(reader: ObjectReader, found: KryoObject) -> None:
+    def read(reader: ObjectReader, kryo_object: KryoObject) -> None:
         present, value = raw(reader).items()
-        found.content = {present[0]: KryoObject("boolean", present[1]), value[0]: KryoObject(kind, value[1])}
+        kryo_object.content = {present[0]: KryoObject("boolean", present[1]), value[0]: KryoObject(kind, value[1])}
 
-    def write(writer: ObjectWriter, found: KryoObject) -> None:
-        present = part(found, "isPresent").content
+    def write(writer: ObjectWriter, kryo_object: KryoObject) -> None:
+        present = part(kryo_object, "isPresent").content
         writer.boolean(present)
         if present:
-            writer.fixed(code, part(found, "value").content)
+            writer.fixed(code, part(kryo_object, "value").content)
 
-    def raw_of(found: KryoObject) -> dict[FieldKey, Any]:
-        return {key: member.content for key, member in found.content.items()}
+    def raw_of(kryo_object: KryoObject) -> dict[FieldKey, Any]:
+        return {key: member.content for key, member in kryo_object.content.items()}
 
     return Body(read, write, value=_present, raw=raw, raw_of=raw_of)
 

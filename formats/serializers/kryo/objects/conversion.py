@@ -74,10 +74,10 @@ def read_whole(data: bytes | memoryview, form: ObjectFormat, budget: Budget | No
     return kryo_object
 
 
-def write_object(found: KryoObject | None, form: ObjectFormat) -> bytes:
+def write_object(kryo_object: KryoObject | None, form: ObjectFormat) -> bytes:
     """Return the bytes of an object, preceded by its class; raise ForeignError if this version cannot write it."""
     writer = ObjectWriter(form)
-    writer.value(found)
+    writer.value(kryo_object)
     return bytes(writer.data)
 
 
@@ -86,10 +86,10 @@ def convert_kryo(data: bytes | memoryview, read: ObjectFormat, write: ObjectForm
     return write_object(read_whole(data, read), write)
 
 
-def objects_in(found: KryoObject | None) -> Iterator[KryoObject]:
+def objects_in(kryo_object: KryoObject | None) -> Iterator[KryoObject]:
     """Yield an object and all objects in it, each once."""
     seen: set[int] = set()
-    waiting: list[object] = [found]
+    waiting: list[object] = [kryo_object]
     while waiting:
         current = waiting.pop()
         if isinstance(current, KryoObject):

@@ -317,13 +317,13 @@ class ObjectWriter(KryoOutput):
         self.generics2 = Generics2()
         self.generics5 = Generics5()
 
-    def value(self, found: KryoObject | None, arguments: Arguments | None = None) -> None:
+    def value(self, kryo_object: KryoObject | None, arguments: Arguments | None = None) -> None:
         """Write the class of an object and the object, or null."""
-        if found is None:
+        if kryo_object is None:
             self.data.append(0)
         else:
-            self.class_name(found.class_name)
-            self.object(found, False, arguments)
+            self.class_name(kryo_object.class_name)
+            self.object(kryo_object, False, arguments)
 
     def class_name(self, name: str | None) -> None:
         """Write a class or null."""
@@ -343,12 +343,14 @@ class ObjectWriter(KryoOutput):
         self.names[name] = len(self.names)
         self.text(BOXES.get(name, name))
 
-    def object(self, found: KryoObject | None, nullable: bool = False, arguments: Arguments | None = None) -> None:
+    def object(
+        self, kryo_object: KryoObject | None, nullable: bool = False, arguments: Arguments | None = None
+    ) -> None:
         """Write an object without its class, or null; ``arguments`` are those of the field, for Kryo 2."""
-        if found is None:
+        if kryo_object is None:
             self.data.append(0)
             return
-        name = found.class_name
+        name = kryo_object.class_name
         body = self.form.body(name)
         if arguments is not None and self.order == ">":
             self.generics2.set(name, arguments)
@@ -356,17 +358,17 @@ class ObjectWriter(KryoOutput):
             if nullable:
                 self.data.append(1)
         else:
-            object_id = self.objects.get(found)
+            object_id = self.objects.get(kryo_object)
             if object_id is not None:
                 self.varint(object_id + 2)
                 return
-            self.objects[found] = len(self.objects)
+            self.objects[kryo_object] = len(self.objects)
             self.data.append(1)
         generics = self.generics5
         generics.depth += 1
         if generics.depth > MAX_DEPTH:
             raise ForeignError(name, f"objects are nested deeper than {MAX_DEPTH}")
-        body.write(self, found)
+        body.write(self, kryo_object)
         generics.depth -= 1
 
 

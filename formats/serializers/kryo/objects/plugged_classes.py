@@ -92,12 +92,14 @@ def plugged_bodies() -> dict[str, Body]:
 
 
 def _body(name: str, known: type[KryoClass]) -> Body:
-    def read(reader: ObjectReader, found: KryoObject) -> None:
-        found.content = _guarded(f"{known.__module__}.{known.__qualname__}", name, "read", lambda: known.read(reader))
+    def read(reader: ObjectReader, kryo_object: KryoObject) -> None:
+        kryo_object.content = _guarded(
+            f"{known.__module__}.{known.__qualname__}", name, "read", lambda: known.read(reader)
+        )
 
-    def write(writer: ObjectWriter, found: KryoObject) -> None:
+    def write(writer: ObjectWriter, kryo_object: KryoObject) -> None:
         plug_in = f"{known.__module__}.{known.__qualname__}"
-        _guarded(plug_in, name, "write", lambda: known.write(writer, found.content))
+        _guarded(plug_in, name, "write", lambda: known.write(writer, kryo_object.content))
 
     return Body(read, write)
 

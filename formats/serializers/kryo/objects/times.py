@@ -71,11 +71,11 @@ MEMBERS: Mapping[str, tuple[tuple[tuple[str, str], str], ...]] = {
 # -- objects -------------------------------------------------------------------------------------------------------
 
 
-def part(found: KryoObject, name: str, *classes: str) -> KryoObject:
+def part(kryo_object: KryoObject, name: str, *classes: str) -> KryoObject:
     """Return a part of an object, which must not be null and must be of one of the classes."""
-    value = found.content.get((found.class_name, name))
+    value = kryo_object.content.get((kryo_object.class_name, name))
     if value is None or (classes and value.class_name not in classes):
-        raise DamagedError(f"{found.class_name} with its {name}", "null" if value is None else value.class_name)
+        raise DamagedError(f"{kryo_object.class_name} with its {name}", "null" if value is None else value.class_name)
     return value  # type: ignore[no-any-return]
 
 
@@ -100,15 +100,15 @@ def time_object(name: str, raw: Raw) -> KryoObject:
     return KryoObject(name, content_of(name, raw))
 
 
-def raw_of(found: KryoObject) -> Raw:
+def raw_of(kryo_object: KryoObject) -> Raw:
     """Return the raw form of an object."""
-    name = found.class_name
+    name = kryo_object.class_name
     if name == ZONED:
-        offset = found.content.get((name, "offset"))
-        zone = zone_text(part(found, "zone", ZONE_OFFSET, REGION))
-        return raw_of(part(found, "dateTime", DATE_TIME)), offset and raw_of(offset), zone
+        offset = kryo_object.content.get((name, "offset"))
+        zone = zone_text(part(kryo_object, "zone", ZONE_OFFSET, REGION))
+        return raw_of(part(kryo_object, "dateTime", DATE_TIME)), offset and raw_of(offset), zone
     return tuple(
-        raw_of(part(found, key[1], kind)) if kind in MEMBERS else part(found, key[1]).content
+        raw_of(part(kryo_object, key[1], kind)) if kind in MEMBERS else part(kryo_object, key[1]).content
         for key, kind in MEMBERS[name]
     )
 
@@ -554,11 +554,11 @@ _WAYS_5: Mapping[str, tuple[Callable[[ObjectReader], Raw], Callable[[ObjectWrite
 def _body_5(name: str) -> Body:
     read_raw, write_raw = _WAYS_5[name]
 
-    def read(reader: ObjectReader, found: KryoObject) -> None:
-        found.content = content_of(found.class_name, read_raw(reader))
+    def read(reader: ObjectReader, kryo_object: KryoObject) -> None:
+        kryo_object.content = content_of(kryo_object.class_name, read_raw(reader))
 
-    def write(writer: ObjectWriter, found: KryoObject) -> None:
-        write_raw(writer, raw_of(found))
+    def write(writer: ObjectWriter, kryo_object: KryoObject) -> None:
+        write_raw(writer, raw_of(kryo_object))
 
     return Body(read, write, value=_VALUES[name], raw=read_raw, raw_of=raw_of)
 
@@ -574,8 +574,8 @@ def plain_body(
 ) -> Body:
     """Return the body of a class whose objects have only ``content``."""
 
-    def fill(reader: ObjectReader, found: KryoObject) -> None:
-        found.content = read(reader)
+    def fill(reader: ObjectReader, kryo_object: KryoObject) -> None:
+        kryo_object.content = read(reader)
 
     return Body(fill, lambda writer, found: write(writer, found.content), plain, value, raw=read)
 
@@ -595,24 +595,24 @@ def _write_timestamp_2(writer: ObjectWriter, content: tuple[int, int]) -> None:
     writer.varint(content[1])
 
 
-def add_offset(found: KryoObject) -> None:
+def add_offset(kryo_object: KryoObject) -> None:
     """Add the offset to a ZonedDateTime that Kryo 5 wrote, because Kryo 2 writes it too."""
     key = (ZONED, "offset")
-    if found.content.get(key) is not None:
+    if kryo_object.content.get(key) is not None:
         return
-    date_time, _, zone = raw_of(found)
+    date_time, _, zone = raw_of(kryo_object)
     seconds = offset_at(zone, date_time)
     if seconds is None:
         raise ForeignError(ZONED, f"the offset of zone {zone[:40]!r} at that time is not known")
-    found.content[key] = time_object(ZONE_OFFSET, (seconds,))
+    kryo_object.content[key] = time_object(ZONE_OFFSET, (seconds,))
 
 
 def times_2(fields: Body) -> dict[str, Body]:
     """Return the bodies of Kryo 2, which reads and writes objects of ``java.time`` as other classes with fields."""
 
-    def write_zoned(writer: ObjectWriter, found: KryoObject) -> None:
-        add_offset(found)
-        fields.write(writer, found)
+    def write_zoned(writer: ObjectWriter, kryo_object: KryoObject) -> None:
+        add_offset(kryo_object)
+        fields.write(writer, kryo_object)
 
     parts = (DATE, CLOCK, DATE_TIME, ZONE_OFFSET)
     return {
