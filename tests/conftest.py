@@ -157,14 +157,20 @@ def flink_resources() -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session for all tests, in which Spark finds the installed package by itself."""
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One session for all tests, in which Spark finds the installed package by itself.
+
+    Its JVM lives for minutes, in which the compiler for hot code takes more of the processor than it saves: tests with
+    Spark take 0.6 times as much without it. Benchmarks are measured with it.
+    """
     from pyspark.sql import SparkSession
 
+    measured = any(item.path.is_relative_to(Path(__file__).parent / "benchmarks") for item in request.session.items)
     # Spark would take the python3 of PATH, which need not be the one that has this package.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     conf = {
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "" if measured else "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.host": "127.0.0.1",
         # Benchmarks of real size aggregate more than the default of 1g holds.
         "spark.driver.memory": "4g" if {"BENCH_KEYS", "BENCH_RECORDS"} & set(os.environ) else "1g",

@@ -145,6 +145,8 @@ def _run(words: list[str], output: Output) -> int:
         from pyspark_savepoint.formats.kernels.interpretation import notice
 
         notice.silence()
+    from pyspark_savepoint.formats.errors import SnapshotNotFoundError
+
     with warnings.catch_warnings(), _showing(arguments):
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", ResourceWarning)  # of files that a Ctrl-C leaves to Python
@@ -154,7 +156,25 @@ def _run(words: list[str], output: Output) -> int:
             from pyspark_savepoint.command_line.reading import at_version
 
             return at_version(arguments, output, run)
-        return run(arguments, output)
+        try:
+            return run(arguments, output)
+        except SnapshotNotFoundError:
+            _expect_the_path_first(arguments)
+            raise
+
+
+def _expect_the_path_first(arguments: Namespace) -> None:
+    """Raise UsageError if the operator is a path that exists, as in ``show accounts /savepoints/savepoint-1``."""
+    given = vars(arguments)
+    path, uid = given.get("path"), given.get("uid")
+    if isinstance(path, str) and isinstance(uid, str) and os.path.sep in uid and os.path.exists(uid):
+        from pyspark_savepoint.command_line.arguments import UsageError
+
+        raise UsageError(
+            "the path of the snapshot comes before the operator",
+            found=f"{path!r}, {uid!r}",
+            remedy=f"pyspark-savepoint {arguments.command} {uid} {path}",
+        )
 
 
 def _showing(arguments: Namespace) -> AbstractContextManager[None]:

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Literal, Self, Unpack
 
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
@@ -32,15 +31,6 @@ from pyspark_savepoint.verbs.face import own_arguments
 
 if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import OpenOptions
-
-#: Verbs of tables in Spark's catalog.
-WITH_SPARK = ("create_tables", "drop_tables")
-TABLES_ARE_READ = "tables are read by keyed_state(uid), timers(uid), ... or table(name, uid); states() lists them"
-#: What other libraries' names for it are here.
-NAMES_HERE = {
-    "save": "write(path)",
-    **dict.fromkeys(("operators", "uids", "show"), "states().to_arrow(), metadata().to_arrow()"),
-}
 
 
 def open_savepoint(
@@ -136,6 +126,7 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, LocalTable]):
     """
 
     _opening = "pyspark_savepoint.open(path)"
+    _looking = "to_arrow()"
 
     def __init__(self, path: str | None, options: Mapping[str, str], plan: SavepointPlan | None = None) -> None:
         self.path = path
@@ -152,22 +143,6 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, LocalTable]):
 
     def _at(self, path: str, options: Mapping[str, str]) -> LocalSavepoint:
         return LocalSavepoint(path, options)
-
-    if not TYPE_CHECKING:  # type checkers report a name that does not exist
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Raise AttributeError with what to use instead, or the class that has the other methods."""
-            near = get_close_matches(name, [verb for verb in dir(type(self)) if verb[0] != "_"], n=1, cutoff=0.75)
-            near = [NAMES_HERE[name]] if name in NAMES_HERE else [repr(verb) for verb in near]
-            instead = f"did you mean {near[0]}?" if near else TABLES_ARE_READ
-            if name in WITH_SPARK:
-                instead = "it needs Spark: Savepoint.load(spark, path)"
-            raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}; {instead}", name=name, obj=self
-            )
-
-        def __getitem__(self, name: object) -> NoReturn:
-            raise TypeError(f"a savepoint has no items; {TABLES_ARE_READ}")
 
 
 #: The name that the package exports.

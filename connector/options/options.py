@@ -196,9 +196,11 @@ _COLUMNS_OF_STREAM = (
     "a query that is started again has the columns of the newest checkpoint, and .schema(...) chooses some of them"
 )
 _INCLUSIVE = "both ends of a range are inclusive: name the next version, or the one before"
+_NOT_A_TEXT = "columns and their types are those of the state, so nothing is inferred or parsed"
+_ONE_FOLDER = "load() takes the folder of one snapshot; that of several lists them, and 'versionAsOf' chooses one"
 _PER_TRIGGER = "a micro-batch has whole checkpoints: 'maxCheckpointsPerTrigger' says how many"
 #: Options of other sources for the same, in lower case, and what is there in their place: those of Delta, Spark's
-#: change data capture, its state store, its file source and Kafka, and Iceberg.
+#: change data capture, its state store, its file sources and Kafka, and Iceberg.
 ELSEWHERE: Mapping[str, str] = MappingProxyType(
     {
         "readchangedata": "its name is 'readChangeFeed'",
@@ -236,6 +238,13 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
         "changeendbatchid": "'endingVersion' is the checkpoint id of the last changes",
         "end-snapshot-id": "'endingVersion' is the checkpoint id of the last changes",
         "endingoffsets": "'endingVersion' is the checkpoint id of the last changes",
+        **dict.fromkeys(("header", "inferschema", "samplingratio", "sep", "delimiter", "multiline"), _NOT_A_TEXT),
+        **dict.fromkeys(("pathglobfilter", "recursivefilelookup", "basepath"), _ONE_FOLDER),
+        **dict.fromkeys(
+            ("modifiedbefore", "modifiedafter"), "'timestampAsOf' chooses a snapshot of a folder by a time"
+        ),
+        "timestampformat": "'timestamps' says how times are shown",
+        "columnnameofcorruptrecord": "'undecodable' says what values become that only the job's code can decode",
     }
 )
 

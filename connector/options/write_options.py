@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
 from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
@@ -57,6 +58,20 @@ OF_KEYS = ("key", "states", "sortMemory", "keyGroup")
 OLDEST = (1, 16)
 
 
+_BY_MODE = "mode 'append' adds an operator or state, 'overwrite' replaces the operator, with 'state' some of its states"
+_SUBTASKS = "'parallelism' is the number of subtasks, and so of state files"
+#: Options of other sinks for the same, in lower case, and what is there in their place.
+ELSEWHERE: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("statebackend", "backend"), "what is written is restored on every state backend of Flink"),
+        **dict.fromkeys(("overwriteschema", "mergeschema", "partitionoverwritemode", "replacewhere"), _BY_MODE),
+        **dict.fromkeys(("maxrecordsperfile", "numpartitions", "target-file-size-bytes"), _SUBTASKS),
+        **dict.fromkeys(("header", "timestampformat"), "'types' names Flink's type of a column"),
+        **dict.fromkeys(("primarykey", "row-key", "recordkey"), "'key' names the key column, or several"),
+    }
+)
+
+
 def _types_from(value: str) -> tuple[str, ...]:
     """Parse a path, or a JSON list of paths, each optionally with ``#`` and an operator."""
     paths = []
@@ -70,6 +85,8 @@ def _types_from(value: str) -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointWriteOptions(WriteSpec):
     """Options of a write: those of its rows (:class:`WriteSpec`), and where they go."""
+
+    ELSEWHERE: ClassVar[Mapping[str, str]] = ELSEWHERE
 
     path: str = required(absolute_path, "the directory of the savepoint, new or existing; the argument of `save(path)`")
     types_from: tuple[str, ...] = option(

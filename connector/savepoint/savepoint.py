@@ -65,6 +65,7 @@ class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
     """
 
     _opening = "Savepoint.load(spark, path)"
+    _looking = "show()"
 
     def __init__(
         self, spark: SparkSession, plan: SavepointPlan, path: str | None = None, options: Mapping[str, str] = NO_OPTIONS

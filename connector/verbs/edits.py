@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.options.option_values import to_options
-from pyspark_savepoint.options.paths import path_text, reached
+from pyspark_savepoint.options.paths import path_text, reached, snapshot_path
 from pyspark_savepoint.plan.connector_changes import (
     as_new_source,
     base_of,
@@ -1090,7 +1090,7 @@ class Edits(Face[R, T]):
         from pyspark_savepoint.execution.savepoint_writer import SavepointWriter
         from pyspark_savepoint.options.write_options import expect_release_text, parse_flink_version
 
-        path = self._engine.located(path)
+        path = self._engine.located(snapshot_path(path))
         if not self.plan.operators:
             raise OptionError(
                 "the savepoint has no operators, so there is nothing to write",
@@ -1143,7 +1143,7 @@ class Edits(Face[R, T]):
         from pyspark_savepoint.formats.snapshot.as_of import explained
 
         source = self._read_path()
-        target = self._engine.located(path)
+        target = self._engine.located(snapshot_path(path))
         options = {**self.options, **to_options({OPTION: storage_options})}
 
         def copy(copies: Sequence[FileCopy], staging: Staging) -> None:

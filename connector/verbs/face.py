@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import wraps
 from inspect import CO_VARKEYWORDS
 from os import PathLike
 from types import FunctionType
-from typing import Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, ParamSpec, Self, TypeVar
 
 import pyarrow as pa
 
@@ -17,6 +18,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, operator_options
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.paths import snapshot_path
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 
@@ -25,6 +27,17 @@ R = TypeVar("R")
 T = TypeVar("T")
 P = ParamSpec("P")
 A = TypeVar("A")
+
+
+#: Verbs of tables in Spark's catalog.
+WITH_SPARK = ("create_tables", "drop_tables")
+TABLES_ARE_READ = "tables are read by keyed_state(uid), timers(uid), ... or table(name, uid); states() lists them"
+#: What other libraries' names for it are here; LOOK is how rows are looked at.
+NAMES_HERE = {
+    "save": "write(path)",
+    "sql": "create_tables(prefix) of Savepoint.load(spark, path), which makes tables for spark.sql",
+    **dict.fromkeys(("operators", "uids", "show"), "states().LOOK, metadata().LOOK"),
+}
 
 
 def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
@@ -58,6 +71,8 @@ class Face(Generic[R, T]):
 
     #: How a savepoint of this face is opened, for messages.
     _opening: str
+    #: How rows of its tables are looked at.
+    _looking: str
 
     plan: SavepointPlan
     path: str | None
@@ -72,6 +87,24 @@ class Face(Generic[R, T]):
                 code = verb.__code__
                 if code.co_kwonlyargcount and not code.co_flags & CO_VARKEYWORDS:
                     setattr(cls, name, own_arguments(verb))
+
+    if not TYPE_CHECKING:  # type checkers report a name that does not exist
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise AttributeError with what to use instead, or the class that has the other methods."""
+            near = get_close_matches(name, [verb for verb in dir(type(self)) if verb[0] != "_"], n=1, cutoff=0.75)
+            near = [NAMES_HERE[name]] if name in NAMES_HERE else [repr(verb) for verb in near]
+            instead = f"did you mean {near[0]}?" if near else TABLES_ARE_READ
+            if name in WITH_SPARK:
+                instead = "it needs Spark: Savepoint.load(spark, path)"
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}; {instead.replace('LOOK', self._looking)}",
+                name=name,
+                obj=self,
+            )
+
+        def __getitem__(self, name: object) -> NoReturn:
+            raise TypeError(f"a savepoint has no items; {TABLES_ARE_READ}")
 
     @abstractmethod
     def _planned(self, plan: SavepointPlan) -> Self:
@@ -116,7 +149,7 @@ class Face(Generic[R, T]):
         if isinstance(other, Face):
             same: Self = self._of_same_engine(other)  # type: ignore[assignment]
             return same
-        return self._at(self._engine.located(other), self.options)
+        return self._at(self._engine.located(snapshot_path(other)), self.options)
 
     def _of_same_engine(self, other: Face[R, T]) -> Face[R, T]:
         """Return another savepoint; raise OptionError if another engine has its rows."""

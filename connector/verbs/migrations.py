@@ -10,7 +10,7 @@ from typing import Generic, Self, TypeVar
 import pyarrow as pa
 
 from pyspark_savepoint.execution.migrating import Migration, migration_of
-from pyspark_savepoint.options.paths import reached
+from pyspark_savepoint.options.paths import reached, snapshot_path
 from pyspark_savepoint.plan.engine import Pieces
 from pyspark_savepoint.verbs.face import Face, R, T
 
@@ -61,7 +61,7 @@ class SavepointMigration(Generic[S, T]):
 
         """
         engine, options = self.savepoint._engine, self.savepoint.options
-        target = engine.located(path)
+        target = engine.located(snapshot_path(path))
         with engine.explaining(), engine.showing("migrating"):
             self.migration.write(reached(target, options), self._run)
         return self.savepoint._at(target, options)

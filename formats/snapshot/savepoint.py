@@ -224,6 +224,14 @@ class Snapshot:
         return [operator.operator_id.hex for operator in self.operators]
 
     def _not_found(self, what: str, wanted: str, known: Iterable[str]) -> OperatorNotFoundError:
+        parts = {part.strip() for part in wanted.split(",")}
+        if len(parts) > 1 and parts <= {*(known := list(known))}:
+            return OperatorNotFoundError(
+                "a table is of one operator, and these are several",
+                path=self.path,
+                operator=what,
+                remedy="read one after the other; 'table' = 'states' lists the states of all",
+            )
         return OperatorNotFoundError(
             "the snapshot has no such operator",
             path=self.path,

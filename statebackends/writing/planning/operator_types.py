@@ -12,7 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError, did_you_mean
+from pyspark_savepoint.formats.errors import (
+    OperatorNotFoundError,
+    OptionError,
+    StateNotFoundError,
+    UnsupportedStateError,
+    did_you_mean,
+)
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
@@ -65,11 +71,20 @@ class OperatorTypes:
                 "option 'typesFrom' needs an operator", path=savepoint.path, remedy="name it: savepoint#uid"
             )
         if not name:
-            operator = savepoint.operator(
-                uid=request.uid,
-                uid_hash=request.uid_hash if request.uid is None else None,
-                name=request.operator_name if request.uid is None and request.uid_hash is None else None,
-            )
+            try:
+                operator = savepoint.operator(
+                    uid=request.uid,
+                    uid_hash=request.uid_hash if request.uid is None else None,
+                    name=request.operator_name if request.uid is None and request.uid_hash is None else None,
+                )
+            except OperatorNotFoundError as error:
+                raise OperatorNotFoundError(
+                    "the savepoint of option 'typesFrom' has no operator of the name that is written",
+                    path=savepoint.path,
+                    operator=error.facts.get("operator"),
+                    remedy="name the operator whose types are taken: "
+                    + ", ".join(f"'{path}#{known.uid or known.operator_id}'" for known in savepoint.operators[:3]),
+                ) from None
         elif any(str(known.operator_id) == name for known in savepoint.operators):
             operator = savepoint.operator(uid_hash=OperatorID.from_hex(name).hex)
         else:

@@ -415,3 +415,10 @@ def test_schema_of_rows(run: Run, shop: Path) -> None:
     accounts = rows["$defs"]["accounts.keyed_state"]
     (row,) = run("show", shop, "accounts", "--keys", 1042, "--json").records
     assert set(accounts["properties"]) == set(row)
+
+
+def test_the_path_comes_before_the_operator(run: Run, shop: Path) -> None:
+    swapped = run("show", "accounts", shop)
+    assert swapped.code == 2
+    assert "the path of the snapshot comes before the operator" in swapped.err
+    assert f"  to do: pyspark-savepoint show {shop} accounts\n" in swapped.err

@@ -90,6 +90,7 @@ MISTAKES: list[tuple[Mistake, str]] = [
     (lambda savepoint: savepoint.with_operator("n", [{"id": 1}], key="id"), "pyarrow.Table.from_pylist"),  # type: ignore[arg-type]
     # paths
     (opened(""), "must not be empty"),
+    (lambda savepoint: savepoint.write(""), "must not be empty"),
     (opened(None), "a string or a pathlib.Path"),
     (opened(SHOP.with_name("savepiont")), "did you mean 'savepoint'?"),
     (opened(f"{SHOP}*"), "did you mean 'savepoint'?"),
@@ -142,6 +143,8 @@ def test_what_a_savepoint_lacks(savepoint: LocalSavepoint) -> None:
         savepoint.keyed_sate("accounts")
     with pytest.raises(AttributeError, match=r"'create_tables'; it needs Spark: Savepoint.load\(spark, path\)"):
         savepoint.create_tables("shop")
+    with pytest.raises(AttributeError, match=r"no attribute 'show'; did you mean states\(\).to_arrow\(\), metadata"):
+        savepoint.show()
 
 
 def test_a_folder_without_snapshots(tmp_path: Path) -> None:

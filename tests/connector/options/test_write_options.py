@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.redaction import elide
 from pyspark_savepoint.options.option_fields import MAX_SHOWN
-from pyspark_savepoint.options.write_options import SavepointWriteOptions, write_options_table
+from pyspark_savepoint.options.write_options import ELSEWHERE, SavepointWriteOptions, write_options_table
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
 NAMES = [
@@ -32,6 +33,14 @@ def problems(**options: str) -> str:
     with pytest.raises(OptionError) as raised:
         parse(**options)
     return str(raised.value)
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_an_option_of_another_sink_leads_to_what_there_is(name: str) -> None:
+    sentence = problems(**{name.upper(): "1"})
+    assert sentence.startswith(f"there is no option '{name.upper()}': ")
+    assert {*re.findall(r"'(\w+)'", sentence.partition(": ")[2])} <= {*NAMES, "append", "overwrite"}
+    assert name not in {each.lower() for each in NAMES}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from pyspark_savepoint import Savepoint
+from pyspark_savepoint.errors import SavepointError
+
 pytestmark = pytest.mark.spark
 
 
@@ -51,6 +54,8 @@ MISTAKES: list[tuple[Callable[[Tried], Any], str]] = [
     (lambda tried: tried.accounts(versionAsOf="3"), "no snapshot below this folder has checkpoint id 3"),
     (lambda tried: tried.accounts(classes="/nowhere/job.jar"), "there is no jar or folder of class files"),
     (lambda tried: tried.accounts(key="key"), "option 'key' is for writes"),
+    (lambda tried: tried.read(uid="accounts,orders-source").collect(), "a table is of one operator"),
+    (lambda tried: tried.write("2L AS n", typesFrom=tried.shop), "/savepoint#orders-source'"),
     (lambda tried: tried.write("2L AS n", uid=" "), "option 'uid' is ' ', expected not to be empty"),
     (lambda tried: tried.write("2L AS n", key="idd"), "there is no column 'idd' for the key"),
     (lambda tried: tried.write("2L AS n", maxParallelism="many"), "expected a whole number from 1 to 32768"),
@@ -95,3 +100,17 @@ def test_values_that_only_tasks_see_are_named_with_what_to_do(spark: SparkSessio
         assert told in said
         assert "  to do: " in said
         assert not (tmp_path / "new").exists()
+
+
+def test_what_a_savepoint_lacks(spark: SparkSession, shop: Path) -> None:
+    savepoint = Savepoint.load(spark, shop)
+    for mistake, error, told in (
+        (lambda: savepoint.show(), AttributeError, "did you mean states().show(), metadata().show()?"),
+        (lambda: savepoint.sql("SELECT 1"), AttributeError, "create_tables(prefix)"),
+        (lambda: savepoint.select("total"), AttributeError, "tables are read by keyed_state(uid)"),
+        (lambda: savepoint["accounts"], TypeError, "a savepoint has no items; tables are read by keyed_state(uid)"),
+        (lambda: savepoint.write(""), SavepointError, "a path must not be empty"),
+    ):
+        with pytest.raises(error) as raised:
+            mistake()
+        assert told in str(raised.value)
