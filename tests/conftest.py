@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,42 @@ SLOW = {
     "statebackends/merging/test_shared_files.py::test_changes_of_real_checkpoints[1.20.5": "two more histories of jobs",
     "statebackends/merging/test_shared_files.py::test_numbers_of_real_checkpoints[1.20.5": "two more histories of jobs",
 }
+#: Tests marked ``thorough``, by beginning of an id below ``tests``, and what README's command has of the same. So are
+#: all sets of parameters but the first :data:`SETS` of a test that queries Spark.
+THOROUGH = {
+    **{
+        f"connector/savepoint/test_streaming.py::test_{name}": "an aggregation, initial state, offsets of a savepoint"
+        for name in (
+            "variables_of_transform_with_state",
+            "windows_become_those_of_a_window_operator",
+            "offsets_become_a_kafka_source",
+            "keys_that_flink_has_not",
+            "a_query_that_runs",
+            "several_operators",
+            "files_go_on",
+        )
+    },
+    "connector/erasure/test_erasing.py::test_spark_erases_the_same": "conditions on columns of Spark, by tasks",
+    "connector/erasure/test_person.py::test_keys_alone_leave_what_the_report_names[1.20.5": "2.3.0",
+    "connector/erasure/test_person.py::test_the_person_is_erased_everywhere_and_nobody_else[1.20.5": "2.3.0",
+    "connector/source/test_kryo_classes.py::test_sql_over_them": "their columns, written back",
+    "connector/source/test_stream.py::test_what_spark_says_of_a_checkpoint_that_is_gone": "the same without Spark",
+    "connector/source/test_stream.py::test_the_log_gives_the_same_rows_in_another_process[4.0": "the log of 4.2",
+    "connector/savepoint/test_arrow_batches.py::test_tasks_of_a_write_do_not_measure": "the batches themselves",
+    "connector/command_line/test_commands.py::test_warm_up_compiles": "warm-up reads every kind of table",
+    "connector/command_line/test_output.py::test_wide_cuts_nothing_on_a_terminal": "80, 120 and 200 columns",
+    "connector/command_line/test_output.py::test_completion[pyspark-savepoint show": "completion of commands",
+    "connector/command_line/test_process.py::test_head_is_silent[s": "head after --help",
+    "formats/test_interpretation.py::test_code_of_an_older_source": "compiling, in a process of its own",
+    "formats/serializers/kryo/test_described.py::test_a_plug_in_reads_what_a_serializer_of_the_job_wrote[True": "False",
+    "statebackends/merging/test_shared_files.py::test_windows_that_merge_and_numbers_of_all_states[2.2.1-rocksdb-n": (
+        "an incremental checkpoint"
+    ),
+    "statebackends/migration/test_processes.py::test_a_migration_writes_the_same[oplist": "a key of Kryo's",
+    "statebackends/migration/test_processes.py::test_a_migration_writes_the_same[pojo": "a key of Kryo's",
+    "oracle/test_shop_changelog.py::test_little_memory_gives_the_same[16384": "less memory",
+}
+SETS = 2
 #: Files whose tests take long: they come first, else one of two processes would wait for the other at the end.
 LONG = (
     "test_notebooks.py",
@@ -90,16 +127,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark slow tests, before ``-m`` chooses, and leave out those that read what is not there.
+    """Mark slow and thorough tests, before ``-m`` chooses, and leave out those that read what is not there.
 
     Long files come first.
     """
     here = Path(__file__).parent
+    sets: Counter[str] = Counter()
     for item in items:
         path = item.path.relative_to(here)
         name = f"{path.as_posix()}::{item.nodeid.partition('::')[2]}"
         if any(name.startswith(slow) if "::" in slow else path.is_relative_to(slow) for slow in SLOW):
             item.add_marker(pytest.mark.slow)
+        elif name.startswith(tuple(THOROUGH)):
+            item.add_marker(pytest.mark.thorough)
+        elif "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+            sets[name.partition("[")[0]] += 1
+            if sets[name.partition("[")[0]] > SETS:
+                item.add_marker(pytest.mark.thorough)
         if "flink_resources" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.resources)
     if RESOURCES not in os.environ:
@@ -113,7 +158,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """Count what ``-m`` leaves out, in each process that collects tests."""
     for item in items:
-        counts = item.config.stash.setdefault(LEFT_OUT, {"resources": 0, "flink": 0, "slow": 0})
+        counts = item.config.stash.setdefault(LEFT_OUT, {"resources": 0, "flink": 0, "slow": 0, "thorough": 0})
         for mark in counts:
             if item.get_closest_marker(mark) is not None:
                 counts[mark] += 1
@@ -140,6 +185,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("left out")
         terminalreporter.line(f"{counts['flink']} tests with real Flink: python -m pytest -m flink (downloads it)")
         terminalreporter.line(f"{counts['slow']} slow tests: python -m pytest -m slow")
+        terminalreporter.line(f"{counts['thorough']} thorough tests: python -m pytest -m thorough")
         terminalreporter.line(f"{counts['resources']} tests on test resources of Flink, with {RESOURCES}=FOLDER")
         terminalreporter.line(f"Run all of them: {ALL_TESTS}")
 
