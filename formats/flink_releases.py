@@ -55,6 +55,12 @@ RELEASES = (
     Release((2, 2), 6, 6, True, 7, True, True, 8, 5),
     Release((2, 3), 6, 6, True, 7, True, True, 8, 5),
 )
+LAST_OF_FLINK_1 = next(release for release in reversed(RELEASES) if release.version < (2, 0))
+#: The versions of all releases of the table, oldest first, and the newest of them.
+FLINK_VERSIONS: tuple[Flink, ...] = tuple(release.version for release in RELEASES)
+NEWEST_FLINK = FLINK_VERSIONS[-1]
+#: Flink 2 has Kryo 5; metadata of an older version is of Flink 1, with Kryo 2.
+FIRST_METADATA_OF_FLINK_2 = next(release.metadata for release in RELEASES if release.version >= (2, 0))
 
 CORE = "org.apache.flink.api.common.typeutils.base."
 STATE = "org.apache.flink.runtime.state."
@@ -96,7 +102,7 @@ def first_with_metadata(version: int) -> Release:
 
 def last_with_metadata(version: int) -> Release:
     """Return the newest release that may have written a version of metadata."""
-    return next((release for release in reversed(RELEASES) if release.metadata <= version), RELEASES[4])
+    return next((release for release in reversed(RELEASES) if release.metadata <= version), LAST_OF_FLINK_1)
 
 
 def lifetime(snapshot_class: str) -> tuple[Flink | None, Flink | None]:

@@ -40,7 +40,7 @@ def argument(*names: str, **settings: Any) -> Argument:
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its name, the function of this room that runs it, its group, what it does, arguments and examples."""
+    """A command: its name, the module and function of this folder, its group, what it does, arguments and examples."""
 
     name: str
     runs: str

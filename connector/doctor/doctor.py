@@ -20,13 +20,14 @@ from pyspark_savepoint.doctor.surveys import Examined, Surveys, label_of
 from pyspark_savepoint.execution.restore import check_snapshot
 from pyspark_savepoint.execution.texts import readable_size
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsafePathError, did_you_mean
-from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK
+from pyspark_savepoint.formats.metadata import VERSIONS, OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.option_fields import seconds
-from pyspark_savepoint.statebackends.jobs.compatibility import NEWEST_FLINK, crosses
+from pyspark_savepoint.statebackends.jobs.compatibility import crosses
 from pyspark_savepoint.statebackends.jobs.restore.job_description import RegisteredStates, registered_states
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state, is_keyed
@@ -161,8 +162,6 @@ def _orphans(snapshot: Snapshot, job: Job) -> Iterator[Finding]:
             )
 
 
-#: The first version of metadata that records uids.
-FIRST_WITH_UIDS = 5
 #: More key groups than this cost memory and requests, and are rarely used by one subtask.
 MANY_KEY_GROUPS, MANY_PER_SUBTASK = 4096, 512
 RELEASE = ".".join(map(str, NEWEST_FLINK))
@@ -213,7 +212,7 @@ def _size(savepoint: Snapshot, budgets: Budgets) -> Iterator[Finding]:
 
 
 def _without_uid(savepoint: Snapshot, operator: OperatorState) -> Iterator[Finding]:
-    if savepoint.metadata.version >= FIRST_WITH_UIDS and operator.uid is None and has_state(operator):
+    if VERSIONS[savepoint.metadata.version].has_names and operator.uid is None and has_state(operator):
         yield _finding(
             "no-uid",
             Severity.WARNING,

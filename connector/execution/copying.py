@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from pyspark_savepoint.execution import progress
 from pyspark_savepoint.formats.errors import StateExistsError
-from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, uids_beside, write_metadata
-from pyspark_savepoint.formats.metadata.manifest import with_manifest
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_published
 from pyspark_savepoint.formats.snapshot.changes import assemble, target_version
 from pyspark_savepoint.formats.snapshot.publication import (
     Staging,
@@ -131,8 +130,7 @@ def publish(
         checksums = staging.checksums([name for name in names if name not in without_checksums])
         whole = [one for one in relocation.copies.values() if one.header is None and one.name in names]
         copies = {one.name: one.source.identity for one in whole}
-        data = with_manifest(write_metadata(metadata), checksums, uids_beside(metadata), metadata.origin, copies)
-        publish_metadata(staging, data, None)
+        publish_metadata(staging, write_published(metadata, checksums, copies), None)
         published = True
     finally:
         if not published:

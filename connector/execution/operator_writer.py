@@ -65,7 +65,8 @@ class OperatorWriter:
         """Write all keyed state and timers in the canonical format; return None if there is none left."""
         direct = self._direct()
         if direct is not None:
-            return self._fragment(self._laid_out(direct), direct.spec, f"{self.part}k", direct.header).operators[0]
+            spec = replace(direct.spec, compression=self._compression(self.plan.compressed))
+            return self._fragment(self._laid_out(direct), spec, f"{self.part}k", direct.header).operators[0]
         limit = self.plan.max_parallelism
         rows = merged_rows(self.plan)
         if rows is not None:
@@ -74,12 +75,16 @@ class OperatorWriter:
         edited = edited_state(self.engine, self.plan, merges=True)
         if edited is None:
             return None
-        spec = WriteSpec(table=ENTRIES, compression="snappy" if edited.header.compressed else "none")
+        spec = WriteSpec(table=ENTRIES, compression=self._compression(edited.header.compressed))
         if edited.rows is None:
             placed = self.engine.no_rows(ENTRY_COLUMNS, limit, self.parallelism or 1)
         else:
             placed = self.engine.by_key_group(edited.rows, KEY_GROUP, KEY, limit, self.parallelism)
         return self._fragment(placed, spec, f"{self.part}k", edited.header, edited.bases).operators[0]
+
+    @staticmethod
+    def _compression(compressed: bool) -> str:
+        return "snappy" if compressed else "none"
 
     @property
     def parallelism(self) -> int | None:

@@ -167,7 +167,6 @@ class OperatorStateOptions(TypeOptions, StoreOptions, total=False):
 
     max_parallelism: int
     parallelism: int
-    compression: Literal["none", "snappy"]
     flink_version: str
 
 
@@ -177,6 +176,7 @@ class KeyedStateOptions(OperatorStateOptions, KeyOptions, total=False):
     state: Names
     states: ByColumn
     ttl: bool | Names
+    compression: Literal["none", "snappy"]
     sort_memory: Size
 
 

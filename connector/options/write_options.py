@@ -223,6 +223,8 @@ def _spec_conflicts(values: Mapping[str, Any]) -> list[str]:
         useless = [name for name in given if name in OF_KEYS]
         if useless:
             problems.append(f"table '{table}' has no keys, so {listed(useless)} cannot apply to it")
+        if "compression" in given:
+            problems.append(f"table '{table}' is never compressed, so 'compression' cannot apply to it")
         if "state" not in given:
             problems.append(f"table '{table}' is one state: set option 'state' to its name")
         if "drop" in given:

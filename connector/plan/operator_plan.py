@@ -197,15 +197,17 @@ class OperatorPlan:
                 kept.append(planned)
             else:
                 kept[kept.index(existing)] = planned
-        serializer = self.key_serializer
+        serializer, compressed = self.key_serializer, self.compressed
         if isinstance(state_input.descriptor, KeyedDescriptor):
+            if state_input.spec.compression is not None:
+                compressed = state_input.spec.compression == "snappy"
             written = state_input.descriptor.key_serializer
             if serializer is None or all(
                 state.kind == OPERATOR or state.from_input == len(self.inputs) for state in kept
             ):
                 serializer = written
             expect_same_key(written, serializer, self.label)
-        plan = replace(self, inputs=(*self.inputs, state_input), key_serializer=serializer)
+        plan = replace(self, inputs=(*self.inputs, state_input), key_serializer=serializer, compressed=compressed)
         return plan._edited(kept, {state.kind for state in states})
 
     def without_state(self, name: str) -> OperatorPlan:

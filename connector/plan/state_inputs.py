@@ -57,6 +57,8 @@ TYPE_OPTIONS = {"types", "typesFrom", "states", "ttl"}
 OF_ONE_TABLE = ("uid", "uidHash", "operatorName", "table")
 #: Options that the fluent API sets itself, so users cannot.
 OWN_OPTIONS = ("uid", "uidHash", "operatorName", "table", "path", "plan")
+#: Options of a write to an existing savepoint; what :meth:`Savepoint.write` writes is new, and replaces nothing.
+OF_REPLACING = ("drop", "retention")
 #: Options of a write that apply to state created by functions; their descriptors determine the rest.
 OF_FUNCTIONS = ("maxParallelism", "compression", "flinkVersion", "sortMemory")
 
@@ -114,12 +116,13 @@ def add_state(engine: Engine, plan: OperatorPlan, name: str, given: object, opti
     A replaced state keeps its exact serializers unless option ``types`` changes them; its kind, time to live and
     namespace are kept even then, unless ``states`` and ``ttl`` change them.
     """
+    texts = to_options(options)
+    refuse_own(texts, ("state",))
     rows = expect_rows(engine, given, plan)
     plan = with_states(plan)
     if not any(state.name == name for state in plan.states or ()):
         expect_name(name, plan.label)
     existing = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
-    texts = to_options(options)
     if existing and existing[0].kind == OPERATOR:
         kind = None if "kind" in texts else existing[0].meta.state_type.lower()
         return _added(plan, rows, _spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind), existing[0])
@@ -202,6 +205,13 @@ def _spec(
 ) -> WriteSpec:
     """Parse the options of a table that is added to an operator."""
     refuse_own(texts, OWN_OPTIONS)
+    for name in OF_REPLACING:
+        if name in texts:
+            raise OptionError(
+                f"option {name!r} does not apply: it is about what a write to an existing savepoint replaces",
+                operator=plan.label,
+                remedy="leave it out: write() writes a new savepoint, and the old one stays as it is",
+            )
     if "pyTypes" in texts:
         raise OptionError(
             "option 'pyTypes' is for state of PyFlink",
@@ -265,6 +275,7 @@ def _added(
     name: str | None = None,
     exact: bool = False,
 ) -> OperatorPlan:
+    _check_numbers(plan, spec)
     types = None
     base = plan.base
     classes = spec.job_classes
@@ -291,7 +302,6 @@ def _added(
         states = [replace(states[0], meta=replaced.meta)]
     elif name is not None:
         states = [replace(states[0], meta=replace(states[0].meta, name=name))]
-    _check_numbers(plan, spec)
     return plan.with_input(StateInput(rows, spec, keyed, bound_key=bound), states, replaced is not None)
 
 

@@ -109,11 +109,14 @@ class Edits(Face[R, T]):
             sp.with_operator("totals", df, key="account_id", types={"total": "LONG"})
 
         """
+        given = {"key": key, **options}
         if isinstance(source, Face):
+            _refuse_arguments(uid, {"name": name, **given}, "the operator is copied as it is")
             return self._planned(self.plan.taken(self._of_same_engine(source).plan, uid))
         new = self.plan.new_operator(identifier_of(uid), name)
         plan = self.plan.with_new(new)
         if source is None:
+            _refuse_arguments(uid, given, "no state is given, and the calls that add it have options")
             return self._planned(plan)
         if self._engine.rows(source) is not None:
             changed = add_table(self._engine, new, source, KEYED_STATE, {"key": key, **options})
@@ -130,6 +133,7 @@ class Edits(Face[R, T]):
             )
         else:
             expect_same_engine(self._engine, source.engine)
+            _refuse_arguments(uid, {"key": key}, "key_by names the key")
             changed = add_rows(new, source, options)
         return self._planned(plan.with_changed(new, changed))
 
@@ -1202,3 +1206,15 @@ class Edits(Face[R, T]):
 
     def _repr_html_(self) -> str:
         return html_tree(self.plan, self.path, self.options)
+
+
+def _refuse_arguments(uid: OperatorRef, arguments: Mapping[str, Any], why: str) -> None:
+    """Raise OptionError for arguments that cannot apply to the source of an operator's state."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise OptionError(
+                f"{name!r} cannot apply to this operator: {why}",
+                operator=identifier_of(uid).uid,
+                found=repr(value),
+                remedy="leave it out",
+            )

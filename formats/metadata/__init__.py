@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.metadata.codec import (
     uids_beside,
     with_uids,
     write_metadata,
+    write_published,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "uids_beside",
     "with_uids",
     "write_metadata",
+    "write_published",
 ]

@@ -23,8 +23,9 @@ version  written by      changes
 6        2.1 to 2.3      channel handles have a type byte
 =======  ==============  ====================================================================================
 
-Version 1 is older than every supported release; 7 is on Flink's development branch only. Flink:
-``Checkpoints#loadCheckpointMetadata``, ``MetadataV2Serializer`` to ``MetadataV6Serializer``.
+Version 1 is older than every supported release; 7 is on Flink's development branch only, and ``CONTRIBUTING.md`` says
+what a new version needs. Flink: ``Checkpoints#loadCheckpointMetadata``, ``MetadataV2Serializer`` to
+``MetadataV6Serializer``.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from pyspark_savepoint.formats.java_stream import JavaEnum, JavaObject, parse_ja
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle, read_keyed_handle, write_keyed_handle
-from pyspark_savepoint.formats.metadata.manifest import Manifest, Origin, split_manifest
+from pyspark_savepoint.formats.metadata.manifest import NO_COPIES, Manifest, Origin, split_manifest, with_manifest
 from pyspark_savepoint.formats.metadata.operator_handles import (
     INPUT,
     OUTPUT,
@@ -175,7 +176,8 @@ class MetadataVersion:
     """Differences between the versions of the format."""
 
     releases: str
-    has_legacy_fields: bool = False
+    #: Has two unused fields, and neither coordinator state, channel state nor finished subtasks.
+    is_version_2: bool = False
     has_properties: bool = False
     has_names: bool = False
     has_typed_channels: bool = False
@@ -183,7 +185,7 @@ class MetadataVersion:
 
 VERSIONS: Mapping[int, MetadataVersion] = MappingProxyType(
     {
-        2: MetadataVersion("1.3 to 1.10", has_legacy_fields=True),
+        2: MetadataVersion("1.3 to 1.10", is_version_2=True),
         3: MetadataVersion("1.11 to 1.15"),
         4: MetadataVersion("1.16 to 1.20", has_properties=True),
         5: MetadataVersion("2.0", has_properties=True, has_names=True),
@@ -255,6 +257,20 @@ def write_metadata(metadata: CheckpointMetadata) -> bytes:
     return out.getvalue()
 
 
+def write_published(
+    metadata: CheckpointMetadata, checksums: Manifest, copies: Mapping[str, bytes] = NO_COPIES
+) -> bytes:
+    """Return the bytes of a ``_metadata`` file that is published: Flink's part, and what this package appends.
+
+    Args:
+        metadata: Flink's part; uids that its version cannot store, and its origin, are appended.
+        checksums: Those of the savepoint's files.
+        copies: The identities of files that were copied as a whole, by their names here.
+
+    """
+    return with_manifest(write_metadata(metadata), checksums, uids_beside(metadata), metadata.origin, copies)
+
+
 def _version(number: int, path: str | None) -> MetadataVersion:
     if number in VERSIONS:
         return VERSIONS[number]
@@ -316,8 +332,8 @@ def _read_operator_state(
         view.position -= 8
         expected = f"1 <= parallelism <= max parallelism <= {UPPER_BOUND_MAX_PARALLELISM}"
         view.fail(expected, f"parallelism {parallelism}, max parallelism {max_parallelism}")
-    chain_length = view.read_i32("the chain length") if version.has_legacy_fields else 1
-    coordinator = None if version.has_legacy_fields else _read_coordinator(view)
+    chain_length = view.read_i32("the chain length") if version.is_version_2 else 1
+    coordinator = None if version.is_version_2 else _read_coordinator(view)
     subtasks = _read_subtasks(view, version, parallelism, max_parallelism)
     if subtasks is None and coordinator is not None:
         view.fail("no coordinator state of a finished operator", coordinator)
@@ -341,7 +357,7 @@ def _write_operator(operator: OperatorState, version: MetadataVersion, out: Data
     operator.operator_id.write(out)
     out.write_i32(operator.parallelism)
     out.write_i32(operator.max_parallelism)
-    if version.has_legacy_fields:
+    if version.is_version_2:
         out.write_i32(operator.chain_length)
         _require_no_newer_state(operator)
     else:
@@ -381,7 +397,7 @@ def _read_subtasks(
 ) -> dict[int, OperatorSubtaskState] | None:
     """Read subtasks by index in the order of the file; None for a fully finished operator."""
     count = view.read_i32("the number of subtasks")
-    if count == FULLY_FINISHED and not version.has_legacy_fields:
+    if count == FULLY_FINISHED and not version.is_version_2:
         return None
     if not 0 <= count <= parallelism:
         view.position -= 4
@@ -389,7 +405,7 @@ def _read_subtasks(
     subtasks: dict[int, OperatorSubtaskState] = {}
     for _ in range(count):
         index = view.read_i32("the index of a subtask")
-        finished = index < 0 and not version.has_legacy_fields
+        finished = index < 0 and not version.is_version_2
         index = -index - 1 if finished else index
         if not 0 <= index < parallelism or index in subtasks:
             view.position -= 4
@@ -406,16 +422,16 @@ def _check_key_groups(view: DataInputView, subtask: OperatorSubtaskState, max_pa
 
 
 def _read_subtask(view: DataInputView, version: MetadataVersion, index: int) -> OperatorSubtaskState:
-    if version.has_legacy_fields:
+    if version.is_version_2:
         _read_legacy_fields(view)
     managed = raw = None
     if not view.skip_zeros(NO_OPERATOR_STATE):
         managed, raw = _read_optional_operator_handle(view), _read_optional_operator_handle(view)
     managed_keyed = read_keyed_handle(view)
-    if not version.has_legacy_fields and view.skip_zeros(NOTHING_ELSE):
+    if not version.is_version_2 and view.skip_zeros(NOTHING_ELSE):
         return OperatorSubtaskState(managed, raw, managed_keyed)
     raw_keyed = read_keyed_handle(view)
-    if version.has_legacy_fields:
+    if version.is_version_2:
         return OperatorSubtaskState(managed, raw, managed_keyed, raw_keyed)
     inputs = read_channel_handles(view, INPUT, version.has_typed_channels, index)
     outputs = read_channel_handles(view, OUTPUT, version.has_typed_channels, index)
@@ -423,14 +439,14 @@ def _read_subtask(view: DataInputView, version: MetadataVersion, index: int) -> 
 
 
 def _write_subtask(state: OperatorSubtaskState, version: MetadataVersion, out: DataOutputView) -> None:
-    if version.has_legacy_fields:
+    if version.is_version_2:
         out.write_i64(NO_DURATION)
         out.write_i32(0)
     _write_optional_operator_handle(state.managed_operator_state, out)
     _write_optional_operator_handle(state.raw_operator_state, out)
     write_keyed_handle(state.managed_keyed_state, out)
     write_keyed_handle(state.raw_keyed_state, out)
-    if not version.has_legacy_fields:
+    if not version.is_version_2:
         write_channel_handles(state.input_channel_state, INPUT, version.has_typed_channels, out)
         write_channel_handles(state.result_subpartition_state, OUTPUT, version.has_typed_channels, out)
 

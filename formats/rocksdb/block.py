@@ -325,11 +325,11 @@ def _content_sizes(
     failing = numbers.read_varints(data, body, end, sizes)
     if failing < 0:
         packed = end - start
-        most = np.maximum(packed * RATIOS[kinds] + 64, FREE_CONTENT * (RATIOS[kinds] == UNBOUNDED))
+        most = np.maximum(packed * RATIOS[kinds] + 64, FREE_CONTENT * (RATIOS[kinds] == MAX_RATIO_OF_OTHERS))
         wrong = np.flatnonzero(sizes > np.minimum(most, MAX_CONTENT))
         failing = int(wrong[0]) if len(wrong) else -1
         # Properties contain the total size, and larger files are read in smaller steps: a larger sum is an error.
-        if failing < 0 and sizes.sum() > min(max(int(packed.sum()) * UNBOUNDED, FREE_TOTAL), MAX_CONTENT):
+        if failing < 0 and sizes.sum() > min(max(int(packed.sum()) * MAX_RATIO_OF_OTHERS, FREE_TOTAL), MAX_CONTENT):
             failing = int(np.argmax(sizes))
     if failing >= 0:
         raise _unreadable(path, int(offset[failing]), "a possible size of its content", int(sizes[failing]))
@@ -381,16 +381,25 @@ def _zstd(data: memoryview, out: memoryview) -> bool:
         return False
 
 
-SNAPPY = 1
+#: Types of compression by which a block ends. RocksDB: ``CompressionType``.
+SNAPPY, ZLIB, BZIP2, LZ4, LZ4HC, ZSTD, ZSTD_BEFORE_ITS_FORMAT_WAS_FINAL = 1, 2, 3, 4, 5, 7, 64
 DECOMPRESSORS: Mapping[int, Callable[[memoryview, memoryview], bool]] = MappingProxyType(
-    {SNAPPY: _snappy, 2: _zlib, 3: _bzip2, 4: _lz4, 5: _lz4, 7: _zstd, 64: _zstd}
+    {
+        SNAPPY: _snappy,
+        ZLIB: _zlib,
+        BZIP2: _bzip2,
+        LZ4: _lz4,
+        LZ4HC: _lz4,
+        ZSTD: _zstd,
+        ZSTD_BEFORE_ITS_FORMAT_WAS_FINAL: _zstd,
+    }
 )
 #: Maximum ratio of content to compressed bytes for bzip2 and ZSTD, which have no useful bound of their own; maximum
 #: content of a block, and of all blocks that are read together, for which any ratio is accepted.
-UNBOUNDED, FREE_CONTENT, FREE_TOTAL = 4096, 64 << 20, 256 << 20
+MAX_RATIO_OF_OTHERS, FREE_CONTENT, FREE_TOTAL = 4096, 64 << 20, 256 << 20
 #: Largest ratio of content to compressed bytes, by compression type.
-RATIOS = np.full(256, UNBOUNDED, np.int64)
-RATIOS[[SNAPPY, 2, 4, 5]] = 64, 1100, 256, 256
+RATIOS = np.full(256, MAX_RATIO_OF_OTHERS, np.int64)
+RATIOS[[SNAPPY, ZLIB, LZ4, LZ4HC]] = 64, 1100, 256, 256
 
 
 def _refuse(path: str, offset: int, kind: int) -> NoReturn:
@@ -398,7 +407,7 @@ def _refuse(path: str, offset: int, kind: int) -> NoReturn:
         "a table file has a compression that is not supported",
         path=path,
         offset=offset,
-        expected="no compression, Snappy, zlib, bzip2, LZ4 or ZSTD",
+        expected="no compression, Snappy, zlib, bzip2, LZ4, LZ4HC or ZSTD",
         found=f"compression type {kind}",
         remedy="take a canonical savepoint of the job (flink savepoint --type canonical)",
     )

@@ -14,6 +14,7 @@ from pyspark_savepoint.formats.errors import SavepointWarning, StateExistsError,
 from pyspark_savepoint.formats.flink_releases import RELEASES, Flink, release_of
 from pyspark_savepoint.formats.metadata import (
     NULL_PROPERTIES,
+    VERSIONS,
     CheckpointMetadata,
     MasterState,
     OperatorState,
@@ -29,8 +30,8 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
     OperatorStateHandle,
 )
 
-#: Version 2 has no relative file handles; version 4 came with the oldest release of the table.
-OLDEST_VERSION = 3
+#: The oldest version of metadata that is written: version 2 cannot name files relative to its folder.
+OLDEST_WRITTEN = 3
 
 
 def metadata_version(flink_version: Flink) -> int:
@@ -39,7 +40,7 @@ def metadata_version(flink_version: Flink) -> int:
     >>> metadata_version((1, 20)), metadata_version((2, 2))
     (4, 6)
     """
-    return release_of(flink_version).metadata if flink_version >= RELEASES[0].version else OLDEST_VERSION
+    return release_of(flink_version).metadata if flink_version >= RELEASES[0].version else OLDEST_WRITTEN
 
 
 def with_identifier(operator: OperatorState, identifier: OperatorIdentifier) -> OperatorState:
@@ -129,7 +130,7 @@ def target_version(bases: Iterable[CheckpointMetadata], flink_version: Flink | N
     """Return the version to write: that of the Flink release if given, else the newest version of the bases."""
     if flink_version is not None:
         return metadata_version(flink_version)
-    versions = [max(base.version, OLDEST_VERSION) for base in bases]
+    versions = [max(base.version, OLDEST_WRITTEN) for base in bases]
     return max(versions, default=RELEASES[0].metadata)
 
 
@@ -151,7 +152,7 @@ def assemble(
         max((base.checkpoint_id for base in bases), default=0),
         _master_states(bases),
         tuple(operators),
-        properties if version >= 4 else b"",
+        properties if VERSIONS[version].has_properties else b"",
     )
 
 
@@ -175,7 +176,7 @@ def _master_states(bases: Sequence[CheckpointMetadata]) -> tuple[MasterState, ..
 
 def _check_version(operators: Sequence[OperatorState], version: int) -> None:
     """Raise UnsupportedVersionError if the version cannot represent merged channel state, instead of losing it."""
-    if version >= 6:
+    if VERSIONS[version].has_typed_channels:
         return
     for operator in operators:
         for subtask in operator.subtasks.values():

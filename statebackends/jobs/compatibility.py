@@ -35,14 +35,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from pyspark_savepoint.formats.flink_releases import last_with_metadata, release_of, why_unknown
+from pyspark_savepoint.formats.flink_releases import Flink, last_with_metadata, release_of, why_unknown
 from pyspark_savepoint.formats.metadata import CheckpointMetadata
 from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlAwareSerializer
 
-Flink = tuple[int, int]
-NEWEST_FLINK: Flink = (2, 3)
 #: The first version that does not compare the classes of composites.
 COMPOSITES_UNCHECKED: Flink = (1, 19)
 

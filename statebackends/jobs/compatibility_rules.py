@@ -21,6 +21,7 @@ from typing import Any
 
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK, Flink
 from pyspark_savepoint.formats.serializers.avro.serializer import AvroSerializer
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer, ScalaEnumSerializer
@@ -50,9 +51,7 @@ from pyspark_savepoint.formats.serializers.sql.table_data import (
 )
 from pyspark_savepoint.statebackends.jobs.compatibility import (
     AS_IS,
-    NEWEST_FLINK,
     Compatibility,
-    Flink,
     Resolution,
     Resolver,
     Rule,

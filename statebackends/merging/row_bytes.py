@@ -6,8 +6,8 @@
     Value := 00, or 01 and: the bytes of a number, time or decimal; i64 length and bytes; the values of a struct's
              fields; i64 count and elements. Entries of maps are in the order of their bytes: a map has none of its own.
 
-Nulls have as many bytes as other values of a type of fixed width, zeros. Numbers are compared by their bits, so NaN
-equals NaN, and -0.0 is not 0.0.
+Nulls have as many bytes as other values of a type of fixed width, zeros. Numbers are compared by their bits: NaNs of
+the same bits are equal (Java writes them all alike), and -0.0 is not 0.0.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from pyspark_savepoint.formats.class_files import ClassPath
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError, did_you_mean
+from pyspark_savepoint.formats.flink_releases import FIRST_METADATA_OF_FLINK_2, NEWEST_FLINK
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -52,16 +53,14 @@ from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
 from pyspark_savepoint.statebackends.model.descriptors import TimerQueue
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.model.pojo_subclasses import ClassFileSubclasses
-from pyspark_savepoint.statebackends.model.request import FIRST_METADATA_OF_FLINK_2
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
-from pyspark_savepoint.statebackends.type_extraction.releases import RELEASES
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates, StateId
 
 #: The release whose inference POJOs of Flink 1 have: from 1.19 on the same for all that Flink 1 could write.
 BEFORE = ExtractionRelease.parse("1.20")
-NEWEST = ExtractionRelease(RELEASES[-1])
+NEWEST = ExtractionRelease(NEWEST_FLINK)
 #: The key of an operator, as a state of its own in the table.
 KEY_STATE = "key"
 IN_FLIGHT = "records in flight"

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.metadata import (
+    VERSIONS,
     CheckpointMetadata,
     OperatorState,
     OperatorSubtaskState,
@@ -27,8 +28,8 @@ from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, 
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import StateRef
 from pyspark_savepoint.statebackends.migration.value_scan import Scan, ScanUnit, hidden_parts
 
-#: The version of metadata in which handles are returned.
-VERSION = 6
+#: The version of metadata in which handles are returned: the newest, which has all kinds.
+VERSION = max(VERSIONS)
 
 if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.migration.migrated_files import MigratedOperator

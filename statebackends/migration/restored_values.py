@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.flink_releases import FLINK_VERSIONS
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.compatibility import crosses
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription
@@ -14,7 +15,6 @@ from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict as Migration
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import Outcome, PartVerdict
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
-from pyspark_savepoint.statebackends.type_extraction.releases import RELEASES
 
 #: Number of values of each state that are read.
 LIMIT = 20_000
@@ -35,7 +35,7 @@ def restored_values(
     ``classes`` are jars and folders of class files, ``new_job`` is a savepoint of the job.
     """
     version = job.flink_version
-    if version not in RELEASES or not crosses(savepoint.metadata, version):
+    if version not in FLINK_VERSIONS or not crosses(savepoint.metadata, version):
         return None
     release = ExtractionRelease(version)
     try:

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.class_files import ClassPath, ClassType
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.flink_releases import FIRST_METADATA_OF_FLINK_2, FLINK_VERSIONS
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.statebackends.model.request import FIRST_METADATA_OF_FLINK_2
 from pyspark_savepoint.statebackends.model.serializer_parts import with_parts
 from pyspark_savepoint.statebackends.type_extraction.extractor import TypeExtractor
-from pyspark_savepoint.statebackends.type_extraction.releases import RELEASES, ExtractionRelease
+from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
@@ -89,7 +89,7 @@ def _class_path(paths: tuple[str, ...]) -> ClassPath:
 
 @lru_cache(maxsize=16)
 def _extractor(paths: tuple[str, ...], flink_2: bool) -> TypeExtractor:
-    release = max(version for version in RELEASES if flink_2 or version < (2, 0))
+    release = max(version for version in FLINK_VERSIONS if flink_2 or version < (2, 0))
     return TypeExtractor(ExtractionRelease(release), _class_path(paths))
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
+from pyspark_savepoint.formats.flink_releases import FIRST_METADATA_OF_FLINK_2
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.statebackends.model.table_options import TableOptions
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 DEFAULT_BATCH_ROWS = 32_768
 MIN_WINDOW = 1 << 8
-#: Flink 2 has Kryo 5; earlier metadata is of Flink 1, with Kryo 2.
-FIRST_METADATA_OF_FLINK_2 = 5
 
 
 @dataclass(frozen=True, slots=True)

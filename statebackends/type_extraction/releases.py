@@ -10,7 +10,7 @@ since    change
 2.3      so has ``Bitmap``
 =======  ==========================================================================================
 
-1.16 is the oldest supported release, 2.3 the newest.
+``formats/flink_releases.py`` lists the releases.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ import re
 from dataclasses import dataclass
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.serializers.notation.names import Flink
+from pyspark_savepoint.formats.flink_releases import FLINK_VERSIONS, Flink
 
 #: Value instead of a release: types are serializers as written.
 DECLARED = "declared"
-#: Every release whose inference is known, oldest first.
-RELEASES: tuple[Flink, ...] = ((1, 16), (1, 17), (1, 18), (1, 19), (1, 20), (2, 0), (2, 1), (2, 2), (2, 3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +40,10 @@ class ExtractionRelease:
         """
         match = re.fullmatch(r"\s*([0-9])\.([0-9]{1,2})(?:\.[0-9]{1,3})?\s*", text)
         version = (int(match[1]), int(match[2])) if match else None
-        if version not in RELEASES:
+        if version not in FLINK_VERSIONS:
             raise OptionError(
                 "the Flink release is not known",
-                expected=f"one of {', '.join(str(cls(known)) for known in RELEASES)}",
+                expected=f"one of {', '.join(str(cls(known)) for known in FLINK_VERSIONS)}",
                 found=text,
             )
         return cls(version)

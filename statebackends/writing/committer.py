@@ -14,8 +14,7 @@ from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
-from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, uids_beside, write_metadata
-from pyspark_savepoint.formats.metadata.manifest import with_manifest
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata, write_published
 from pyspark_savepoint.formats.snapshot import changes
 from pyspark_savepoint.formats.snapshot.publication import (
     finish,
@@ -137,10 +136,9 @@ def _with_operator(plan: WritePlan, base: CheckpointMetadata | None, operator: O
 def _publish(plan: WritePlan, base: CheckpointMetadata | None, metadata: CheckpointMetadata) -> None:
     staging = plan.staging
     staging.adopt(sorted(name for name in relative_files(metadata) if name.startswith(staging.token)))
-    data = write_metadata(metadata)
     if staging.part:
-        staging.filesystem.publish(posixpath.join(staging.pending, staging.part), data)
+        staging.filesystem.publish(posixpath.join(staging.pending, staging.part), write_metadata(metadata))
         return
     kept = base.checksums if base is not None else None
     checksums = staging.checksums(relative_files(metadata), kept)
-    publish_metadata(staging, with_manifest(data, checksums, uids_beside(metadata)), plan.seen)
+    publish_metadata(staging, write_published(metadata, checksums), plan.seen)

@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
-from pyspark_savepoint.formats.metadata import OperatorState, write_metadata
-from pyspark_savepoint.formats.metadata.manifest import with_manifest
+from pyspark_savepoint.formats.metadata import OperatorState, write_published
 from pyspark_savepoint.formats.snapshot.changes import assemble
 from pyspark_savepoint.formats.snapshot.publication import (
     Staging,
@@ -94,7 +93,7 @@ class SplitsWrite:
         changed = edited.source.written()
         metadata = assemble(list(_replaced(savepoint, changed)), [savepoint.metadata], savepoint.metadata.version)
         checksums = staging.checksums(relative_files(metadata), savepoint.metadata.checksums)
-        publish_metadata(staging, with_manifest(write_metadata(metadata), checksums), self.seen)
+        publish_metadata(staging, write_published(metadata, checksums), self.seen)
         finish(staging, savepoint.metadata, metadata, self.request.retention)
         return edited.notes
 

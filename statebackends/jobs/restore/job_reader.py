@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK, Flink
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.jobs.compatibility import NEWEST_FLINK, Flink
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import OperatorIDPair, operator_id_pairs
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher, tasks
 from pyspark_savepoint.statebackends.jobs.graph.stream_plan import (

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK, Flink
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
@@ -26,9 +27,7 @@ from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.compatibility import (
     AS_IS,
-    NEWEST_FLINK,
     Compatibility,
-    Flink,
     Resolution,
     after_migration,
     crosses,

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import nearest
+from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK
 from pyspark_savepoint.formats.java import hash_map_order
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import default_max_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.jobs.compatibility import NEWEST_FLINK, flink_of, metadata_problem
+from pyspark_savepoint.statebackends.jobs.compatibility import flink_of, metadata_problem
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription, OperatorDescription
 from pyspark_savepoint.statebackends.jobs.restore.matched_operator import MatchedOperator, cannot_start
 from pyspark_savepoint.statebackends.jobs.restore.restore_plan import Match, match_job

@@ -68,8 +68,8 @@ STATE_KINDS = ("value", "list", "map", "reducing", "aggregating")
 #: Kinds of operator state, as table ``states`` has them.
 LIST, UNION, BROADCAST = "list", "union", "broadcast"
 OPERATOR_KINDS = (LIST, UNION, BROADCAST)
-#: The oldest and the newest Flink whose versions are recognized.
-OLDEST_KNOWN, NEWEST_KNOWN = (1, 8), (2, 99)
+#: What is taken for a version of Flink at all; an old one has a message of its own.
+OLDEST_PARSED, NEWEST_PARSED = (1, 8), (2, 99)
 
 DEFAULT_SORT_MEMORY = 256 << 20
 #: Seconds for which replaced files are kept for queries that still read them.
@@ -149,7 +149,7 @@ def _flink_version(value: str) -> tuple[int, int]:
     """
     match = re.fullmatch(r"\s*([12])\.([0-9]{1,2})(?:\.[0-9]{1,3})?\s*", value)
     version = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not OLDEST_KNOWN <= version <= NEWEST_KNOWN:
+    if not OLDEST_PARSED <= version <= NEWEST_PARSED:
         raise InvalidOptionValueError("a version of Flink 1 or 2, from 1.16 on, such as 1.20 or 2.2")
     return version
 
@@ -185,9 +185,10 @@ def _inferred_by(value: str) -> str | None:
 class WriteSpec:
     """Rows of one part of one operator: which states they are, and how they are encoded.
 
-    Fields that are declared by ``option`` are options of a write, declared here alone: name, text, default, meaning;
-    ``serializers`` and ``classes`` are too, whose texts the data source parses. ``max_parallelism``, ``parallelism``
-    and ``flink_version`` are None for the values of the existing snapshot, or the defaults.
+    Fields that are declared by ``option`` are options of a write, declared here alone: name, text, default, meaning.
+    ``serializers`` and ``classes`` are options too: ``SavepointWriteOptions`` declares them, because only the connector
+    can parse their texts. ``max_parallelism``, ``parallelism`` and ``flink_version`` are None for the values of the
+    existing snapshot, or the defaults.
 
     The others are no options. ``type_source`` is the savepoint whose types are used, ``savepoint`` or
     ``savepoint#operator``, and ``class_path`` are jars and folders of class files: option ``typesFrom`` names both.
@@ -251,7 +252,11 @@ class WriteSpec:
         "number of subtasks, and so of state files; a job may restore the savepoint with another parallelism",
         shown="that of `key_by` or of the existing operator, else by the size of the state",
     )
-    compression: str = option(choice("none", "snappy"), "`none` or `snappy`", "none", "none")
+    compression: str | None = option(
+        choice("none", "snappy"),
+        "of files of keyed state: `none` or `snappy`; Flink's snapshot compression",
+        shown="none",
+    )
     ttl: bool | tuple[str, ...] = option(
         _ttl,
         "`true`, or the columns whose states have a TTL in the job, such as `total,profile`; times of last access come "

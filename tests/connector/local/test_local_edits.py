@@ -16,13 +16,39 @@ import pyspark_savepoint
 from pyspark_savepoint import LocalSavepoint, OperatorIdentifier
 from pyspark_savepoint.errors import OptionError, SavepointError, StateExistsError
 from pyspark_savepoint.formats.errors import SavepointWarning, UnsupportedStateError
-from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.connector.test_engines import content
 
 
 def rows_of(savepoint: LocalSavepoint, uid: str) -> dict[Any, dict[str, Any]]:
     """The keyed state of an operator by key."""
     return {row["key"]: row for row in savepoint.keyed_state(uid).rows()}
+
+
+@pytest.mark.parametrize("compression", ["snappy", "none"])
+def test_compression_is_that_of_the_operator_whatever_call_gives_it(
+    shop: Path, tmp_path: Path, compression: str
+) -> None:
+    table = pyspark_savepoint.open(shop).keyed_state("accounts").select("key", "total", "coupon").to_arrow()
+    first, second = table.select(["key", "total"]), table.select(["key", "coupon"])
+    other = "none" if compression == "snappy" else "snappy"
+    sp = pyspark_savepoint.create(max_parallelism=16)
+    written = [
+        sp.with_operator("accounts", table, compression=compression),
+        sp.with_operator("accounts", first, compression=compression).with_state("accounts", "coupon", second),
+        sp.with_operator("accounts", first, compression=other).with_state(
+            "accounts", "coupon", second, compression=compression
+        ),
+        pyspark_savepoint.open(
+            sp.with_operator("accounts", table, compression=other).write(tmp_path / "other").path
+        ).with_state("accounts", "total", first, compression=compression),
+    ]
+    for number, changed in enumerate(written):
+        snapshot = Snapshot.open(str(changed.write(tmp_path / str(number)).path))
+        headers = OpenOperator(snapshot, snapshot.operator(uid="accounts")).keyed.headers
+        assert {header.compressed for header in headers} == {compression == "snappy"}, number
+        assert len(rows_of(pyspark_savepoint.open(snapshot.path), "accounts")) == len(table)
 
 
 def test_states_keys_and_operators_are_changed(shop: Path, tmp_path: Path) -> None:

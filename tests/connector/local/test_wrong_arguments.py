@@ -16,6 +16,7 @@ SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint
 
 
 ROW = pa.table({"key": [1], "total": [2]})
+VALUES = pa.table({"value": [1]})
 
 WRONG: list[tuple[Callable[[LocalSavepoint], object], str]] = [
     (lambda sp: sp.remove_state("accounts", ["total"]), "a state must be given by its name"),  # type: ignore[arg-type]
@@ -47,6 +48,14 @@ WRONG: list[tuple[Callable[[LocalSavepoint], object], str]] = [
         lambda sp: sp.with_list_state("warehouse-export", "s", pa.table([[1], [1]], names=["value", "value"])),
         "several columns have the same name",
     ),
+    (lambda sp: sp.with_operator("x", ROW, retention=0), "'retention' does not apply"),  # type: ignore[call-arg]
+    (lambda sp: sp.with_list_state("warehouse-export", "s", VALUES, drop="*"), "'drop' does not"),  # type: ignore[call-arg]
+    (lambda sp: sp.with_operator("x", key="id"), "'key' cannot apply"),
+    (lambda sp: sp.with_operator("x", compression="snappy"), "'compression' cannot apply"),
+    (lambda sp: sp.remove_operator("accounts").with_operator("accounts", sp, name="A"), "'name' cannot apply"),
+    (lambda sp: sp.with_state("accounts", "total", ROW, state="total"), "'state' cannot be given here"),
+    (lambda sp: sp.with_list_state("accounts", "s", VALUES, max_parallelism=8), "'maxParallelism' differs"),
+    (lambda sp: sp.with_list_state("accounts", "s", VALUES, compression="snappy"), "is never compressed"),  # type: ignore[call-arg]
     (lambda _: create_savepoint(max_parallelism="x"), "max parallelism is a whole number"),  # type: ignore[arg-type]
 ]
 

@@ -67,6 +67,16 @@ def test_rows_change_splits_and_add_some(path: str) -> None:
     assert offsets(path) == {**dict.fromkeys(before, 7), named: before[named], "orders-9": 3}
 
 
+def test_uids_that_metadata_cannot_store_stay(corpus: Path, tmp_path: Path) -> None:
+    """Metadata of Flink 1 has none; this package appends those that it knows."""
+    (found,) = find_snapshots(str(corpus / "connectors" / "1.20.5-kafka-v3.4.0"))
+    path = str(shutil.copytree(found.path, tmp_path / "savepoint"))
+    write_table(path, [pa.table({"value": [1, 2]})], uid="another", table="operator_state", state="pending")
+    assert "another" in [operator.uid for operator in Snapshot.open(path).operators]
+    write(path, with_offset(splits(path), 7))
+    assert "another" in [operator.uid for operator in Snapshot.open(path).operators]
+
+
 def test_all_other_state_of_the_source_stays(path: str) -> None:
     """Operator state of another name, and bytes that only the operator reads."""
     write_table(path, [pa.table({"value": [1, 2]})], uid="source", table="operator_state", state="pending")
