@@ -87,7 +87,7 @@ def _plugged_in() -> dict[str, type[TypeSerializer]]:
 
 def _built_in(snapshot_class: str) -> type[TypeSerializer] | None:
     """Return a serializer of this package; modules are imported until one has registered it."""
-    if snapshot_class not in _REGISTRY and len(_IMPORTED) < len(FAMILIES):
+    if snapshot_class not in _REGISTRY and len(_IMPORTED) < len(MODULES):
         for _ in loaded():
             if snapshot_class in _REGISTRY:
                 break
@@ -220,7 +220,7 @@ def _skip_composite(reader: SnapshotReader, name: str) -> None:
 # -- the modules that register Flink's own serializers, which are imported until one is found -------------------------
 # Those that nearly every savepoint needs come first, and those of SQL, Avro, CEP and Kryo last: importing takes time.
 
-FAMILIES = (
+MODULES = (
     "basic.primitives",
     "basic.strings",
     "basic.arrays",
@@ -245,17 +245,17 @@ FAMILIES = (
 )
 
 
-#: Those of ``FAMILIES`` that were imported.
+#: Those of ``MODULES`` that were imported.
 _IMPORTED: set[str] = set()
 
 
 def loaded() -> Iterator[str]:
-    """Import the modules of ``FAMILIES`` one by one, which registers their classes; yield each name after that."""
-    for family in FAMILIES:
-        if family not in _IMPORTED:
-            import_module(f"pyspark_savepoint.formats.serializers.{family}")
-            _IMPORTED.add(family)
-        yield family
+    """Import the modules of ``MODULES`` one by one, which registers their classes; yield each name after that."""
+    for module in MODULES:
+        if module not in _IMPORTED:
+            import_module(f"pyspark_savepoint.formats.serializers.{module}")
+            _IMPORTED.add(module)
+        yield module
 
 
 #: Serializers, each with the name of its snapshot class; or serializers or their classes, by snapshot class.

@@ -223,7 +223,7 @@ class NumberSerializer(SimpleSerializer):
 
 @dataclass(frozen=True)
 class FixedWidthSerializer(SimpleSerializer):
-    """Serializer of values of ``width`` bytes, which is also ``getLength`` unless a subclass overrides ``length``."""
+    """Serializer of values of ``width`` bytes. ``length`` is Flink's ``getLength``: the width, but for a few."""
 
     @property
     @abstractmethod
