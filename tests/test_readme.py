@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.pages import CONNECTOR, GENERATED, README, ROOT, STATEBACKENDS, section
@@ -30,11 +32,15 @@ def test_python_examples_run(spark: Any, tmp_path: Path) -> None:
     names: dict[str, Any] = {"spark": spark, "path": str(SHOP)}
     job = tmp_path / "job"
     shutil.copytree(SHOP, job / "chk-1")
+    requests = tmp_path / "requests"
+    requests.mkdir()
+    pq.write_table(pa.table({"key": pa.array([1042], pa.int64())}), requests / "ids.parquet")
     for readme in (README, CONNECTOR, STATEBACKENDS):
         folder = tmp_path / (readme.parent.name if readme != README else "first")
         for block in blocks(readme, "python"):
             code = block.replace("/checkpoints/7d2e.../", str(job)).replace('"/savepoints/', f'"{folder}/')
-            exec(compile(code.replace('"/tables/', f'"{tmp_path}/tables/'), str(readme), "exec"), names)
+            code = code.replace('"/tables/', f'"{tmp_path}/tables/').replace('"/requests/', f'"{requests}/')
+            exec(compile(code, str(readme), "exec"), names)
     names["query"].processAllAvailable()
     names["query"].stop()
     assert spark.read.parquet(f"{tmp_path}/tables/account_changes").count() == names["accounts"].count()
