@@ -24,8 +24,11 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 SECONDS_FOR_A_CELL = 300
-#: What Spark prints of the worker of each query with ``transformWithState``.
-SPARKS_OWN = re.compile(r"(\s*(Starting )?Streaming TransformWithStateInPandas Python worker[^\n]*\s*)+")
+#: What Spark's workers print beside a cell, which comes below it in one run and not in another: of each query with
+#: ``transformWithState``, and warnings of a read, which Spark has only as text.
+OF_WORKERS = re.compile(
+    r"(\s*((Starting )?Streaming TransformWithStateInPandas Python worker|WARNING savepoint: )[^\n]*\s*)+"
+)
 #: Where a warning says that it comes from: a file that the kernel makes of a cell.
 CELL = re.compile(r"\S*ipykernel_\d+\S+\.py:\d+: ")
 
@@ -56,7 +59,7 @@ def run(name: str, scratch: Path) -> nbformat.NotebookNode:
     setup.outputs = [output for output in setup.outputs if output.get("name") != "stderr"]
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not SPARKS_OWN.fullmatch(output.get("text", ""))]
+            cell.outputs = [output for output in cell.outputs if not OF_WORKERS.fullmatch(output.get("text", ""))]
     return relative(notebook, place)
 
 
