@@ -135,7 +135,7 @@ def test_a_version_that_is_not_there_is_answered_with_those_that_are(folder: Pat
         assert pyspark_savepoint.open(folder, as_of=as_of).path == str(next(folder.rglob(f"chk-{number}")))
     with pytest.raises(OptionError, match="'versionAsOf' and 'asOf' each choose"):
         pyspark_savepoint.open(folder, version_as_of=5, as_of=5)
-    with pytest.raises(OptionError, match="'asOf' is 'newest', expected a time with its zone"):
+    with pytest.raises(OptionError, match="'asOf' is 'newest', expected a checkpoint id, latest, or a time"):
         pyspark_savepoint.open(folder, as_of="newest")
     with pytest.raises(OptionError, match="each choose a snapshot"):
         pyspark_savepoint.open(folder, version_as_of=4, timestamp_as_of="2026-11-24T12:03:00Z")
