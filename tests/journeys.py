@@ -193,9 +193,9 @@ def journeys_table() -> str:
     rows = []
     for name in JOURNEYS:
         steps = steps_of(name)
-        rooms = {module.rpartition("/")[0] for module in steps.modules}
-        rows.append(f"| {name} | {len(steps.modules)} | {len(rooms)} | {steps.changes:,} |")
-    return "\n".join(["| journey | modules | rooms | changes between modules |", "| --- | --- | --- | --- |", *rows])
+        folders = {module.rpartition("/")[0] for module in steps.modules}
+        rows.append(f"| {name} | {len(steps.modules)} | {len(folders)} | {steps.changes:,} |")
+    return "\n".join(["| journey | modules | folders | changes between modules |", "| --- | --- | --- | --- |", *rows])
 
 
 def sizes_table() -> str:
