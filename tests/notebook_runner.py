@@ -59,7 +59,10 @@ def run(name: str, scratch: Path) -> nbformat.NotebookNode:
     setup.outputs = [output for output in setup.outputs if output.get("name") != "stderr"]
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not OF_WORKERS.fullmatch(output.get("text", ""))]
+            for output in cell.outputs:
+                if "text" in output:
+                    output["text"] = OF_WORKERS.sub("", output["text"])
+            cell.outputs = [output for output in cell.outputs if output.get("text") != ""]
     return relative(notebook, place)
 
 
