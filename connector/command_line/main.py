@@ -165,8 +165,7 @@ def _run(words: list[str], output: Output) -> int:
 
 def _expect_the_path_first(arguments: Namespace) -> None:
     """Raise UsageError if the operator is a path that exists, as in ``show accounts /savepoints/savepoint-1``."""
-    given = vars(arguments)
-    path, uid = given.get("path"), given.get("uid")
+    path, uid = getattr(arguments, "path", None), getattr(arguments, "uid", None)
     if isinstance(path, str) and isinstance(uid, str) and os.path.sep in uid and os.path.exists(uid):
         from pyspark_savepoint.command_line.arguments import UsageError
 
