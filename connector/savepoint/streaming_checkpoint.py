@@ -702,8 +702,8 @@ def savepoint_from_streaming(
     ]
     if windows and aggregates and len(aggregates) == 1 and not {"count", "avg"} & set(aggregates.values()):
         left.append(
-            f"operator {_shown(stateful)}: windows of nothing but NULL: accumulators that are NULL are none in Flink, "
-            "which emits nothing for them"
+            f"operator {_shown(stateful)}: windows whose values are all NULL: Flink has no accumulator for them, and "
+            "emits nothing"
         )
     for sentence in [*left, *query.not_carried_over()]:
         if not any(f"values of {name!r} expire" in sentence for name in given_ttl):

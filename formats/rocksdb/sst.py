@@ -62,8 +62,8 @@ FORMAT_VERSIONS = range(1, 7)
 FIRST_WITH_SIZES = 2
 FIRST_WITH_CONTEXT = 6
 RANGE_DELETION = 15
-#: Bytes at the end of a file to read at once, and the part of small files: usually, they include index and properties.
-LEAST_TAIL, TAIL, TAIL_OF = 1 << 13, 1 << 16, 32
+#: The end of a file that is read at once, usually with its index and properties: a 32nd of the file, within two limits.
+TAIL_PART, MIN_TAIL, MAX_TAIL = 32, 8 << 10, 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +385,7 @@ class _Tail(ByteSource):
         self.path = source.path
         self.size = source.size
         self._source = source
-        self._start = max(0, source.size - min(TAIL, max(LEAST_TAIL, source.size // TAIL_OF)))
+        self._start = max(0, source.size - min(MAX_TAIL, max(MIN_TAIL, source.size // TAIL_PART)))
         self._end = InlineByteSource(source.path, source.read(self._start, source.size - self._start))
 
     def _fill(self, start: int, buffer: Any) -> None:

@@ -239,8 +239,7 @@ class SharedInput:
                     continue
                 if passed_over is not None:
                     passed_over(window)
-                # Of common files the block where one part ends is read again for the next.
-                for pair in shared.pairs(window, 2 * limit):
+                for pair in shared.pairs(window, limit):
                     one, other = (
                         concat(
                             [] if block is None else [EntryChunk.of_block(block, ids, (block.key_start, block.key_end))]

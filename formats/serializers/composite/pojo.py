@@ -21,20 +21,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats import arrow_compute as pc
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs, scatter, struct_array, valid_rows
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Longs, struct_array, valid_rows
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.java import decode_modified_utf8, encode_modified_utf8
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, flink_fields
 from pyspark_savepoint.formats.serializers.basic.blobs import AfterRest, PartSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
-from pyspark_savepoint.formats.serializers.basic.shapes import Flagged, naming
+from pyspark_savepoint.formats.serializers.basic.shapes import Flagged, gather, naming
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member, read_members, write_members
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
@@ -152,15 +151,16 @@ class PojoSerializer(TypeSerializer):
         """Read one struct per row, class by class."""
         kind = self.arrow_type(at.options)
         chosen = self._read_branches(at)
-        pieces: list[list[tuple[Any, pa.Array]]] = [[] for _ in kind]
+        pieces: list[list[tuple[Flags, pa.Array]]] = [[] for _ in kind]
         for number, branch in enumerate(self.plan.branches):
-            rows = np.flatnonzero(chosen == number)
+            mask = chosen == number
+            rows = np.flatnonzero(mask)
             if len(rows):
                 sub = at.select(rows)
                 for index, array in zip(branch.columns, self._read_branch(number, sub), strict=True):
-                    pieces[index].append((rows, array))
+                    pieces[index].append((mask, array))
                 at.update(rows, sub)
-        columns = [_gather(field.type, parts, len(at)) for field, parts in zip(kind, pieces, strict=True)]
+        columns = [gather(field.type, parts, len(at)) for field, parts in zip(kind, pieces, strict=True)]
         if self.subclasses:
             names = pa.array([branch.class_name for branch in self.plan.branches], pa.string())
             columns[-1] = names.take(pa.array(chosen, mask=chosen == ABSENT))
@@ -350,23 +350,6 @@ def _columns_of(member: Member) -> tuple[Column, ...]:
 def _signature(serializer: TypeSerializer) -> tuple[str, str]:
     """Return a key that is equal for fields that can share a column under all options."""
     return serializer.flink_type, str(serializer.arrow_type(DecodeOptions()))
-
-
-def _gather(kind: pa.DataType, parts: list[tuple[Any, pa.Array]], rows: int) -> pa.Array:
-    """Combine the columns of several classes into one column; null in rows of all other classes."""
-    if not parts:
-        return pa.nulls(rows, kind)
-    if len(parts) == 1:
-        places, array = parts[0]
-        mask = np.zeros(rows, np.bool_)
-        mask[places] = True
-        return scatter(array, mask)
-    index = np.full(rows, -1, np.int64)
-    base = 0
-    for places, _ in parts:
-        index[places] = base + np.arange(len(places))
-        base += len(places)
-    return pa.concat_arrays([array for _, array in parts]).take(pa.array(index, mask=index < 0))
 
 
 def _read_field(field: Member, at: Cursors) -> pa.Array:

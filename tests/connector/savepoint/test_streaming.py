@@ -528,7 +528,10 @@ def test_keys_that_flink_has_not_are_left_out_by_a_condition(
 ) -> None:
     def made(**given: Any) -> Savepoint:
         aggregates: Any = {"n": "sum"}
-        with pytest.warns(SavepointWarning, match="not carried over: source 0"):
+        with (
+            pytest.warns(SavepointWarning, match="not carried over: source 0"),
+            pytest.warns(SavepointWarning, match="windows whose values are all NULL"),
+        ):
             return savepoint_from_streaming(spark, checkpoints("nulls"), "sums", aggregates=aggregates, **given)
 
     with pytest.raises(PySparkException, match="column 'half' is NULL in some rows") as caught:
