@@ -659,7 +659,11 @@ COMMANDS = (
                 metavar="VERSION",
                 help="the checkpoint id or time of the last changes (default: latest)",
             ),
-            argument("--net", action="store_true", help="one net change per row, from before the first to the last"),
+            argument(
+                "--net",
+                action="store_true",
+                help="one net change per row, from before the first to the last; none if both are the same",
+            ),
             argument(
                 "--follow", action="store_true", help="go on with each snapshot that the job completes, until Ctrl-C"
             ),

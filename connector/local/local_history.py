@@ -88,7 +88,8 @@ def open_changes(
             first snapshot are inserts.
         end: The last changes, inclusive, by a checkpoint id or a time.
         deduplication_mode: ``dropCarryovers`` leaves out rows whose values are as before; ``none`` shows those of keyed
-            state of which only bytes changed; ``netChanges`` shows one net change per row.
+            state of which only bytes changed; ``netChanges`` shows one net change per row, and none of a row that is
+            the same at both ends, whatever it was between.
         **options: Options of a read, such as ``table``, ``state``.
 
     Returns:

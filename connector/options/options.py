@@ -312,7 +312,8 @@ class SavepointReadOptions(TableOptions):
         _deduplication,
         "with `readChangeFeed`: `dropCarryovers` leaves out rows whose values are as before; `none` shows those of "
         "keyed state whose bytes changed, such as times of last access; `netChanges` shows one net change per row, "
-        "from before the first version to the last",
+        "from before the first version to the last: none of a row that is the same at both ends, whatever it was "
+        "between",
         DROP_CARRYOVERS,
         shown="dropCarryovers",
         tables=WITH_CHANGES,

@@ -90,7 +90,8 @@ class Tables(Face[R, T]):
             folder: The folder that has the snapshots; by default the one that this one is in. A job that was restored
                 has another folder beside that of the first: name the one above both.
             deduplication_mode: ``dropCarryovers`` leaves out rows whose values are as before; ``none`` shows those of
-                keyed state of which only bytes changed; ``netChanges`` shows one net change per row.
+                keyed state of which only bytes changed; ``netChanges`` shows one net change per row, and
+                none of a row that is the same at both ends, whatever it was between.
             **options: Options of a read, such as ``table``, ``state``, ``parallelism``.
 
         Returns:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -36,7 +36,7 @@ CURRENT = "CURRENT"
 #: Greater than every key group.
 MAX_NUMBER = (1 << 16) - 1
 MAX_OPEN = 64
-#: Size of the cache of indexes, in bytes; evicted ones are read again.
+#: Size of the cache of ends and indexes, in bytes; evicted ones are read again.
 MAX_INDEXES = 1 << 25
 MAX_MANIFEST = 1 << 28
 #: Smallest step through a sorted run, in bytes.
@@ -50,7 +50,7 @@ class Database:
         self.files = files
         self.prefix = prefix
         self._open: OrderedDict[str, ByteSource] = OrderedDict()
-        self._tables: OrderedDict[tuple[str, int, int, bool], SstFile] = OrderedDict()
+        self._tables: OrderedDict[tuple[object, ...], SstFile] = OrderedDict()
         self._index_bytes = 0
         current = self._whole(CURRENT)
         manifest = self._whole(read_current(*current), current[1])
@@ -96,15 +96,27 @@ class Database:
         return source
 
     def table(self, info: FileMetaData, low: int, high: int, separators: bool) -> SstFile:
-        """Return a table file and its index from the cache of indexes; see :class:`SstFile`."""
-        key = (info.name, low, high, separators)
+        """Return a table file, whose end is read once, with its index for some key groups.
+
+        ``separators``: whether to keep the separators of the index.
+        """
+        whole = self._kept(
+            (info.name, separators), lambda: SstFile(self.open(info), info, self.prefix, separators=separators)
+        )
+        if not whole.partitioned:
+            return whole
+        key = (info.name, separators, low, high)
+        return self._kept(key, lambda: whole.of_key_groups(self.open(info), low, high))
+
+    def _kept(self, key: tuple[object, ...], read: Callable[[], SstFile]) -> SstFile:
+        """Return a table file from the cache of indexes, or read it."""
         file = self._tables.pop(key, None)
         if file is None:
-            file = SstFile(self.open(info), info, self.prefix, low, high, separators)
-            self._index_bytes += file.index.nbytes
+            file = read()
+            self._index_bytes += file.nbytes
         self._tables[key] = file
         while len(self._tables) > 1 and self._index_bytes > MAX_INDEXES:
-            self._index_bytes -= self._tables.popitem(last=False)[1].index.nbytes
+            self._index_bytes -= self._tables.popitem(last=False)[1].nbytes
         return file
 
     def family(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,6 +138,10 @@ class Index:
         """Return the approximate size in memory, in bytes."""
         return 3 * self.number.nbytes + self.keys.nbytes + 2 * self.separators[0].nbytes
 
+    def nothing(self) -> Index:
+        """Return an index without blocks."""
+        return Index(self.number[:0], self.offset[:0], self.size[:0], *_spans([]))
+
     def blocks_of(self, low: int, high: int) -> slice:
         """Return the blocks that may contain keys with a prefix from ``low`` to ``high``."""
         first = int(np.searchsorted(self.number, low))
@@ -202,14 +207,12 @@ class KeyPrefixes:
 
 
 class SstFile:
-    """An open table file with the part of its index for key groups from ``low`` to ``high``.
+    """A table file with its index; of an index of two levels, with no blocks: see :meth:`of_key_groups`.
 
     ``separators``: whether to keep the separators of the index.
     """
 
-    def __init__(
-        self, source: ByteSource, info: FileMetaData, prefix: int, low: int, high: int, separators: bool = False
-    ) -> None:
+    def __init__(self, source: ByteSource, info: FileMetaData, prefix: int, *, separators: bool = False) -> None:
         self.path = source.path
         self.info = info
         self.prefix = prefix
@@ -221,9 +224,34 @@ class SstFile:
         self.protection = footer.protection
         self.meta = self._metaindex(tail, footer)
         self.properties = self._properties(tail)
-        self.index = self._index(tail, footer.index or self._required(b"rocksdb.index"), low, high)
+        handle = footer.index or self._required(b"rocksdb.index")
+        self._top = self._decode_index(read_blocks(tail, *_places([handle]), self.protection), handle.offset)
+        self._tail: _Tail | None = tail if self.partitioned else None
+        self.index = self._top.nothing() if self.partitioned else self._top
         self.tombstones = self._tombstones(tail)
         self._check_last_key()
+
+    @property
+    def partitioned(self) -> bool:
+        """Return whether the index has two levels, of which parts are read for some key groups."""
+        return self.properties.index_type == TWO_LEVEL
+
+    @property
+    def nbytes(self) -> int:
+        """Return the approximate size in memory of the index, and of the end if it is kept, in bytes."""
+        return self.index.nbytes + (0 if self._tail is None else self._tail.nbytes)
+
+    def of_key_groups(self, source: ByteSource, low: int, high: int) -> SstFile:
+        """Return this file with the parts of its index of two levels for key groups from ``low`` to ``high``."""
+        assert self._tail is not None
+        other = copy(self)
+        other._tail = None
+        chosen = self._top.blocks_of(low, high)
+        if chosen.start < chosen.stop:
+            parts = self._top.offset[chosen], self._top.size[chosen]
+            blocks = read_blocks(self._tail.of(source), *parts, self.protection)
+            other.index = self._decode_index(blocks, int(self._top.offset[chosen.start]))
+        return other
 
     def read(self, source: ByteSource, chosen: slice | Longs, arena: Arena | None = None) -> Blocks:
         """Return the contents of some blocks of the index, at least one."""
@@ -268,16 +296,6 @@ class SstFile:
         content = read_block(tail, handle, self.protection)
         entries = small_entries(content, self.path, handle.offset)
         return TableProperties.of(entries, self.path, handle.offset)
-
-    def _index(self, tail: _Tail, handle: BlockHandle, low: int, high: int) -> Index:
-        top = self._decode_index(read_blocks(tail, *_places([handle]), self.protection), handle.offset)
-        if self.properties.index_type != TWO_LEVEL:
-            return top
-        chosen = top.blocks_of(low, high)
-        if chosen.start >= chosen.stop:
-            return Index(top.number[:0], top.offset[:0], top.size[:0], *_spans([]))
-        parts = read_blocks(tail, top.offset[chosen], top.size[chosen], self.protection)
-        return self._decode_index(parts, int(top.offset[chosen.start]))
 
     def _decode_index(self, blocks: Blocks, offset: int) -> Index:
         spans = zip(blocks.start.tolist(), blocks.end.tolist(), strict=True)
@@ -384,9 +402,20 @@ class _Tail(ByteSource):
     def __init__(self, source: ByteSource) -> None:
         self.path = source.path
         self.size = source.size
-        self._source = source
+        self._source: ByteSource = source
         self._start = max(0, source.size - min(MAX_TAIL, max(MIN_TAIL, source.size // TAIL_PART)))
         self._end = InlineByteSource(source.path, source.read(self._start, source.size - self._start))
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes that are in memory."""
+        return self.size - self._start
+
+    def of(self, source: ByteSource) -> _Tail:
+        """Return this end over the same file, which was opened again."""
+        other = copy(self)
+        other._source = source
+        return other
 
     def _fill(self, start: int, buffer: Any) -> None:
         target = memoryview(buffer)

@@ -245,8 +245,21 @@ def paired_chunks(
     ``sizes`` are the approximate bytes per remainder, ``memory`` those that a task may hold; their spans take as much
     again. ``serial``: keys are those without namespaces and user keys.
     """
-    for some in together(remainders, sizes, memory // 4):
-        yield from _pair(read, division, some, memory // 2, serial)
+    left, most = remainders, len(remainders)
+    while left:
+        some = next(together(left, sizes, memory // 4))[:most]
+        held = _held(read, division, some, memory // 2)
+        if held is None and len(some) > 1:
+            # Entries take more than their files, and those of the next key groups probably do, too.
+            most = len(some) // 2
+            continue
+        left = range(some.stop, left.stop)
+        if held is None:
+            yield from _partitioned(read, division.key_groups, some, memory // 2, serial)
+            continue
+        if sum(chunk.nbytes for chunk in held) < memory // 8:
+            most = max(most, 2 * len(some))
+        yield held
 
 
 def together(remainders: range, sizes: Longs, limit: int) -> Iterator[range]:
@@ -259,20 +272,6 @@ def together(remainders: range, sizes: Longs, limit: int) -> Iterator[range]:
         size += int(sizes[at])
     if start < remainders.stop:
         yield range(start, remainders.stop)
-
-
-def _pair(
-    read: tuple[Chunks, Chunks], division: Division, remainders: range, memory: int, serial: bool
-) -> Iterator[Pair]:
-    held = _held(read, division, remainders, memory)
-    if held is not None:
-        yield held
-    elif len(remainders) > 1:
-        middle = (remainders.start + remainders.stop) // 2
-        for half in (range(remainders.start, middle), range(middle, remainders.stop)):
-            yield from _pair(read, division, half, memory, serial)
-    else:
-        yield from _partitioned(read, division.key_groups, remainders, memory, serial)
 
 
 def _partitioned(

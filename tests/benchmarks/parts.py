@@ -10,9 +10,9 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -213,42 +213,84 @@ def changes(run: Run) -> Iterator[Figure]:
         yield from _changes_both_ways(job.path, data.UID, versions, run.runs, 2 * few)
 
 
-def changes_of_flink(run: Run) -> Iterator[Figure]:
-    """Find what changed for 1 % of the keys between incremental checkpoints of a job of real Flink, without Spark.
+@dataclass(frozen=True)
+class FlinkJob:
+    """A job of real Flink that is measured: ``part`` of the keys, options, and what is other in its source."""
 
-    Of the checkpoints of each kind that is shown of which the fewest bytes are read: RocksDB compacts a whole column
-    family now and then, and what is compacted between two checkpoints is in files that one alone has.
+    kind: str
+    steps: int
+    options: tuple[str, ...] = ()
+    part: int = 1
+    changes: Mapping[str, str] = field(default_factory=dict)
+
+
+#: A memtable takes all keys, so that they are one sorted file of a state, as after a compaction.
+NO_COMPACTIONS = (
+    "--conf.state.backend.rocksdb.compaction.style=NONE",
+    "--conf.state.backend.rocksdb.writebuffer.size=512mb",
+    "--conf.state.backend.rocksdb.memory.managed=false",
+)
+#: One state with a text of 200 letters instead of two with numbers.
+OF_TEXTS = {
+    "static long time(long n) {": "static String text(long n) { StringBuilder b = new StringBuilder(); new Random(n)"
+    ".ints(200, 'a', 'z' + 1).forEach(b::appendCodePoint); return b.toString(); } static long time(long n) {",
+    "ValueState<Long> total = getRuntimeContext()": "ValueState<String> total = getRuntimeContext()",
+    'ValueStateDescriptor<>("total", Types.LONG)': 'ValueStateDescriptor<>("total", Types.STRING)',
+    "total.update((total.value() == null ? 0 : total.value()) + n % 1000 + 1);": "total.update(text(n));",
+    "seen.update(n);": "",
+}
+FLINK_JOBS = (
+    FlinkJob("with two numbers, without compactions", 5, NO_COMPACTIONS),
+    FlinkJob("with 200 letters, without compactions", 5, NO_COMPACTIONS, 4, OF_TEXTS),
+    FlinkJob("with two numbers, with compactions", 9),
+)
+
+
+def changes_of_flink(run: Run) -> Iterator[Figure]:
+    """Find what changed for 1 % of the keys between incremental checkpoints of jobs of real Flink, without Spark.
+
+    Of the checkpoints of each kind that is shown of which the fewest bytes are read: where RocksDB compacts, it does so
+    to a whole column family now and then, and what is compacted between two checkpoints is in files that one alone has.
+    """
+    for number, job in enumerate(FLINK_JOBS):
+        folder = run.path(f"flink-{number}")
+        taken = _run_job(job, folder, run.keys // job.part)
+        path, versions = folder / "checkpoints", dict[int, str]()
+        for parity, which in enumerate(("that lie together", "at random")):
+            sizes = {}
+            for version in (number for number, step in taken.items() if step > 1 and step % 2 == parity):
+                before = _bytes_read()
+                _read_changes(path, "accounts", version)
+                sizes[version] = _bytes_read() - before
+            versions[min(sizes, key=lambda version: sizes[version])] = f"{which}, {job.kind}"
+        yield from _changes_both_ways(path, "accounts", versions, run.runs, None)
+
+
+def _run_job(job: FlinkJob, folder: Path, keys: int) -> dict[int, int]:
+    """Run a job that has all keys, then changes 1 % of them in each step; return the steps of its checkpoints.
+
+    The keys of a step are together in even steps, at random in odd ones; the first checkpoint has some steps.
     """
     from tests.oracle.make_data import LAB
 
-    few, folder = run.keys // 100, run.path("flink")
-    steps = "{s} * R; n < end; n++) model.apply(n);"
-    # All keys, then 1 % of them in each step: together in even steps, at random in odd ones.
+    few = keys // 100
+    of_steps = "{s} * R; n < end; n++) model.apply(n);"
     changed = {
         "static long key(long n) { long s = n / R, i = n % R; return s == 0 ? i % KEYS :": "static long key(long n) { "
         "long s = (n - KEYS) / R, i = n - KEYS; return i < 0 ? n : s % 2 == 0 ? KEYS / 3 + s * R + i % R :",
         "return n / R == 0 ? (int) (n % 7) :": "if (n >= 0) return 1; return",
         "long end = (long) (s + 1) * R;": "long end = KEYS + (long) s * R;",
-        f"for (long n = (long) {steps.format(s='s')}": "",
+        f"for (long n = (long) {of_steps.format(s='s')}": "",
         "in.keyBy(new Key(), Types.LONG).window(": "in.filter(n -> n < 0).keyBy(new Key(), Types.LONG).window(",
         "k > 60_000": "k > 3_600_000",
         "get(60, TimeUnit.SECONDS)": "get(600, TimeUnit.SECONDS)",
     }
-    jobs = replace(LAB, changes={"History": changed})
-    arguments = [f"--out={folder}", "--backend=rocksdb-incr", f"--keys={run.keys}", f"--records={few}", "--steps=9"]
+    told = {"out": folder, "backend": "rocksdb-incr", "keys": keys, "records": few, "steps": job.steps}
+    arguments = [*(f"--{name}={value}" for name, value in told.items()), *job.options]
+    jobs = replace(LAB, changes={"History": {**changed, **job.changes}})
     jobs.run("2.3.0", "flinklab.History", arguments, wanted=folder / "history.json")
-    path, versions = folder / "checkpoints", dict[int, str]()
-    taken = json.loads((folder / "history.json").read_text())["checkpoints"]
-    # Of a checkpoint with all keys and some steps, the last step is even or odd: the first is the number 0.
-    steps = {each["id"]: (each["records"] - run.keys) // few - 1 for each in taken}
-    for parity, which in enumerate(("that lie together", "at random")):
-        sizes = {}
-        for version in (number for number, step in steps.items() if step > 1 and step % 2 == parity):
-            before = _bytes_read()
-            _read_changes(path, "accounts", version)
-            sizes[version] = _bytes_read() - before
-        versions[min(sizes, key=lambda version: sizes[version])] = which
-    yield from _changes_both_ways(path, "accounts", versions, run.runs, None)
+    found = json.loads((folder / "history.json").read_text())["checkpoints"]
+    return {each["id"]: (each["records"] - keys) // few - 1 for each in found}
 
 
 def _changes_both_ways(path: Path, uid: str, versions: dict[int, str], runs: int, rows: int | None) -> Iterator[Figure]:

@@ -99,14 +99,14 @@ class Jobs:
         return [folder, *jars]
 
     def run(self, version: str, main: str, arguments: Sequence[str], *, wanted: Path, timeout: float = 3600) -> None:
-        """Run a main class to its end; `wanted` is the file that it writes last."""
+        """Run a main class to its end; `wanted` is a file that it writes, at the latest then."""
         java, *options = command_line(version, main, arguments, heap="1500m")
         options[options.index("-cp") + 1] = class_path(self.class_path(version))
         opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
         done = subprocess.run(
             [java, *opened, *options], capture_output=True, encoding="utf-8", timeout=timeout, check=False
         )
-        if not wanted.exists():
+        if done.returncode or not wanted.exists():
             reason = why_it_failed(done.stderr + done.stdout)
             raise FlinkError(f"{main} on Flink {version} ended with {done.returncode}:\n    {reason}")
 

@@ -150,7 +150,7 @@ def test_a_sequence_number_that_no_database_gets(tmp_path: Path, number: int) ->
     data = Path(outside).read_bytes()
     key = InternalKey(b"a", 1)
     info = FileMetaData(0, 1, len(data), key, key, number)
-    table = SstFile(InlineByteSource("x", data), info, 1, 0, 255)
+    table = SstFile(InlineByteSource("x", data), info, 1)
     with pytest.raises(CorruptStateError, match="out of range"):
         assert table.sequence
 

@@ -136,6 +136,28 @@ def test_pairs_have_all_entries_of_their_keys(memory: int, serial: bool, max_par
     assert number > 1 or memory > 1 << 10
 
 
+@pytest.mark.parametrize("estimate", [0, 1, 500])
+@pytest.mark.parametrize("hot", [None, 3])
+def test_little_is_read_in_vain(estimate: int, hot: int | None) -> None:
+    """Key groups are larger than their sizes say, as entries of compressed files are; one may be larger than memory."""
+    division, memory = Division((64, 64)), 1 << 15
+    sizes_of = [20_000 if group == hot else 2_000 for group in range(64)]
+    read_bytes = 0
+
+    def read(key_groups: set[int]) -> Iterator[EntryChunk]:
+        nonlocal read_bytes
+        for group in sorted(key_groups):
+            one = chunk([(0, group, b"%06d" % group, b"v" * sizes_of[group])])
+            read_bytes += one.nbytes
+            yield one
+
+    pairs = list(paired_chunks((read, read), division, range(64), np.full(64, estimate, np.int64), memory, serial=True))
+    assert [sum(len(pair[side]) for pair in pairs) for side in (0, 1)] == [64, 64]
+    assert read_bytes < 2 * sum(sizes_of) * 1.75
+    # After one that is too large alone, others are read together again.
+    assert len(pairs) < 40
+
+
 # -- whole snapshots -------------------------------------------------------------------------------------------------
 
 

@@ -301,6 +301,36 @@ def test_no_more_is_read_than_by_merging(tmp_path: Path, monkeypatch: pytest.Mon
     assert shares[2] < 0.1
 
 
+def test_merging_reads_each_file_about_once_for_each_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many key groups together: the end of a file once, and few of its blocks again."""
+    count = 400_000
+    job = IncrementalJob(tmp_path / "job", "long", count)
+    job.put(np.random.default_rng(6).permutation(count), np.arange(count))
+    job.each(lambda family: family.compact_range(None, None))
+    job.checkpoint(1)
+    job.put(np.arange(100), np.arange(100))
+    job.checkpoint(2)
+    job.close()
+    monkeypatch.setattr(keyed_input, "LEAST_COMMON", -1)
+    opened, blocks, known = Counter[str](), Counter[str](), dict[str, int]()
+    opening, reading = SstFile.__init__, SstFile.read
+
+    def counting_ends(file: SstFile, *rest: Any, **options: Any) -> None:
+        opening(file, *rest, **options)
+        opened[file.path] += 1
+        known[file.path] = len(file.index.size)
+
+    def counting_blocks(file: SstFile, source: Any, chosen: Any, *rest: Any) -> Any:
+        blocks[file.path] += len(file.index.size[chosen])
+        return reading(file, source, chosen, *rest)
+
+    monkeypatch.setattr(SstFile, "__init__", counting_ends)
+    monkeypatch.setattr(SstFile, "read", counting_blocks)
+    assert len(changes(job.path, uid="bench", startingVersion=2)) == 200
+    assert max(opened.values()) <= 4
+    assert sum(blocks.values()) < 1.5 * 2 * sum(known.values())
+
+
 # -- entries of one key, as RocksDB moves them ------------------------------------------------------------------------
 
 PUT, MERGE, DELETE = 1, 2, 0

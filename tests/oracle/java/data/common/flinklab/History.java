@@ -458,15 +458,28 @@ public class History {
 
     // ---------------------------------------------------------------- the driver
 
-    static JobID submit(MiniCluster mc, Configuration conf, int par, int maxp, String from) throws Exception {
+    /**
+     * Submits the job, restored from a checkpoint if there is one: claimed where the first checkpoint of a job cannot be
+     * a full one (of a changelog), which Flink asks for otherwise.
+     */
+    static JobID submit(MiniCluster mc, Configuration conf, int par, int maxp, String from, boolean claim)
+            throws Exception {
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(conf);
         env.setParallelism(par);
         env.setMaxParallelism(maxp);
         env.enableCheckpointing(36_000_000);
         build(env);
         JobGraph job = env.getStreamGraph(false).getJobGraph();
-        if (from != null)
-            job.setSavepointRestoreSettings(SavepointRestoreSettings.forPath(from, false));
+        if (from != null) {
+            Map<String, String> restored = new HashMap<>();
+            // Up to 1.19, and after it.
+            restored.put("execution.savepoint.path", from);
+            restored.put("execution.state-recovery.path", from);
+            restored.put("execution.savepoint-restore-mode", claim ? "CLAIM" : "NO_CLAIM");
+            restored.put("execution.state-recovery.claim-mode", claim ? "CLAIM" : "NO_CLAIM");
+            job.setSavepointRestoreSettings(
+                    SavepointRestoreSettings.fromConfiguration(Configuration.fromMap(restored)));
+        }
         return mc.submitJob(job).get().getJobID();
     }
 
@@ -513,6 +526,7 @@ public class History {
         R = Integer.parseInt(args.getOrDefault("records", "300"));
         int rescaleAt = Integer.parseInt(args.getOrDefault("rescale-at", "-1")),
             rescaleTo = Integer.parseInt(args.getOrDefault("rescale-to", "3"));
+        boolean claim = backend.startsWith("changelog") || args.containsKey("claim");
         Files.createDirectories(out.resolve("truth"));
         Map<String, String> extra = Cluster.extra(args);
         extra.put("state.checkpoints.num-retained", "" + retained);
@@ -526,7 +540,7 @@ public class History {
         List<Object> taken = new ArrayList<>();
         String last = null;
         try {
-            JobID id = submit(mc, conf, par, maxp, null);
+            JobID id = submit(mc, conf, par, maxp, null, false);
             running(mc, id);
             for (int s = 0; s < steps; s++) {
                 for (int k = 0; allowed != null && !Files.exists(allowed.resolve("" + s)); k++) {
@@ -537,7 +551,7 @@ public class History {
                 if (s == rescaleAt) {
                     mc.cancelJob(id).get();
                     mc.requestJobResult(id).get();
-                    id = submit(mc, conf, rescaleTo, maxp, last);
+                    id = submit(mc, conf, rescaleTo, maxp, last, claim);
                     running(mc, id);
                 }
                 long end = (long) (s + 1) * R;
