@@ -62,6 +62,7 @@ SLOW = {
             "what_cannot",
         )
     },
+    "connector/savepoint/test_streaming_keys.py": "streaming queries with composite keys; test_streaming.py has simple ones",
     "connector/source/test_opened_files.py": "a process for each query",
     "connector/source/test_pyflink.py": "the states of PyFlink, read and written back",
     "connector/source/test_sessions.py": "sessions of their own: Spark Connect, a cluster",
@@ -78,6 +79,7 @@ THOROUGH = {
             "variables_of_transform_with_state",
             "windows_become_those_of_a_window_operator",
             "offsets_become_a_kafka_source",
+            "offsets_of_several_kafka_sources",
             "keys_that_flink_has_not",
             "a_query_that_runs",
             "several_operators",

@@ -1,11 +1,5 @@
 """From Spark Structured Streaming to Flink: state, timers, watermark and offsets of a streaming query's checkpoint.
 
-::
-
-    offsets/N   v1   metadata as JSON   { offsets of a source as JSON, or - }        a line each; N: a batch that began
-                v2   metadata as JSON   { name of a source : offsets, or - }         sources with names, Spark 4.2 on
-    commits/N   v1 or v2   { nextBatchWatermarkMs, ... }                              a batch that was committed
-
 State is read by Spark's own sources ``state-metadata`` and ``statestore`` alone, since its layout changes between
 releases. Flink's watermark W lets timers up to W fire; Spark's lets fire what is before it: Flink's is Spark's less 1
 (``BoundedOutOfOrdernessWatermarks``), so that timers and ends of windows mean the same.
@@ -15,8 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
@@ -29,15 +22,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DecimalType, MapType, StructField, StructType, TimestampType
 
 from pyspark_savepoint.formats.errors import (
-    DAMAGED,
-    CorruptStateError,
     OptionError,
     SavepointWarning,
-    SnapshotNotFoundError,
     StateNotFoundError,
-    StorageError,
     UnsupportedStateError,
-    UnsupportedVersionError,
     did_you_mean,
     type_name,
 )
@@ -45,8 +33,23 @@ from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.options.paths import located, snapshot_path
 from pyspark_savepoint.options.worker_python import expect_session
 from pyspark_savepoint.savepoint.savepoint import Savepoint
+from pyspark_savepoint.savepoint.streaming_log import (
+    AGGREGATION,
+    GROUP_STATE,
+    JOIN,
+    LEFT,
+    OFFSETS,
+    WITHIN_WATERMARK,
+    StreamingOperator,
+    StreamingState,
+    logged_batches,
+    partitions_of,
+    query_log,
+    spark_errors,
+    stateful_operators,
+)
 from pyspark_savepoint.source.distribution import quoted
-from pyspark_savepoint.source.spark_engine import SPARK_ERRORS, first_line, readable_state
+from pyspark_savepoint.source.spark_engine import first_line
 from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS, WINDOW_CONTENTS, WINDOW_TIMERS
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 
@@ -55,22 +58,6 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.options.keywords import KeyedStateOptions
 
-AGGREGATION, JOIN = "stateStoreSave", "symmetricHashJoin"
-DEDUPLICATION, WITHIN_WATERMARK = "dedupe", "dedupeWithinWatermark"
-#: Arbitrary state with one value for a key: of Python and of Scala.
-GROUP_STATE = ("applyInPandasWithState", "flatMapGroupsWithState")
-#: Arbitrary state with variables and timers begins with it: of Python and of Scala.
-VARIABLES = "transformWithState"
-#: Operators whose state Flink has not, or only in another form, and why.
-LEFT: Mapping[str, str] = MappingProxyType(
-    {
-        "sessionWindowStateStoreSaveExec": "open sessions: Flink keeps them by merged windows of its own",
-        "globalLimit": "the number of rows that passed a limit: Flink has no limit of a stream",
-    }
-)
-#: Timers are recorded as a variable of this type.
-TIMERS = "TimerState"
-KINDS: Mapping[str, str] = MappingProxyType({"ValueState": "value", "ListState": "list", "MapState": "map"})
 VALUE_COLUMNS: Mapping[str, str] = MappingProxyType({"value": "value", "list": "list_value", "map": "map_value"})
 #: Columns of the buffers of aggregates, in order.
 BUFFERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -92,39 +79,6 @@ OF_TIMERS, NAMESPACE = ("timestamp", "domain", "service"), "namespace"
 #: The watermark, in milliseconds, at which Spark forgets a key that was seen: rounded up.
 EXPIRES_MILLIS = "(value.expiresAtMicros + pmod(-value.expiresAtMicros, 1000)) div 1000"
 EXPIRY, ENTRY = "ttlExpirationMs", "value"
-LOG_VERSIONS = ("v1", "v2")
-
-
-@dataclass(frozen=True)
-class StreamingState:
-    """A state of a stateful operator: its name, ``value``, ``list`` or ``map``, and whether its values expire."""
-
-    name: str
-    kind: str
-    ttl: bool = False
-
-
-@dataclass(frozen=True)
-class StreamingOperator:
-    """A stateful operator of a streaming query: its number, Spark's name of it, and the states that Spark records.
-
-    ``time_mode`` is that of ``transformWithState`` in lower case, such as ``eventtime``; of others it is empty.
-    """
-
-    number: int
-    name: str
-    states: tuple[StreamingState, ...] = ()
-    time_mode: str = ""
-
-    @property
-    def has_variables(self) -> bool:
-        """Whether it is ``transformWithState``."""
-        return self.name.startswith(VARIABLES)
-
-    @property
-    def is_carried(self) -> bool:
-        """Whether its state can become that of a Flink job."""
-        return self.has_variables or self.name in (AGGREGATION, JOIN, DEDUPLICATION, WITHIN_WATERMARK, *GROUP_STATE)
 
 
 @redacted
@@ -256,7 +210,7 @@ class StreamingCheckpoint:
             raise UnsupportedStateError(
                 "the stateful operator does not aggregate by event-time windows",
                 path=self.path,
-                found=_shown(stateful),
+                found=str(stateful),
                 remedy="keyed_state() has its state",
             )
         keys = _key_columns(frame, window)
@@ -288,7 +242,7 @@ class StreamingCheckpoint:
             raise OptionError(
                 "the checkpoint has the kind of these timers",
                 path=self.path,
-                operator=_shown(stateful),
+                operator=str(stateful),
                 remedy="leave out domain= (timeout= of savepoint_from_streaming), which is for applyInPandasWithState",
             )
         if stateful.has_variables:
@@ -331,7 +285,7 @@ class StreamingCheckpoint:
         """
         sentences = []
         for operator in self.operators:
-            where = f"operator {operator.number} ({operator.name})"
+            where = f"operator {operator}"
             if not operator.is_carried:
                 sentences.append(f"{where}: {LEFT.get(operator.name, 'Spark does not document its state')}")
                 continue
@@ -345,7 +299,7 @@ class StreamingCheckpoint:
                         f"{where}: the duration after which values of {state.name!r} expire: give it in durations="
                     )
         for name, logged in self.sources.items():
-            if logged is not None and _partitions(logged) is None:
+            if logged is not None and partitions_of(logged) is None:
                 sentences.append(f"source {name}: its position {logged:.200} has no counterpart in a source of Flink")
         if self.watermark is not None:
             sentences.append(
@@ -374,7 +328,7 @@ class StreamingCheckpoint:
             Savepoint.create(spark).with_source("orders-source", query.offsets())
 
         """
-        known = {name: _partitions(logged) for name, logged in self.sources.items() if logged is not None}
+        known = {name: partitions_of(logged) for name, logged in self.sources.items() if logged is not None}
         if source is None:
             fitting = [name for name, partitions in known.items() if partitions is not None]
             if len(fitting) != 1:
@@ -411,7 +365,7 @@ class StreamingCheckpoint:
             raise OptionError(
                 f"the query has {len(numbers)} stateful operators: name one of them",
                 path=self.path,
-                expected="; ".join(map(_shown, self.operators)),
+                expected="; ".join(map(str, self.operators)),
                 remedy=f"operator={self.operators[0].number}",
             )
         stateful = next(iter(self.operators), None) if number is None else numbers.get(number)
@@ -421,13 +375,13 @@ class StreamingCheckpoint:
                 if number is None
                 else f"the query has no stateful operator {number}",
                 path=self.path,
-                expected="; ".join(map(_shown, self.operators)) or None,
+                expected="; ".join(map(str, self.operators)) or None,
             )
         if not stateful.is_carried:
             raise UnsupportedStateError(
                 "the state of this operator cannot be carried over",
                 path=self.path,
-                operator=_shown(stateful),
+                operator=str(stateful),
                 found=LEFT.get(stateful.name, "an operator whose state Spark does not document"),
                 remedy="let the Flink job build it anew: start its source early enough",
             )
@@ -437,7 +391,7 @@ class StreamingCheckpoint:
         """Return state as Spark's own source reads it."""
         chosen = {"batchId": self.batch_id, "operatorId": operator.number, **options}
         reader = self.spark.read.format("statestore").options(**chosen)
-        with _spark_errors(self.path, f"the state of operator {_shown(operator)} cannot be read by this Spark"):
+        with spark_errors(self.path, f"the state of operator {operator} cannot be read by this Spark"):
             frame = reader.load(self.path)
             assert frame.schema.names[0] == KEY  # Connect asks the server only now
             return frame
@@ -470,7 +424,7 @@ class StreamingCheckpoint:
                     f"the type of variable {state.name!r} evolved: Spark reads older values in the newest type, in "
                     "which added fields are NULL and removed ones are gone",
                     path=self.path,
-                    operator=_shown(operator),
+                    operator=str(operator),
                     state=state.name,
                     expected=f"one type since batch {self.first}: {was.simpleString()}",
                     found=kind.simpleString(),
@@ -480,7 +434,7 @@ class StreamingCheckpoint:
     def _variables(self, operator: StreamingOperator, durations: Mapping[str, timedelta]) -> DataFrame:
         """Return the variables of transformWithState, joined by key."""
         if not operator.states:
-            raise StateNotFoundError("the operator has no state variables", path=self.path, operator=_shown(operator))
+            raise StateNotFoundError("the operator has no state variables", path=self.path, operator=str(operator))
         frames = []
         for state in operator.states:
             frame = self._read(operator, stateVarName=state.name, flattenCollectionTypes=False)
@@ -536,44 +490,9 @@ def open_streaming(
     """
     expect_session(spark, "pyspark_savepoint.open_streaming(spark, checkpoint)")
     path = located(spark, snapshot_path(checkpoint))
-    commits, offsets = _log(spark, path, "commits"), _log(spark, path, "offsets")
-    if not commits or not offsets:
-        raise SnapshotNotFoundError(
-            "the query has committed no batch" if offsets else "this is no checkpoint of a streaming query",
-            path=path,
-            expected="folders 'offsets', 'commits' and 'state', as of option checkpointLocation",
-            remedy="let the query finish a batch: processAllAvailable()"
-            if offsets
-            else "name the folder that the query has as checkpointLocation; a savepoint of Flink: Savepoint.load",
-        )
-    last = max(commits)
-    if batch_id is None and max(offsets) > last:
-        raise OptionError(
-            f"batch {max(offsets)} began and was not committed: the query runs, or was stopped in it",
-            path=path,
-            remedy="stop the query after a batch (query.processAllAvailable(); query.stop()); of a query that has "
-            f"stopped, batch_id={last} is the last complete one",
-        )
-    if batch_id is None:
-        _expect_stopped(spark, path)
-    batch = last if batch_id is None else batch_id
-    if batch_id is None and batch not in offsets:
-        raise CorruptStateError(
-            f"batch {batch} was committed, but its offsets are missing",
-            path=path,
-            remedy=f"restore file offsets/{batch}, or take another batch: batch_id=...",
-        )
-    if batch not in commits or batch not in offsets:
-        raise OptionError(
-            f"batch {batch_id} is not among those that were committed and are retained",
-            path=path,
-            expected=f"one of {', '.join(map(str, sorted(commits.keys() & offsets.keys())[-10:]))}",
-        )
-    before, sources = _sources(path, offsets[batch])
-    after, *_ = _lines(path, commits[batch])[1:] or [""]
-    watermark = max(_number(path, before, "batchWatermarkMs"), _number(path, after, "nextBatchWatermarkMs"))
-    operators, first = _operators(spark, path, batch)
-    return StreamingCheckpoint(spark, path, batch, watermark or None, sources, operators, max(offsets), first)
+    log = query_log(spark, path, batch_id)
+    operators, first = stateful_operators(spark, path, log.batch)
+    return StreamingCheckpoint(spark, path, log.batch, log.watermark or None, log.sources, operators, log.newest, first)
 
 
 def savepoint_from_streaming(
@@ -683,7 +602,7 @@ def savepoint_from_streaming(
         given = {**given, "states": {**values, **kinds, **states}}
         sp = sp.with_operator(uid, rows, key=keys, **given)
         service = USER_TIMERS
-    with _spark_errors(query.path, f"the state of operator {_shown(stateful)} cannot be read by this Spark"):
+    with spark_errors(query.path, f"the state of operator {stateful} cannot be read by this Spark"):
         timed = not timers.isEmpty()
     if timed:
         sp = sp.with_timers(uid, timers, key=keys, state=service)
@@ -693,22 +612,23 @@ def savepoint_from_streaming(
         sp = sp.with_source(source, query.offsets(of), connector_version=connector_version)
     given_ttl = set(durations or {})
     # Of several operators the savepoint that gets this one may have the sources already.
-    unnamed = query.sources.items() if into is None and not sources else ()
+    named = {str(of) for of in sources.values()}
+    unnamed = [one for one in query.sources.items() if into is None and not {one[0], "None"} & named]
     left = [
         f"source {name}: its offsets: name the job's KafkaSource in source_uid=, or let its source start at "
         f"{logged:.200}"
         for name, logged in unnamed
-        if logged is not None and _partitions(logged) is not None
+        if logged is not None and partitions_of(logged) is not None
     ]
     if windows and aggregates and len(aggregates) == 1 and not {"count", "avg"} & set(aggregates.values()):
         left.append(
-            f"operator {_shown(stateful)}: windows whose values are all NULL: Flink has no accumulator for them, and "
+            f"operator {stateful}: windows whose values are all NULL: Flink has no accumulator for them, and "
             "emits nothing"
         )
     for sentence in [*left, *query.not_carried_over()]:
         if not any(f"values of {name!r} expire" in sentence for name in given_ttl):
             warnings.warn(f"not carried over: {sentence}", SavepointWarning, stacklevel=2)
-    began = max(_log(spark, query.path, "offsets"), default=query.newest)
+    began = max(logged_batches(spark, query.path, OFFSETS), default=query.newest)
     if query.batch_id == query.newest < began:
         raise OptionError(
             f"batch {began} began since the checkpoint was opened: the query runs",
@@ -732,177 +652,7 @@ def _chosen(timers: DataFrame, where: str | Column, keys: Sequence[str], path: s
     return timers.where(where)
 
 
-# -- logs ---------------------------------------------------------------------------------------------------------
-
-
-def _texts(spark: SparkSession, path: str) -> dict[str, str]:
-    """Return the texts of a file, or of the files of a folder, by name; empty if there is none."""
-    reader = spark.read.format("text").option("wholetext", True)
-    try:
-        rows = reader.load(path).select("_metadata.file_name", "value").collect()
-    except SPARK_ERRORS as error:
-        if "PATH_NOT_FOUND" in str(error):
-            return {}
-        raise StorageError(
-            "a log of the query cannot be read",
-            path=path,
-            found=first_line(error),
-            remedy="it is damaged, or must not be read by this session: the cause says which",
-        ) from error
-    return {row["file_name"]: row["value"] for row in rows}
-
-
-def _log(spark: SparkSession, path: str, name: str) -> dict[int, str]:
-    """Return the texts of a log by batch; empty if there is none."""
-    return {int(file): text for file, text in _texts(spark, f"{path}/{name}").items() if file.isdecimal()}
-
-
-def _expect_stopped(spark: SparkSession, path: str) -> None:
-    """Raise OptionError if the query runs in this session; file ``metadata`` has its id."""
-    running = {query.id for query in spark.streams.active}
-    if running and any(number in text for text in _texts(spark, f"{path}/metadata").values() for number in running):
-        raise OptionError(
-            "the query runs in this session: what it reads from now on would be read twice",
-            path=path,
-            remedy="stop it after a batch (query.processAllAvailable(); query.stop()); batch_id= takes a committed "
-            "batch all the same",
-        )
-
-
-def _lines(path: str, text: str) -> list[str]:
-    """Return the lines of a log's file; raise UnsupportedVersionError if it is of no known version."""
-    lines = text.split("\n")
-    if lines[0].strip() not in LOG_VERSIONS:
-        raise UnsupportedVersionError(
-            "the log of the query has an unknown version",
-            path=path,
-            expected=", ".join(LOG_VERSIONS),
-            found=f"{lines[0]!r:.40}",
-            remedy="it is damaged, or of a release of Spark that this one does not know",
-        )
-    return lines
-
-
-def _parsed(text: str) -> Any:
-    """Return the value of JSON; None if it is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _number(path: str, text: str, name: str) -> int:
-    """Return a number of the metadata in a log; 0 if it has none."""
-    metadata = _parsed(text)
-    number = metadata.get(name, 0) if isinstance(metadata, dict) else None
-    if type(number) is not int or number < 0:
-        raise CorruptStateError(
-            f"the log of the query has no number {name}", path=path, found=f"{text:.100}", remedy=DAMAGED
-        )
-    return number
-
-
-def _sources(path: str, text: str) -> tuple[str, dict[str, str | None]]:
-    """Return the metadata and the offsets of the sources after a batch, by their names or numbers."""
-    version, *lines = _lines(path, text)
-    metadata = lines.pop(0) if lines else ""
-    sources: dict[str, str | None] = {}
-    for number, line in enumerate(lines):
-        name, logged = (line.partition(":")[0], line.partition(":")[2]) if version == "v2" else (str(number), line)
-        sources[name] = None if logged == "-" else logged
-    if not sources:
-        raise CorruptStateError("the log of the query has no sources", path=path, found=f"{text:.100}", remedy=DAMAGED)
-    return metadata, sources
-
-
-def _partitions(logged: str) -> dict[tuple[str, int], int] | None:
-    """Return offsets by topic and partition; None if a source does not log them so.
-
-    >>> _partitions('{"orders":{"0":23,"10":7}}'), _partitions('{"logOffset":3}'), _partitions("17")
-    ({('orders', 0): 23, ('orders', 10): 7}, None, None)
-    """
-    topics = _parsed(logged)
-    offsets = {}
-    for topic, partitions in topics.items() if isinstance(topics, dict) else ():
-        if not isinstance(partitions, dict):
-            return None
-        for partition, offset in partitions.items():
-            if not partition.isdecimal() or type(offset) is not int:
-                return None
-            offsets[topic, int(partition)] = offset
-    return offsets or None
-
-
-def _operators(spark: SparkSession, path: str, batch: int) -> tuple[tuple[StreamingOperator, ...], int]:
-    """Return the stateful operators of a query, as Spark's own source lists them, and the first batch with state."""
-    with _spark_errors(path, "the stateful operators of the query cannot be listed by this Spark"):
-        rows = spark.read.format("state-metadata").option("batchId", batch).load(path).collect()
-    first = max((row["minBatchId"] for row in rows), default=batch)
-    if batch < first:
-        raise OptionError(f"the state after batch {batch} was deleted", path=path, remedy=f"choose one from {first} on")
-    operators: dict[int, StreamingOperator] = {}
-    for row in sorted(rows, key=lambda row: row["operatorId"]):
-        properties = json.loads(row["operatorProperties"] or "{}")
-        variables = [one for one in properties.get("stateVariables", ()) if one["stateVariableType"] != TIMERS]
-        unknown = [one for one in variables if one["stateVariableType"] not in KINDS]
-        if unknown:
-            raise UnsupportedVersionError(
-                f"variable {unknown[0]['stateName']!r} is of a kind that this release does not know",
-                path=path,
-                expected=", ".join(KINDS),
-                found=unknown[0]["stateVariableType"],
-                remedy="a newer release of pyspark-savepoint may know it",
-            )
-        states = (
-            StreamingState(one["stateName"], KINDS[one["stateVariableType"]], bool(one["ttlEnabled"]))
-            for one in variables
-        )
-        mode = str(properties.get("timeMode", "")).lower()
-        operators[row["operatorId"]] = StreamingOperator(
-            row["operatorId"], row["operatorName"], tuple(sorted(states, key=lambda state: state.name)), mode
-        )
-    if not operators and _has_files(spark, f"{path}/state"):
-        raise UnsupportedVersionError(
-            "Spark did not record the stateful operators of the query",
-            path=path,
-            expected="folder state/0/_metadata, which Spark 4.0 and later write",
-            remedy="run the query with Spark 4.0 or later for a batch",
-        )
-    return tuple(operators.values()), first
-
-
-def _has_files(spark: SparkSession, path: str) -> bool:
-    """Return whether there is a file below a folder."""
-    try:
-        files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path).select("path")
-        return not files.isEmpty()
-    except PySparkException as error:
-        if "PATH_NOT_FOUND" in str(error):
-            return False
-        raise
-
-
-@contextmanager
-def _spark_errors(path: str, problem: str) -> Iterator[None]:
-    """Raise UnsupportedStateError with the first line of an error of Spark's own source; StorageError of its files."""
-    try:
-        with readable_state():
-            yield
-    except SPARK_ERRORS as error:
-        raise UnsupportedStateError(
-            problem,
-            path=path,
-            found=first_line(error),
-            remedy="read it with the release of Spark that the query ran on, 4.0 or later, or run the query there for "
-            "a batch; if its schema evolved, run a batch that writes all keys",
-        ) from error
-
-
 # -- columns ------------------------------------------------------------------------------------------------------
-
-
-def _shown(operator: StreamingOperator) -> str:
-    return f"{operator.number} ({operator.name})"
 
 
 def _fields(frame: DataFrame, column: str) -> list[str]:
@@ -1000,13 +750,13 @@ def _expect_own(
     _expect_mapping("aggregates", aggregates, 'aggregates={"total": "sum"}')
     _expect_mapping("durations", durations, 'durations={"total": datetime.timedelta(hours=1)}')
     if aggregates and operator.name != AGGREGATION:
-        raise OptionError("aggregates= is for an aggregation", found=_shown(operator), remedy="leave it out")
+        raise OptionError("aggregates= is for an aggregation", found=str(operator), remedy="leave it out")
     with_ttl = [state.name for state in operator.states if state.ttl]
     unknown = [name for name in durations or {} if name not in with_ttl]
     if unknown:
         raise OptionError(
             f"the operator has no state {unknown[0]!r} with a time to live",
-            operator=_shown(operator),
+            operator=str(operator),
             expected=", ".join(with_ttl) or "no durations=",
         )
     wrong = [name for name, duration in (durations or {}).items() if not isinstance(duration, timedelta)]
@@ -1046,7 +796,7 @@ def _accumulators(
         if aggregate not in BUFFERS:
             raise OptionError(
                 f"there is no accumulator for {aggregate!r}",
-                operator=_shown(operator),
+                operator=str(operator),
                 expected=", ".join(BUFFERS),
                 remedy="without aggregates= the columns are those of the buffers",
             )
@@ -1074,7 +824,7 @@ def _accumulator(buffer: Column, aggregate: str, at: int, parts: Sequence[str]) 
 def _other_buffers(operator: StreamingOperator, kind: StructType, wanted: str, at: int) -> OptionError:
     return OptionError(
         "the aggregates do not fit the buffers of the query",
-        operator=_shown(operator),
+        operator=str(operator),
         expected=f"{wanted}, after {at} columns",
         found=", ".join(f"{field.name} {field.dataType.simpleString()}" for field in kind),
         remedy="name all aggregates of the query, in its order; equal ones are kept once",

@@ -442,6 +442,62 @@ def test_offsets_become_a_kafka_source(spark: SparkSession, checkpoints: Callabl
         query.offsets("7")
 
 
+def test_offsets_of_several_kafka_sources(
+    spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Names with all letters that Kafka takes, partitions that are missing or came later: both ways they are equal."""
+    topics = {
+        "orders": {"orders.eu-1_2": {"0": 5, "2": 2**63 - 1, "10": 0}, "7": {"3": 1}, "orders.eu-1_2-0": {"1": 4}},
+        "clicks": {"...": {"0": 3}, "__clicks": {"0": 0, "1": 12}, "x" * 249: {"99999": 1}},
+    }
+    first = {"orders.eu-1_2": {"0": 1}, "7": {"3": 0}}
+    checkpoint = Path(shutil.copytree(checkpoints("two"), tmp_path / "query"))
+    last = max(int(file.name) for file in (checkpoint / "commits").glob("[0-9]*"))
+
+    def log(batch: int, *sources: str) -> None:
+        file = checkpoint / "offsets" / f"{batch}"
+        file.with_name(f".{batch}.crc").unlink(missing_ok=True)
+        file.write_text("\n".join([*file.read_text().split("\n")[:2], *sources]))
+
+    log(last - 1, json.dumps(first), "-", '{"logOffset":0}')
+    log(last, *map(json.dumps, topics.values()), '{"logOffset":2}')
+    query = open_streaming(spark, checkpoint)
+    with pytest.raises(OptionError, match="the query has 2 sources: name one of them"):
+        query.offsets()
+    given: Any = {"operator": 0, "aggregates": {"n": "count"}}
+    with (
+        pytest.warns(SavepointWarning, match="not carried over: source 1: its offsets"),
+        pytest.warns(SavepointWarning, match='source 2: its position {"logOffset":2} has no counterpart'),
+    ):
+        savepoint_from_streaming(spark, query, "counts", source_uid={"orders": 0}, **given)
+    with pytest.warns(SavepointWarning, match="source 2: its position") as warned:
+        sp = savepoint_from_streaming(spark, query, "counts", source_uid={"orders": 0, "clicks": "1"}, **given)
+    assert not any("its offsets" in str(one.message) for one in warned)
+    written = sp.write(tmp_path / "savepoint")
+    for uid, offsets in topics.items():
+        assert json.loads(starting_offsets(written, uid)) == offsets
+        splits = written.table("splits", uid).collect()
+        assert {(row["topic"], row["partition"]): row["offset"] for row in splits} == {
+            (topic, int(part)): at for topic, parts in offsets.items() for part, at in parts.items()
+        }
+    before = open_streaming(spark, checkpoint, batch_id=last - 1)
+    assert before.offsets() == {("orders.eu-1_2", 0): 1, ("7", 3): 0}
+
+    for sources, error in {
+        (json.dumps(first), ""): "ends in the offsets of source 1",
+        (json.dumps(first)[:-1],): "ends in the offsets of source 0",
+        (json.dumps(first), '{"clicks":'): "ends in the offsets of source 1",
+        (json.dumps(first),): "the log of the query has not all sources",
+    }.items():
+        log(last, *sources)
+        with pytest.raises(CorruptStateError, match=error) as caught:
+            open_streaming(spark, checkpoint)
+        assert f"offsets/{last}" in str(caught.value)
+    (checkpoint / "offsets" / f"{last - 1}").write_bytes(b"\xff")  # of another batch: it does not matter
+    log(last, json.dumps(topics["orders"]))
+    assert len(open_streaming(spark, checkpoint).offsets()) == 5
+
+
 def test_starting_offsets_of_a_savepoint(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
     kafka = Savepoint.load(spark, find_snapshots(str(corpus / "connectors" / "2.3.0-kafka-v5.0.0"))[0].path)
     offsets = json.loads(starting_offsets(kafka, "source"))
