@@ -62,7 +62,7 @@ SLOW = {
             "what_cannot",
         )
     },
-    "connector/savepoint/test_streaming_keys.py": "streaming queries with composite keys; test_streaming.py has simple ones",
+    "connector/savepoint/test_streaming_keys.py": "queries with composite keys; test_streaming.py has simple ones",
     "connector/source/test_opened_files.py": "a process for each query",
     "connector/source/test_pyflink.py": "the states of PyFlink, read and written back",
     "connector/source/test_sessions.py": "sessions of their own: Spark Connect, a cluster",
