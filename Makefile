@@ -1,7 +1,7 @@
 # The checks of a change. Needs the test extra: pip install -e ".[test]" --config-settings editable_mode=strict
 PYTHON ?= python
 
-.PHONY: check format lint types layers test fix notebooks docs lock
+.PHONY: check format lint types layers test all-tests fix notebooks docs lock
 
 check: format lint types layers test
 
@@ -18,6 +18,10 @@ layers:
 	$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 test:
+	$(PYTHON) -m pytest -n 2 --dist loadfile -m "not flink and not slow"
+
+# Slow tests too, and those with real Flink, which download it: hours on two cores.
+all-tests:
 	$(PYTHON) -m pytest -n 2 --dist loadfile
 
 fix:
