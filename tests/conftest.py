@@ -71,7 +71,7 @@ SLOW = {
     "statebackends/merging/test_shared_files.py::test_numbers_of_real_checkpoints[1.20.5": "two more histories of jobs",
 }
 #: Tests marked ``thorough``, by beginning of an id below ``tests``, and what README's command has of the same. So are
-#: all sets of parameters but the first :data:`SETS` of a test that queries Spark.
+#: all sets of parameters but the first :data:`SETS` of a test that queries Spark, or that stands in :data:`MANY`.
 THOROUGH = {
     **{
         f"connector/savepoint/test_streaming.py::test_{name}": "an aggregation, initial state, offsets of a savepoint"
@@ -87,25 +87,75 @@ THOROUGH = {
         )
     },
     "connector/erasure/test_erasing.py::test_spark_erases_the_same": "conditions on columns of Spark, by tasks",
-    "connector/erasure/test_person.py::test_keys_alone_leave_what_the_report_names[1.20.5": "2.3.0",
+    **{
+        f"connector/savepoint/test_savepoint_changes.py::test_{name}": "a state is replaced, added, renamed, removed"
+        for name in (
+            "a_savepoint_from_tables_of_every_kind",
+            "hash_codes_that_are_given",
+            "rows_that_are_moved_as_they_are",
+        )
+    },
+    **{
+        f"connector/savepoint/test_subtasks_that_differ.py::test_{name}": "values of all subclasses, and class files"
+        for name in (
+            "subclasses_that_no_snapshot_lists",
+            "edits_keep_such_texts",
+            "edits_beside_such_subclasses",
+            "a_migration_back_and_forth",
+        )
+    },
+    **{
+        f"test_{name}.py": "what a change of the source must keep"
+        for name in ("docstrings", "imports", "names", "release_files", "safety")
+    },
+    "connector/command_line/test_texts_that_leave.py::test_streams_of_spark": "the texts of commands",
+    "connector/erasure/test_erasing.py::test_entries_with_equal_keys": "keys of every backend and format",
+    "connector/erasure/test_person.py::test_keys_alone_leave_what_the_report_names": "a person with all places",
     "connector/erasure/test_person.py::test_the_person_is_erased_everywhere_and_nobody_else[1.20.5": "2.3.0",
     "connector/source/test_kryo_classes.py::test_sql_over_them": "their columns, written back",
     "connector/source/test_stream.py::test_what_spark_says_of_a_checkpoint_that_is_gone": "the same without Spark",
     "connector/source/test_stream.py::test_the_log_gives_the_same_rows_in_another_process[4.0": "the log of 4.2",
+    "connector/report/test_report.py::test_a_task_that_fails_is_a_note": "pages that are made without Spark",
     "connector/savepoint/test_arrow_batches.py::test_tasks_of_a_write_do_not_measure": "the batches themselves",
+    "connector/savepoint/test_copy_tasks.py::test_tasks_copy_what_the_driver_would": "copies by the driver",
+    "connector/savepoint/test_session_inputs.py::test_contents_go_under": "window state is replaced",
+    "connector/savepoint/test_state_backend.py::test_what_a_backend_cannot_restore": "a backend that is refused",
     "connector/command_line/test_commands.py::test_warm_up_compiles": "warm-up reads every kind of table",
+    "connector/command_line/test_process.py::test_warm_up_compiles": "warm-up reads every kind of table",
     "connector/command_line/test_output.py::test_wide_cuts_nothing_on_a_terminal": "80, 120 and 200 columns",
     "connector/command_line/test_output.py::test_completion[pyspark-savepoint show": "completion of commands",
     "connector/command_line/test_process.py::test_head_is_silent[s": "head after --help",
     "formats/test_interpretation.py::test_code_of_an_older_source": "compiling, in a process of its own",
     "formats/serializers/kryo/test_described.py::test_a_plug_in_reads_what_a_serializer_of_the_job_wrote[True": "False",
-    "statebackends/merging/test_shared_files.py::test_windows_that_merge_and_numbers_of_all_states[2.2.1-rocksdb-n": (
-        "an incremental checkpoint"
-    ),
-    "statebackends/migration/test_processes.py::test_a_migration_writes_the_same[oplist": "a key of Kryo's",
-    "statebackends/migration/test_processes.py::test_a_migration_writes_the_same[pojo": "a key of Kryo's",
+    **{
+        f"statebackends/merging/test_shared_files.py::test_{name}": "changes of any history, and of one real one"
+        for name in (
+            "a_key_that_is_left_out",
+            "changes_of_real_checkpoints[2.3.0-forst",
+            "changes_of_real_checkpoints[2.3.0-rocksdb-incr-l",
+            "changes_of_real_checkpoints[2.3.0-rocksdb-incr-o",
+            "changes_of_real_checkpoints[2.3.0-rocksdb-incr-t",
+            "changes_of_real_checkpoints[2.3.0-rocksdb-incr-w",
+            "no_more_is_read",
+            "numbers_of_real_checkpoints[2.3.0-rocksdb",
+            "states_of_pyflink",
+            "windows_that_merge",
+        )
+    },
+    "statebackends/migration/test_processes.py": "migrations by one process",
     "oracle/test_shop_changelog.py::test_little_memory_gives_the_same[16384": "less memory",
 }
+#: Tests with sets of parameters that take the processor for long.
+MANY = (
+    "connector/command_line/test_special_files.py",
+    "connector/erasure",
+    "connector/source/test_stream.py",
+    "connector/savepoint/test_subtasks_that_differ.py",
+    "statebackends/processing/test_backends.py",
+    "statebackends/tables/test_look_up_in_files.py",
+    "statebackends/tables/test_spill.py",
+    "statebackends/writing/test_merged_state.py",
+)
 SETS = 2
 #: Files whose tests take long: they come first, else one of two processes would wait for the other at the end.
 LONG = (
@@ -140,12 +190,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = f"{path.as_posix()}::{item.nodeid.partition('::')[2]}"
         if any(name.startswith(slow) if "::" in slow else path.is_relative_to(slow) for slow in SLOW):
             item.add_marker(pytest.mark.slow)
-        elif name.startswith(tuple(THOROUGH)):
-            item.add_marker(pytest.mark.thorough)
-        elif "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.spark)
-            sets[name.partition("[")[0]] += 1
-            if sets[name.partition("[")[0]] > SETS:
+        else:
+            queries = "spark" in getattr(item, "fixturenames", ())
+            if queries:
+                item.add_marker(pytest.mark.spark)
+            if queries or name.startswith(MANY):
+                sets[name.partition("[")[0]] += 1
+            if name.startswith(tuple(THOROUGH)) or sets[name.partition("[")[0]] > SETS:
                 item.add_marker(pytest.mark.thorough)
         if "flink_resources" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.resources)

@@ -68,7 +68,7 @@ def test_the_first_error_is_raised() -> None:
 
 
 def test_an_interrupt_ends_all_processes() -> None:
-    program = "from tests.statebackends.migration.test_processes import *; run_here(Squares(seconds=0.2), 2)"
+    program = "from tests.statebackends.migration.test_processes import *; run_here(Squares(seconds=2), 2)"
     run = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert run.stdin is None
     time.sleep(0.1)
@@ -83,7 +83,9 @@ def test_an_interrupt_ends_all_processes() -> None:
         time.sleep(0.01)
     run.send_signal(signal.SIGINT)
     _, error = run.communicate(timeout=120)
-    assert error.rstrip().endswith("KeyboardInterrupt")
+    lines = error.splitlines()
+    assert [line for line in lines if line != "not a reply"][-1] == "KeyboardInterrupt"
+    assert lines.count("not a reply") < 20
     assert not [each for each in found if Path(f"/proc/{each}").exists()]
 
 
