@@ -40,7 +40,13 @@ from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, 
 from pyspark_savepoint.formats.java_stream import JavaEnum, JavaObject, parse_java_object, skip_java_object
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
-from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle, read_keyed_handle, write_keyed_handle
+from pyspark_savepoint.formats.metadata.keyed_handles import (
+    ChangelogStateBackendHandle,
+    ChangelogStateHandleStreamImpl,
+    KeyedStateHandle,
+    read_keyed_handle,
+    write_keyed_handle,
+)
 from pyspark_savepoint.formats.metadata.manifest import NO_COPIES, Manifest, Origin, split_manifest, with_manifest
 from pyspark_savepoint.formats.metadata.operator_handles import (
     INPUT,
@@ -54,6 +60,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
 )
 from pyspark_savepoint.formats.metadata.stream_handles import (
     ByteStreamStateHandle,
+    StreamStateHandle,
     read_stream_handle,
     write_stream_handle,
 )
@@ -160,6 +167,17 @@ class CheckpointMetadata:
     def state_size(self) -> int:
         """Return the number of bytes of all operators' states, according to their handles."""
         return sum(operator.state_size for operator in self.operators)
+
+    @property
+    def changelogs(self) -> frozenset[StreamStateHandle]:
+        """Return the handles of files of changes: they have the size of the content, which may be compressed."""
+        subtasks = (subtask for operator in self.operators for subtask in operator.subtasks.values())
+        handles = (subtask.managed_keyed_state for subtask in subtasks)
+        deltas = (
+            delta for one in handles if isinstance(one, ChangelogStateBackendHandle) for delta in one.non_materialized
+        )
+        of_files = (delta for delta in deltas if isinstance(delta, ChangelogStateHandleStreamImpl))
+        return frozenset(entry.handle for delta in of_files for entry in delta.handles_and_offsets)
 
 
 HEADER_MAGIC_NUMBER = 0x4960672D

@@ -36,6 +36,9 @@ MAX_LISTED = 20
 #: Above all checkpoint ids.
 ANY = 1 << 63
 LINE = "\n"
+#: How often a folder without a readable snapshot is listed: a job deletes the old ones when there is a new one, which
+#: was not there yet when the folder was listed.
+LISTINGS = 3
 #: Seconds between looks at a checkpoint of which a file is missing: Flink deletes its files one after the other.
 PAUSES = (0.1, 0.3, 0.6, 1.0)
 
@@ -283,12 +286,12 @@ def in_order(folder: str) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
         SnapshotNotFoundError: If none can be read; the error says what there is.
 
     """
-    snapshots = find_snapshots(folder)
-    readable = [snapshot for snapshot in snapshots if snapshot.checkpoint_id is not None]
-    if snapshots and not readable:
-        # A job deletes the old ones when there is a new one, which was not there yet when the folder was listed.
+    snapshots, readable = [], []
+    for _ in range(LISTINGS):
         snapshots = find_snapshots(folder)
         readable = [snapshot for snapshot in snapshots if snapshot.checkpoint_id is not None]
+        if readable:
+            break
     if not snapshots:
         raise SnapshotNotFoundError(
             "there is no snapshot below this folder",

@@ -162,13 +162,14 @@ class FileCopy:
 
     source: FileLocation
     name: str
+    recorded: int
     raw: bool = False
     header: NewHeader | None = None
 
     @property
     def size(self) -> int:
-        """Return the size in bytes according to the handle, 0 if unknown."""
-        return max(self.source.size, 0)
+        """Return the size in bytes according to the handle, 0 if unknown; a compressed changelog is smaller."""
+        return max(self.recorded, 0)
 
     def run(self, create: Callable[[str], OutputFile]) -> int:
         """Copy into a new file and return the number of bytes."""
@@ -264,14 +265,25 @@ class Relocation:
         source = (location.filesystem, location.path, location.start, location.size if location.segment else -1, header)
         copy = self.copies.get(source)
         if copy is None:
-            copy = self.copies[source] = FileCopy(location, f"{self.prefix}-{len(self.copies)}", raw, header)
-        size = location.size + header.growth if header is not None and location.size >= 0 else location.size
-        return RelativeFileStateHandle(copy.name, size)
+            name = f"{self.prefix}-{len(self.copies)}"
+            copy = self.copies[source] = FileCopy(location, name, recorded_size(handle), raw, header)
+        growth = header.growth if header is not None and location.size >= 0 else 0
+        return RelativeFileStateHandle(copy.name, recorded_size(handle) + growth)
 
     @property
     def size(self) -> int:
         """Return the number of bytes of all copies with a known size."""
         return sum(copy.size for copy in self.copies.values())
+
+
+def recorded_size(handle: StreamStateHandle) -> int:
+    """Return the size in a handle as Flink wrote it: that of a compressed changelog is not the size of the file."""
+    match handle:
+        case FileStateHandle() | RelativeFileStateHandle() | SegmentFileStateHandle():
+            return handle.size
+        case KeyGroupsStreamStateHandle():
+            return recorded_size(handle.delegate)
+    return handle.state_size
 
 
 def is_state(source: ByteSource, raw: bool) -> bool:
@@ -313,7 +325,7 @@ def referenced(snapshot: Snapshot, operator: OperatorState, given: str) -> Opera
         path = absolute(location.filesystem, location.path, given)
         if isinstance(handle, SegmentFileStateHandle):
             return replace(handle, path=path)
-        return FileStateHandle(path, location.size)
+        return FileStateHandle(path, recorded_size(handle))
 
     return replace_streams(operator, refer)
 

@@ -98,7 +98,8 @@ class Snapshot:
         directory = _directory(filesystem, metadata_path)
         options = StoragePath.options_of(path)
         required = checksums == REQUIRE
-        location = SnapshotLocation(filesystem, directory, allow_outside, None, required, options, metadata.copies)
+        beside = (options, metadata.copies, metadata.changelogs)
+        location = SnapshotLocation(filesystem, directory, allow_outside, None, required, *beside)
         opened = cls(location, metadata_path, metadata, digest).with_classes(classes)
         return opened if checksums == IGNORE else opened.verified()
 

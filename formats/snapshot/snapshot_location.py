@@ -34,6 +34,7 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, I
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums, Manifest
 from pyspark_savepoint.formats.metadata.stream_handles import (
+    UNKNOWN_SIZE,
     ByteStreamStateHandle,
     EmptySegmentFileStateHandle,
     FileStateHandle,
@@ -74,6 +75,8 @@ class SnapshotLocation:
     options: StorageOptions = NO_OPTIONS
     #: The identities of the files that files in the folder are copies of.
     copies: Mapping[str, bytes] = field(default_factory=dict, hash=False, repr=False)
+    #: Handles whose size is not that of the file (:attr:`CheckpointMetadata.changelogs`).
+    changelogs: frozenset[StreamStateHandle] = field(default=frozenset(), repr=False)
     #: Descriptions of the user's classes, to read values of generic types in the snapshot's streams.
     classes: Any = None
 
@@ -112,14 +115,19 @@ class SnapshotLocation:
                 target = self.filesystem, self._relative(handle.relative_path), Anchor(self.directory)
                 checksums = self._checksums_of(handle.relative_path)
                 copy_of = self.copies.get(handle.relative_path)
-                return FileLocation(*target, handle.size, operator=operator, checksums=checksums, copy_of=copy_of)
+                size = self._size_of(handle)
+                return FileLocation(*target, size, operator=operator, checksums=checksums, copy_of=copy_of)
             case FileStateHandle():
                 self._checksums_of(None)
-                return FileLocation(*self._absolute(handle.path), handle.size, operator=operator)
+                return FileLocation(*self._absolute(handle.path), self._size_of(handle), operator=operator)
             case SegmentFileStateHandle():
                 self._checksums_of(None)
                 absolute = self._absolute(handle.path)
                 return FileLocation(*absolute, handle.size, handle.start, segment=True, operator=operator)
+
+    def _size_of(self, handle: RelativeFileStateHandle | FileStateHandle) -> int:
+        """Return the size of a file, as far as its handle tells it."""
+        return UNKNOWN_SIZE if handle in self.changelogs else handle.size
 
     def _checksums_of(self, name: str | None) -> FileChecksums | None:
         """Return the checksums of a file in the snapshot's folder; other files have none."""

@@ -23,7 +23,6 @@ import pyarrow as pa
 from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, binary_parts
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
-from pyspark_savepoint.formats.io.byte_source import FileLocation
 from pyspark_savepoint.formats.keyed.changelog import ChangeSource, FileChanges, InlineChanges
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -36,7 +35,6 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     KeyGroupsSavepointStateHandle,
     KeyGroupsStateHandle,
 )
-from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
 from pyspark_savepoint.formats.serializers.basic.strings import StringSerializer
@@ -256,11 +254,7 @@ def _changes(savepoint: Snapshot, operator: OperatorState, delta: Any) -> list[C
         _no_state(savepoint, operator, delta)
     sources: list[ChangeSource] = []
     for entry in delta.handles_and_offsets:
-        location = savepoint.resolve(entry.handle, operator)
-        if isinstance(location, FileLocation) and not location.segment:
-            # The handle of a compressed file records the size of the uncompressed content.
-            location = replace(location, size=UNKNOWN_SIZE)
-        sources.append(FileChanges(location, entry.offset))
+        sources.append(FileChanges(savepoint.resolve(entry.handle, operator), entry.offset))
     return sources
 
 

@@ -31,13 +31,10 @@ from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import (
-    ChangelogStateBackendHandle,
-    ChangelogStateHandleStreamImpl,
     KeyGroupsStateHandle,
 )
 from pyspark_savepoint.formats.metadata.manifest import BLOCK, Manifest
 from pyspark_savepoint.formats.metadata.stream_handles import (
-    UNKNOWN_SIZE,
     FileStateHandle,
     RelativeFileStateHandle,
     SegmentFileStateHandle,
@@ -431,12 +428,11 @@ def _files(savepoint: Snapshot, operator: OperatorState, request: TableRequest, 
     if request.key_groups is not None or request.state is not None:
         return
     files = [handle for handle in dict.fromkeys(streams_of(operator)) if _is_file(handle)]
-    changes = _changes(operator)
     for low in range(0, len(files), FILES_AT_ONCE):
         some = files[low : low + FILES_AT_ONCE]
-        sized = tuple(handle for handle in some if handle not in changes)
-        location = replace(savepoint.location, checksums=_checksums(savepoint, some), checksums_required=False)
-        yield Files(Surveyed.of(operator), location, sized, tuple(file for file in some if file in changes))
+        checksums, changelogs = _checksums(savepoint, some), savepoint.location.changelogs.intersection(some)
+        location = replace(savepoint.location, checksums=checksums, checksums_required=False, changelogs=changelogs)
+        yield Files(Surveyed.of(operator), location, tuple(some))
 
 
 def _checksums(savepoint: Snapshot, handles: Sequence[StreamStateHandle]) -> Manifest | None:
@@ -452,31 +448,19 @@ def _is_file(handle: StreamStateHandle) -> bool:
     return isinstance(handle, FileStateHandle | RelativeFileStateHandle | SegmentFileStateHandle)
 
 
-def _changes(operator: OperatorState) -> set[StreamStateHandle]:
-    """Return the files of a changelog, whose handles have the size of the uncompressed content."""
-    files: set[StreamStateHandle] = set()
-    for subtask in operator.subtasks.values():
-        handle = subtask.managed_keyed_state
-        for delta in handle.non_materialized if isinstance(handle, ChangelogStateBackendHandle) else ():
-            if isinstance(delta, ChangelogStateHandleStreamImpl):
-                files |= {entry.handle for entry in delta.handles_and_offsets}
-    return files
-
-
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Check of some files of an operator's handles; the handle sizes of ``changes`` are not those of the files."""
+    """Check of some files of an operator's handles."""
 
     operator: Surveyed
     location: SnapshotLocation
-    sized: tuple[StreamStateHandle, ...]
-    changes: tuple[StreamStateHandle, ...]
+    handles: tuple[StreamStateHandle, ...]
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield one row for all correct files, and one for each of the others."""
         count = size = 0
         buffer = bytearray(BLOCK)
-        for handle in (*self.sized, *self.changes):
+        for handle in self.handles:
             try:
                 longer = self._longer(handle, buffer)
             except SavepointError as error:
@@ -498,8 +482,6 @@ class Files:
         location = self.location.resolve(handle, self.operator.label)
         if not isinstance(location, FileLocation):
             return None
-        if handle in self.changes:
-            location = replace(location, size=UNKNOWN_SIZE)
         with location.open() as opened:
             if location.checksums is not None:
                 for start in range(0, opened.size, BLOCK):

@@ -320,8 +320,8 @@ def test_a_job_that_keeps_one_checkpoint(corpus: Path, tmp_path: Path, name: str
     def run() -> None:
         for _ in range(6):
             for number in numbers:
-                shutil.copytree(tmp_path / f"chk-{number}", job / "next")
-                (job / "next").rename(job / f"chk-{number}")
+                shutil.copytree(tmp_path / f"chk-{number}", tmp_path / "next")
+                (tmp_path / "next").rename(job / f"chk-{number}")
                 time.sleep(0.02)
                 for other in numbers:
                     if other != number and (job / f"chk-{other}").exists():

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pyspark_savepoint
 from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from tests.corpus.expected import RecordedSnapshot, differences
-from tests.oracle.flink import SavepointOf
+from tests.oracle import compare
+from tests.oracle.flink import SavepointOf, restore
+from tests.oracle.test_changed_savepoints import KEPT, states_of
 from tests.oracle.test_reader import OF_ANIMALS, WITHOUT_LENGTHS, snapshot_of, without
 
 pytestmark = pytest.mark.flink
@@ -57,6 +62,21 @@ def test_changes_and_what_was_materialized_read_to_what_went_in(logged: Recorded
     assert differences(without(logged, "broken-strings")) == []
 
     assert WITHOUT_LENGTHS <= logged.undecodable.keys() <= WITHOUT_LENGTHS | OF_ANIMALS | WITHOUT_KEYS
+
+
+def test_flink_restores_copies_and_edits(logged: RecordedSnapshot, flink_version: str, tmp_path: Path) -> None:
+    copied = copy.deepcopy(logged.expected)
+    copied["operators"] = [operator for operator in copied["operators"] if operator["uid"] in KEPT]
+    edited = copy.deepcopy(copied)
+    for state in states_of(edited, "numbers"):
+        state["entries"] = [entry for entry in state["entries"] if entry[0] not in (1, 3)]
+    base = pyspark_savepoint.open(logged.path, allow_outside=True)
+    base.write(tmp_path / "copied")
+    base.remove_keys("numbers", [1, 3]).write(tmp_path / "edited")
+    for name, after in (("copied", copied), ("edited", edited)):
+        backend = logged.expected["meta"]["backend"]
+        found = restore(flink_version, "types", tmp_path / name, tmp_path, backend=backend)
+        assert compare.differences(after, {uid: found[uid] for uid in KEPT}) == []
 
 
 def test_a_changelog_lists_its_states_as_others_do(logged: RecordedSnapshot) -> None:

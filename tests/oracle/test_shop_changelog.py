@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pyspark_savepoint
+from pyspark_savepoint.execution.copying import copy_snapshot, pin_snapshot
 from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundError, UnsafePathError
 from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
@@ -122,6 +124,23 @@ def test_a_link_out_of_the_changelog_is_not_followed(shop: Generated, tmp_path: 
 
     with pytest.raises(UnsafePathError, match="a symbolic link leads out"):
         snapshot.table(accounts, state="total")
+
+
+def test_compressed_changelogs_are_carried_over(shop: Generated, tmp_path: Path) -> None:
+    """The handles of their files have the size of the content, which is larger than the file."""
+    path = snapshot_below(FOLDER, shop).path
+    copy_snapshot(Snapshot.open(path, allow_outside=True), str(tmp_path / "copy"))
+    assert pin_snapshot(Snapshot.open(path, allow_outside=True), str(tmp_path / "held"))[0] == 3
+    base = pyspark_savepoint.open(path, allow_outside=True)
+    base.rename_state("currency-converter", "rates", "courses").write(tmp_path / "renamed")
+    sizes = {handle.state_size for handle in Snapshot.open(path).metadata.changelogs}
+    for name, differing in (("copy", 0), ("held", 0), ("renamed", 2)):
+        carried = Snapshot.open(str(tmp_path / name))
+        assert {handle.state_size for handle in carried.metadata.changelogs} == sizes
+        assert [row for row in pyspark_savepoint.open(tmp_path / name).verify().rows() if row["status"] != "ok"] == []
+        compared = list(base.diff(tmp_path / name).rows())
+        assert len(compared) == 15 + differing // 2
+        assert len([row for row in compared if row["added"] or row["removed"] or row["changed"]]) == differing
 
 
 def test_timers_have_the_bytes_of_their_keys(shop: Generated) -> None:

@@ -45,7 +45,7 @@ def test_two_attempts_of_a_task_do_not_meet(tmp_path: Path) -> None:
     source = next(each for each in sorted(SHOP.iterdir()) if each.name != "_metadata")
     location = FileLocation(LocalFileSystem(), str(source), size=source.stat().st_size)
     staging = Staging.at(str(tmp_path / "new"))
-    copy = FileCopy(location, f"{staging.token}-copy-0")
+    copy = FileCopy(location, f"{staging.token}-copy-0", location.size)
     tasks = pickle.loads(pickle.dumps(spark_engine.CopyTasks([[(0, copy)]], staging)))
     number = pa.record_batch([pa.array([0])], names=["id"])
     first, second = (next(tasks(iter([number]))).column(1)[0].as_py() for _ in range(2))
