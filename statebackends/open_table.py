@@ -5,6 +5,9 @@ Each kind of table is imported when it is asked for: listing a snapshot needs no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
     OptionError,
@@ -29,6 +32,11 @@ from pyspark_savepoint.statebackends.model.request import (
     TableRequest,
 )
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pyspark_savepoint.statebackends.surveys.survey import Plan
+
 
 def open_table(request: TableRequest) -> Table:
     """Return the table of a request; errors name the existing tables, operators and states."""
@@ -52,9 +60,9 @@ def open_table(request: TableRequest) -> Table:
 
         return ConnectorTable.of(request, request.table)
     if request.table is not None and request.table in SURVEYED:
-        from pyspark_savepoint.statebackends.surveys.registry import survey
+        from pyspark_savepoint.statebackends.surveys.survey import SurveyTable
 
-        return survey(request, request.table)
+        return SurveyTable.of(request, *surveys()[request.table])
     if not named:
         return _without_operator(request)
     from pyspark_savepoint.statebackends.operator_tables import operator_table
@@ -179,3 +187,15 @@ def _catalog_table(request: TableRequest, name: str) -> Table:
     from pyspark_savepoint.statebackends.catalog.table import CatalogTable
 
     return CatalogTable.of(request, name)
+
+
+def surveys() -> Mapping[str, tuple[Plan, pa.Schema]]:
+    """Return how the tables that analyse operator state are planned, and their columns, by name."""
+    from pyspark_savepoint.statebackends.surveys import heaviest_keys, sizes, ttl_ages, verification
+
+    return {
+        "sizes": (sizes.plan_sizes, sizes.SCHEMA),
+        "heaviest_keys": (heaviest_keys.plan_heaviest_keys, heaviest_keys.SCHEMA),
+        "ttl_ages": (ttl_ages.plan_ttl_ages, ttl_ages.SCHEMA),
+        "verification": (verification.plan_verification, verification.SCHEMA),
+    }

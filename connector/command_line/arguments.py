@@ -179,6 +179,14 @@ READ_OPTION = argument(
     metavar="NAME=VALUE",
     help="an option of the Spark data source, such as timestamps=raw",
 )
+#: Of commands whose ``-o`` is another argument.
+LONG_OPTION = argument(
+    "--option",
+    action="append",
+    default=[],
+    metavar="NAME=VALUE",
+    help="an option of the Spark data source, such as uids=accounts,orders or classes=job.jar",
+)
 MIGRATION = (
     argument("--flink", metavar="VERSION", required=True, help="the release of Flink to migrate to, such as 2.3"),
     argument("--classes", action="append", default=[], metavar="PATH", help="a jar or folder of class files"),
@@ -735,6 +743,7 @@ COMMANDS = (
             argument("--flink", metavar="VERSION", help="also show what a migration to this release of Flink does"),
             argument("--budget", metavar="LIMITS", help="limits of the findings, as for doctor"),
             argument("--show-keys", action="store_true", help="show the values of the heaviest keys"),
+            LONG_OPTION,
         ),
         (
             "report /checkpoints/7d2e -o report.html",

@@ -140,7 +140,9 @@ def examined(surveys: Surveys, budgets: Budgets, older: Surveys | None = None, j
         findings += check_growth(surveys, older)
     if job is not None:
         findings += _orphans(snapshot, job)
-    return sorted(findings, key=lambda finding: (finding.severity.rank, finding.check, finding.operator or ""))
+    # Nothing is worse than values that are wrong without an error, and state that no check has seen.
+    first = CHECKS[Outcome.WRONG_VALUES][0], NOT_EXAMINED
+    return sorted(findings, key=lambda one: (one.severity.rank, one.check not in first, one.check, one.operator or ""))
 
 
 def findings_table(findings: list[Finding]) -> pa.Table:
@@ -172,6 +174,8 @@ CHECKS = {
 }
 MIGRATE = f"pyspark-savepoint migrate OLD NEW --flink {RELEASE} writes a savepoint of equal values"
 CHECK = f"pyspark-savepoint check-migration PATH --flink {RELEASE} --classes job.jar"
+NOT_EXAMINED = "not-examined"
+VERIFY = "pyspark-savepoint verify PATH shows where"
 TIMERS = "_timer_state/"
 
 
@@ -187,9 +191,7 @@ def check_metadata(savepoint: Snapshot, budgets: Budgets) -> Iterator[Finding]:
         except UnsafePathError:
             continue  # a finding already
         except SavepointError as error:
-            yield _finding(
-                "unreadable", Severity.ERROR, operator, str(error).replace("\n", ";"), "pyspark-savepoint verify"
-            )
+            yield _finding("unreadable", Severity.ERROR, operator, str(error).replace("\n", ";"), VERIFY)
             continue
         yield from _kryo(operator, types)
 
@@ -322,10 +324,20 @@ GROWTH = 1.01
 
 def check_state(surveys: Surveys, budgets: Budgets) -> Iterator[Finding]:
     """Yield findings about the state of one snapshot."""
+    yield from _unread(surveys)
     yield from _skew(surveys, budgets)
     yield from _heavy_keys(surveys, budgets)
     yield from _ages(surveys, budgets)
     yield from _timers(surveys, budgets)
+
+
+def _unread(surveys: Surveys) -> Iterator[Finding]:
+    for row in surveys.unread:
+        if row["table"] is None:
+            message, *facts = str(row["note"]).split("\n")
+            remedy = next((fact.partition(": ")[2] for fact in facts if fact.startswith("  to do: ")), VERIFY)
+            evidence = f"its state cannot be read, so no other check has seen it: {message}"
+            yield Finding(NOT_EXAMINED, Severity.WARNING, evidence, remedy, label_of(row))
 
 
 def _skew(surveys: Surveys, budgets: Budgets) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -12,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.execution.migrating import migration_of
-from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.execution.table_reads import without_keys
+from pyspark_savepoint.formats.errors import SavepointError, SavepointWarning
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck
@@ -175,7 +177,14 @@ class Surveys:
         return self._migrations[flink]
 
     def _all(self, table: Callable[[], Any]) -> pa.Table:
-        return self.savepoint._engine.gathered(table)
+        if self.show_keys:
+            return self.savepoint._engine.gathered(table)
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always")
+            rows = self.savepoint._engine.gathered(table)
+        for message in dict.fromkeys(without_keys(str(one.message)) for one in noted):
+            warnings.warn(SavepointWarning(message), stacklevel=2)
+        return rows
 
     @cached_property
     def states(self) -> list[Row]:

@@ -122,7 +122,8 @@ def of_one_version(plan: Callable[[], T]) -> T:
         return plan()
 
 
-#: Keys that a warning names, and the length of each.
+#: What is before the keys that a warning names at its end, how many, and the length of each.
+KEYS = "; keys: "
 MAX_KEYS, MAX_KEY = 10, 40
 SIGNS = {"escape": ESCAPE, "replace": "\ufffd"}
 
@@ -159,6 +160,12 @@ def noting_texts(
             warn(_warning(rows, keys, columns, form, operator))
 
 
+def without_keys(warning: str) -> str:
+    """Return a warning of :func:`noting_texts` without the keys that it names; any other as it is."""
+    said, mark, _ = warning.partition(KEYS)
+    return f"{said})" if mark else warning
+
+
 def _has(value: Any, sign: str) -> bool:
     if isinstance(value, str):
         return sign in value
@@ -176,7 +183,7 @@ def _warning(rows: int, keys: list[str], columns: Iterable[str], form: str, oper
         if form == "replace"
         else "shown as U+10FFFF and its four hex digits, which writes turn back"
     )
-    named = f"; keys: {', '.join(keys)}{' ...' if rows > len(keys) else ''}" if keys else ""
+    named = f"{KEYS}{', '.join(keys)}{' ...' if rows > len(keys) else ''}" if keys else ""
     return (
         f"{rows} row{'s' if rows > 1 else ''}{where} with half of a surrogate pair, {how} "
         f"(column{'s' if len(list(columns)) > 1 else ''} {', '.join(map(repr, columns))}{named})"

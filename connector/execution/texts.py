@@ -26,13 +26,13 @@ NO_FILES = {
 def readable_size(size: float) -> str:
     """Return a number of bytes in a readable unit.
 
-    >>> readable_size(900), readable_size(57_344), readable_size(3 << 31)
-    ('900 bytes', '56 KiB', '6 GiB')
+    >>> readable_size(900), readable_size(1012), readable_size(57_344), readable_size(3 << 31)
+    ('900 bytes', '1012 bytes', '56 KiB', '6 GiB')
     """
     unit = 0
     while size >= 1024 and unit < len(UNITS) - 1:
         size, unit = size / 1024, unit + 1
-    return f"{size:.3g} {UNITS[unit]}"
+    return f"{size:.3g} {UNITS[unit]}" if size < 999.5 else f"{size:.0f} {UNITS[unit]}"
 
 
 def numbered(number: int, one: str, several: str | None = None) -> str:

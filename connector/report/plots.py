@@ -14,7 +14,8 @@ from pyspark_savepoint.execution.texts import readable_size
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, did_you_mean
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.report.metrics import bytes_of_subtasks
-from pyspark_savepoint.report.page import age_of, brief, histogram_edges, history_of, parallelisms
+from pyspark_savepoint.report.page import brief
+from pyspark_savepoint.report.sections import age_of, histogram_edges, history_of, parallelisms
 from pyspark_savepoint.statebackends.surveys.ttl_ages import snapshot_time_of
 
 if TYPE_CHECKING:

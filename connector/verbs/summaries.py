@@ -254,7 +254,7 @@ class Summaries(Tables[R, T]):
         """
         from pyspark_savepoint.doctor.doctor import Budgets
         from pyspark_savepoint.execution.migrating import migration_of
-        from pyspark_savepoint.report.page import Asked, history_of, page_of
+        from pyspark_savepoint.report.sections import Asked, history_of, page_of
 
         if folder is None and last is not None:
             raise OptionError(

@@ -6,6 +6,7 @@ import html
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,9 +17,10 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
+from pyspark_savepoint.execution.restore import check_snapshot
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
-from pyspark_savepoint.report.page import MOST_COMPARED
+from pyspark_savepoint.report.sections import MOST_COMPARED, MOST_OF_STATE
 from tests.connector.command_line.test_texts_that_leave import acting
 from tests.connector.report.browser import BROWSER, Page, opened
 from tests.fuzz.shapes import keyed_subtask, made, operator, snapshot, state
@@ -104,9 +106,16 @@ def test_sections_and_numbers(of_shop: Path) -> None:
     groups: dict[int, int] = {}
     for row in pyspark_savepoint.open(SHOP).sizes("accounts").rows():
         groups[row["key_group"]] = groups.get(row["key_group"], 0) + row["bytes"]
-    assert skew[5] == f"{max(groups.values()) * len(groups) / sum(groups.values()):.2f}"
+    assert skew[2] == f"{max(groups.values()) * len(groups) / sum(groups.values()):.2f}"
     assert len(page.rows["types-1"]) == 1 + pyspark_savepoint.open(SHOP).states().to_arrow().num_rows
-    assert {row[0] for row in page.rows["restore-1"] if row} == {"restores"}
+    shop = pyspark_savepoint.open(SHOP)
+    verdicts = (
+        check_snapshot(shop._snapshot(), shop._snapshot(), flink_version="1.20")
+        .to_arrow()
+        .column("verdict")
+        .to_pylist()
+    )
+    assert sorted(row[0] for row in page.rows["restore-1"] if row) == sorted(verdicts)
     timers = next(row for row in page.rows["timers-1"] if row and row[:2] == ["accounts", "event"])
     assert timers[2] == "200"
 
@@ -138,8 +147,10 @@ def test_keys_are_shown_only_if_asked(of_shop: Path, tmp_path: Path) -> None:
     hidden = [row[2] for row in Read(of_shop).rows["heaviest-1"] if row]
     assert {word for text in hidden for word in text.split()} == {"(hidden)"}
     shown = Path(pyspark_savepoint.open(SHOP).report(tmp_path / "shown.html", show_keys=True))
-    keys = {row["key"] for row in pyspark_savepoint.open(SHOP).heaviest_keys("accounts", top=5).rows()}
-    assert keys <= {row[2] for row in Read(shown).rows["heaviest-1"] if row}
+    keys = {row["key"] for row in pyspark_savepoint.open(SHOP).table("heaviest_keys", top=5).rows()}
+    shown_keys = [row[:3] for row in Read(shown).rows["heaviest-1"] if row]
+    assert {key for operator, _, key in shown_keys if operator == "accounts"} <= keys
+    assert max(Counter((operator, state) for operator, state, _ in shown_keys).values()) == MOST_OF_STATE
 
 
 def test_hostile_names_are_text(of_hostile: Path, of_shop: Path) -> None:

@@ -25,8 +25,7 @@ from pyspark_savepoint.statebackends.model.applicability import (
     SURVEYED,
     TABLES,
 )
-from pyspark_savepoint.statebackends.open_table import open_table
-from pyspark_savepoint.statebackends.surveys.registry import SURVEYS
+from pyspark_savepoint.statebackends.open_table import open_table, surveys
 from tests.data import located, unpacked
 
 SHOP = str(Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint")
@@ -213,7 +212,7 @@ SHOWN: dict[tuple[str, str], Case] = {
 
 def test_tables_are_those_of_their_packages() -> None:
     assert tuple(SCHEMAS) == CATALOG
-    assert tuple(SURVEYS) == SURVEYED
+    assert tuple(surveys()) == SURVEYED
 
 
 def read(path: str, **options: str) -> Any:
