@@ -34,7 +34,7 @@ class SavepointPlan:
 
     def __repr__(self) -> str:
         """Return one line: how many operators there are."""
-        return f"<plan of {len(self.operators)} operators>"
+        return f"<plan of {len(self.operators)} operator{'' if len(self.operators) == 1 else 's'}>"
 
     @classmethod
     def of(cls, snapshot: Snapshot, path: str, options: Mapping[str, str]) -> SavepointPlan:

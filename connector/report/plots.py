@@ -108,7 +108,7 @@ class Plots:
         figure, (left, right) = _figure(2, 3)
         left.bar(list(groups), list(groups.values()), width=1.0)
         mean = sum(groups.values()) / len(groups)
-        left.axhline(mean, color="black", linestyle="--", linewidth=1, label=f"average {readable_size(mean)}")
+        left.axhline(mean, color=_ink(left), linestyle="--", linewidth=1, label=f"average {readable_size(mean)}")
         left.set_title(f"{_name(brief(uid or ''))}: bytes by key group", parse_math=False)
         left.set_xlabel("key group")
         left.set_xlim(-1, operator.max_parallelism)
@@ -119,7 +119,7 @@ class Plots:
         skews = [max(subtask_sizes) * scale / max(sum(subtask_sizes), 1) for scale, subtask_sizes in sizes.items()]
         bars = right.bar([str(scale) for scale in scales], skews)
         right.bar_label(bars, fmt="%.2f", padding=2, fontsize=8)
-        right.axhline(1, color="black", linestyle="--", linewidth=1)
+        right.axhline(1, color=_ink(right), linestyle="--", linewidth=1)
         right.set_title("heaviest subtask, per average")
         right.set_xlabel(f"parallelism (now {operator.parallelism})")
         return figure
@@ -149,7 +149,7 @@ class Plots:
         at = range(len(history))
         for state, values in zip([*drawn, None], zip(*rows, strict=True), strict=True):
             if state is None:
-                axes.plot(at, values, color="black", linestyle="--", label="all states")
+                axes.plot(at, values, color=_ink(axes), linestyle="--", label="all states")
             else:
                 axes.plot(at, values, marker=".", label=_name(f"{brief(state[0])}  {state[2] or state[1]}"))
         step = -(-len(history) // 12)
@@ -194,7 +194,7 @@ class Plots:
             axes.bar(days[:-1], heights, np.diff(days), bottom=below, align="edge", label=label)
             below += heights
         if days[0] <= 0 <= days[-1]:
-            axes.axvline(0, color="black", linestyle="--", linewidth=1)
+            axes.axvline(0, color=_ink(axes), linestyle="--", linewidth=1)
         axes.set_xlabel("days after the snapshot")
         axes.set_ylabel("timers")
         axes.set_title("Timers by time")
@@ -240,6 +240,11 @@ class Plots:
 def _name(text: str) -> str:
     """Return the name of a state as figures show it; a name that begins with _ would be no label."""
     return shown(text, MAX_NAME, line=True)
+
+
+def _ink(axes: Axes) -> Any:
+    """Return the colour of texts in the style that is set: black is not seen on a dark figure."""
+    return axes.xaxis.label.get_color()
 
 
 def _figure(columns: int, height: float) -> tuple[Figure, tuple[Axes, ...]]:

@@ -46,6 +46,10 @@ class EvictorContext:
 
     """
 
+    def __repr__(self) -> str:
+        """Return one line: the watermark."""
+        return f"<context of an evictor: current_watermark() is {MIN_WATERMARK}>"
+
     def current_processing_time(self) -> int:
         """Return the wall-clock time in milliseconds since 1970."""
         return now_millis()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 import pyspark_savepoint
@@ -118,3 +119,14 @@ def test_what_notebooks_show(shop: LocalSavepoint) -> None:
     for each in (shop, table, shop.plot, pyspark_savepoint.open_history(SHOP), shop.verify()):
         assert 10 < len(repr(each)) < 400
         assert "\n" not in repr(each)
+
+
+def test_lines_are_seen_on_a_dark_figure(shop: LocalSavepoint, tmp_path: Path) -> None:
+    for style, ink in (("default", "black"), ("dark_background", "white")):
+        with pyplot.style.context(style):
+            figures = [shop.plot.skew(), shop.plot.timers("accounts"), shop.plot.growth(SHOP)]
+        dashed = [
+            line for figure in figures for axes in figure.axes for line in axes.lines if line.get_linestyle() == "--"
+        ]
+        assert len(dashed) >= 4
+        assert {line.get_color() for line in dashed} == {ink}
