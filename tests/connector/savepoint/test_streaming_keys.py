@@ -351,7 +351,7 @@ class Restored(StatefulProcessor):
             elif kind == "list":
                 self.states[name] = handle.getListState(name, fields(given.elementType))
             else:
-                self.states[name] = handle.getMapState(name, fields(given.keyType), fields(given.valueType))
+                self.states[name] = handle.getMapState(name, fields(given.keyType), whole(given.valueType))
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         for name, (kind, given) in self.kinds.items():
@@ -364,7 +364,7 @@ class Restored(StatefulProcessor):
                 state.put([entry(one, given.elementType) for one in value])
             else:
                 for at, one in value.items() if isinstance(value, dict) else value:
-                    state.updateValue(entry(at, given.keyType), entry(one, given.valueType))
+                    state.updateValue(entry(at, given.keyType), (taken(one, given.valueType),))
         for timer in initialState["timers"] or ():
             if timer["domain"] == "event":
                 self.handle.registerTimer(timer["timestamp"])
@@ -381,9 +381,7 @@ class Restored(StatefulProcessor):
             elif kind == "list":
                 out[name] = [value_of(one, given.elementType) for one in state.get()]
             else:
-                out[name] = {
-                    value_of(at, given.keyType): value_of(one, given.valueType) for at, one in state.iterator()
-                }
+                out[name] = {value_of(at, given.keyType): one for at, (one,) in state.iterator()}
         yield Row(**out, event_timers=sorted(self.handle.listTimers()))
 
     def close(self) -> None:
@@ -398,7 +396,12 @@ def kind_of(kind: str, of: Any) -> str:
 
 
 def fields(kind: Any) -> StructType:
-    return kind if isinstance(kind, StructType) else StructType([StructField("value", kind)])
+    return kind if isinstance(kind, StructType) else whole(kind)
+
+
+def whole(kind: Any) -> StructType:
+    """A value as one column, which may be NULL, as values in maps of Flink are."""
+    return StructType([StructField("value", kind)])
 
 
 def entry(value: Any, kind: Any) -> tuple[Any, ...]:
@@ -435,11 +438,14 @@ def value_of(row: Any, kind: Any) -> Any:
 def test_state_of_flink_in_a_query_of_spark(
     spark: SparkSession, corpus: Path, tmp_path: Path, path: str, uid: str, keys: list[str]
 ) -> None:
-    """Each key emits with its first record what Flink had, and the query's checkpoint becomes the same savepoint."""
+    """Each key emits with its first record what Flink had, and the query's checkpoint becomes the same state again."""
     if not hasattr(spark.range(1).groupBy("id"), "transformWithState"):
         pytest.skip("PySpark 4.1 and later have transformWithState with rows")
     sp = Savepoint.load(spark, (corpus if path.startswith("lab/") else ORACLE) / path / "savepoint")
     initial = initial_state(sp, uid, key=keys)
+    if uid == "scala":  # Spark has maps with keys that are no texts in no value, and no variable without a type
+        more = F.col("more").withField("_8", F.map_entries("more._8")).dropFields("_9")
+        initial = initial.withColumn("more", more).drop("unit")
     named = {row["state"]: row["kind"].lower() for row in sp.states().where(F.col("operator_uid") == uid).collect()}
     kinds = {
         field.name: (kind_of(named[field.name], field.dataType), field.dataType)
@@ -458,7 +464,21 @@ def test_state_of_flink_in_a_query_of_spark(
             Restored(keys, kinds), out, "update", "EventTime", initialState=initial.groupBy(*keys)
         )
         emitted = run(made, tmp_path / "query")
-    assert len(given) > 3
+    assert len(given) > 2
     events = [sorted(one["timestamp"] for one in row["timers"] or () if one["domain"] == "event") for row in given]
     expected = [(*(row[name] for name in (*keys, *kinds)), times) for row, times in zip(given, events, strict=True)]
     assert table(emitted) == table(expected)
+
+    if uid != "accounts":  # other states have NULLs in rows, which need the types of the job
+        return
+    with pytest.warns(SavepointWarning, match="not carried over: the watermark|no counterpart"):
+        sp = savepoint_from_streaming(spark, tmp_path / "query", "again")
+    again = sp.write(tmp_path / "again")
+    several = len(keys) > 1
+    found = again.keyed_state("again").select("key", *kinds).collect()
+    rows = [(*(row["key"] if several else (row["key"],)), *row[1:]) for row in found]
+    assert table(rows) == table(row[:-1] for row in expected)
+    timers = again.timers("again").collect()
+    assert table((row["key"], row["timestamp"]) for row in timers) == table(
+        (row[: len(keys)] if several else row[0], at) for row in expected for at in row[-1]
+    )
