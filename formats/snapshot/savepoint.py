@@ -19,6 +19,7 @@ from typing import Any
 import xxhash
 
 from pyspark_savepoint.formats.errors import (
+    CorruptStateError,
     FileReplacedError,
     OperatorNotFoundError,
     OptionError,
@@ -451,7 +452,20 @@ def _describe(filesystem: SnapshotFileSystem, metadata_path: str) -> SnapshotInf
         metadata, digest = _load(filesystem, metadata_path)
     except SavepointError as error:
         return SnapshotInfo(**facts, problem=str(error))
-    kind = kind_of(metadata, posixpath.basename(directory))
+    name = posixpath.basename(directory)
+    kind = kind_of(metadata, name)
+    named = metadata.origin is None and is_checkpoint_directory(name)
+    if kind is SnapshotKind.CHECKPOINT and named and name != f"chk-{metadata.checkpoint_id}":
+        # Nothing else of the file shows that its id is damaged, and changes would be those of a version that never was.
+        damaged = CorruptStateError(
+            "the checkpoint id in this file is not that of its folder",
+            path=filesystem.uri(metadata_path),
+            expected=name,
+            found=f"checkpoint id {metadata.checkpoint_id}",
+            remedy="if the folder was renamed, give it the name that Flink gave it, or one that does not begin with "
+            "chk-",
+        )
+        return SnapshotInfo(**facts, problem=str(damaged))
     if metadata.origin is not None:
         facts["modified"], digest = metadata.origin.modified, metadata.origin.digest
     return SnapshotInfo(

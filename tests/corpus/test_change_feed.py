@@ -424,6 +424,20 @@ def test_two_versions_of_one_number(checkpoints: Path) -> None:
     assert len(feed(checkpoints, uid="names", startingVersion=0, endingVersion=5).to_arrow())
 
 
+def test_an_id_that_is_not_that_of_its_folder(checkpoints: Path) -> None:
+    """No checksum covers it: a version that never was would have the changes."""
+    metadata = next(checkpoints.rglob("chk-8")) / "_metadata"
+    data = bytearray(metadata.read_bytes())
+    assert data[8:16] == (8).to_bytes(8, "big")
+    data[14] = 1
+    metadata.write_bytes(data)
+    with pytest.warns(SavepointWarning, match=r"not that of its folder(?s:.*)chk-8(?s:.*)checkpoint id 264"):
+        found = pyspark_savepoint.open_changes(checkpoints, "names", allow_outside=True).to_arrow()
+    assert max(found["_commit_version"].to_pylist()) == 7
+    metadata.parent.rename(metadata.parent.with_name("copied"))
+    assert max(versions(checkpoints)) == 264
+
+
 def test_an_operator_that_is_gone(checkpoints: Path) -> None:
     newest = next(checkpoints.rglob("chk-8"))
     pyspark_savepoint.open(newest).remove_operator("names").write(checkpoints / "edited")
