@@ -332,6 +332,7 @@ def test_a_task_that_fails_is_a_note(spark: SparkSession, tmp_path: Path) -> Non
     text = Path(Savepoint.load(spark, copy).report(tmp_path / "a.html")).read_text("utf-8")
     plain = Path(pyspark_savepoint.open(copy).report(tmp_path / "b.html")).read_text("utf-8")
     for page in (text, plain):
-        assert "cannot be read:" in page
+        assert "1 of 7 operators cannot be read, with " in page
+        assert "What cannot be read" in page
         assert "Traceback" not in page
         assert "JVM" not in page
