@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
-from pyspark_savepoint.command_line.files import located
+from pyspark_savepoint.command_line.files import job_at, located
 from pyspark_savepoint.command_line.output import Form, Output
-from pyspark_savepoint.command_line.restoring import job_at
 from pyspark_savepoint.doctor.doctor import COLUMNS, Budgets, Severity, examine
 from pyspark_savepoint.doctor.surveys import Surveys
 from pyspark_savepoint.execution.texts import readable_size, replacing

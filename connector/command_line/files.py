@@ -1,15 +1,21 @@
-"""Commands about the files of a snapshot: vacuum, cp, pin, relocate."""
+"""Commands about the files of a snapshot (vacuum, cp, pin, relocate), and how all commands find theirs."""
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.execution.copying import copy_snapshot, pin_snapshot, relocate_snapshot, to_free_path
 from pyspark_savepoint.execution.texts import numbered, readable_size
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, absolute
+from pyspark_savepoint.formats.io.local_files import read_regular
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.options.option_fields import seconds
@@ -17,12 +23,44 @@ from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import reached, snapshot_path
 from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
 
+if TYPE_CHECKING:
+    from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
+
 DONE = 0
+MAX_JOB_BYTES = 1 << 27
 
 
 def located(arguments: Namespace, path: str) -> str:
     """Return an absolute path with the storage options of the arguments."""
     return reached(absolute(snapshot_path(path)), to_options(read_options(arguments)))
+
+
+def job_at(given: str, arguments: Namespace) -> Job:
+    """Return the job of a JSON file, or the snapshot at the path."""
+    path = Path(given).expanduser()
+    if not path.is_file() or path.name == "_metadata":
+        return Snapshot.open(located(arguments, given), allow_outside=arguments.allow_outside)
+    if path.stat().st_size > MAX_JOB_BYTES:
+        raise OptionError(
+            "the file is too large to be the description of a job", path=str(path), expected="a few kilobytes"
+        )
+    try:
+        job = json.loads(read_regular(str(path), MAX_JOB_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise OptionError(
+            "the file is not the description of a job",
+            path=str(path),
+            expected="JSON: a description, an execution plan, or the plan of the REST interface",
+            found="brackets too deep" if isinstance(error, RecursionError) else str(error),
+        ) from None
+    if not isinstance(job, Mapping):
+        raise OptionError(
+            "the file is not the description of a job",
+            path=str(path),
+            expected="a JSON object",
+            found=type(job).__name__,
+        )
+    return job
 
 
 def free_target(arguments: Namespace) -> str:

@@ -5,7 +5,6 @@ The verdicts of the restore check as text, JSON and JUnit XML, and as an exit co
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,17 +14,14 @@ from typing import Any
 from xml.etree import ElementTree
 
 from pyspark_savepoint.command_line.arguments import UsageError
-from pyspark_savepoint.command_line.files import free_target, located, written
+from pyspark_savepoint.command_line.files import free_target, job_at, located, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.execution.migrating import LISTED, Migration, Run, migration_of, run_here
 from pyspark_savepoint.execution.restore import check_snapshot, undescribed
 from pyspark_savepoint.execution.texts import replacing
-from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
-from pyspark_savepoint.formats.io.local_files import read_regular
 from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck, Verdict
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, MigrationVerdict
 
@@ -38,7 +34,6 @@ OUTCOME = {
     UNKNOWN: "This description of the job does not determine whether Flink restores the snapshot.",
 }
 UNKNOWN_TYPES = "the description of the job has no types for it"
-MAX_JOB_BYTES = 1 << 27
 
 
 def check_restore_of(arguments: Namespace, output: Output) -> int:
@@ -84,34 +79,6 @@ def exit_code(check: RestoreCheck, unclear: Sequence[str]) -> int:
     if verdicts & set(BAD):
         return FAILS
     return UNKNOWN if unclear or Verdict.UNKNOWN in verdicts else RESTORES
-
-
-def job_at(given: str, arguments: Namespace) -> Job:
-    """Return the job of a JSON file, or the snapshot at the path."""
-    path = Path(given).expanduser()
-    if not path.is_file() or path.name == "_metadata":
-        return Snapshot.open(located(arguments, given), allow_outside=arguments.allow_outside)
-    if path.stat().st_size > MAX_JOB_BYTES:
-        raise OptionError(
-            "the file is too large to be the description of a job", path=str(path), expected="a few kilobytes"
-        )
-    try:
-        job = json.loads(read_regular(str(path), MAX_JOB_BYTES))
-    except (ValueError, RecursionError) as error:
-        raise OptionError(
-            "the file is not the description of a job",
-            path=str(path),
-            expected="JSON: a description, an execution plan, or the plan of the REST interface",
-            found="brackets too deep" if isinstance(error, RecursionError) else str(error),
-        ) from None
-    if not isinstance(job, Mapping):
-        raise OptionError(
-            "the file is not the description of a job",
-            path=str(path),
-            expected="a JSON object",
-            found=type(job).__name__,
-        )
-    return job
 
 
 def _print(rows: Sequence[Mapping[str, Any]], output: Output) -> None:

@@ -32,7 +32,6 @@ TOKEN = re.compile(
 )
 COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 WORDS = frozenset(["AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS", "NULL", "TRUE", "FALSE", "TIMESTAMP", "DATE"])
-TRUE, FALSE = pa.scalar(True), pa.scalar(False)
 
 
 @dataclass(frozen=True)
@@ -300,7 +299,7 @@ class _Parser:
 
     def _word(self, word: str, start: int) -> Operand:
         if word in ("TRUE", "FALSE"):
-            return _literal(TRUE if word == "TRUE" else FALSE, word)
+            return _literal(pa.scalar(word == "TRUE"), word)
         if word == "NULL":
             return _literal(pa.scalar(None), word)
         if word not in ("TIMESTAMP", "DATE"):

@@ -19,23 +19,6 @@ from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import path_text, reached, snapshot_path
-from pyspark_savepoint.plan.connector_changes import (
-    as_new_source,
-    base_of,
-    offset_rows,
-    offsets_of_rows,
-    only_source,
-    positions_of,
-    rows_of_table,
-    source_of,
-    with_committables_marked,
-    with_committables_removed,
-    with_coordinator,
-    with_in_flight_cleared,
-    with_migrated_source,
-    with_operator,
-    with_source,
-)
 from pyspark_savepoint.plan.engine import expect_same_engine
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
@@ -579,6 +562,14 @@ class Edits(Face[R, T]):
             sp.with_offsets("orders-source", by=-1000)
 
         """
+        from pyspark_savepoint.plan.connector_changes import (
+            offsets_of_rows,
+            only_source,
+            positions_of,
+            rows_of_table,
+            source_of,
+            with_source,
+        )
         from pyspark_savepoint.statebackends.connectors.edits.sources import with_offsets
 
         plan = only_source(self.plan.operators, connector) if uid is None else self.plan.operator(uid)
@@ -631,6 +622,8 @@ class Edits(Face[R, T]):
             Savepoint.create(spark).with_source("orders-source", {("orders", 0): 1200, ("orders", 1): 980})
 
         """
+        from pyspark_savepoint.plan.connector_changes import as_new_source, offset_rows, rows_of_table
+
         new = self.plan.new_operator(identifier_of(uid), name)
         rows = offset_rows(splits, new) if isinstance(splits, Mapping) else rows_of_table(self._engine, splits, new)
         return self._planned(self.plan.with_new(as_new_source(new, connector, connector_version, rows)))
@@ -663,6 +656,7 @@ class Edits(Face[R, T]):
             sp.add_splits("orders-source", [{"topic": "orders", "partition": 7, "offset": 0}])
 
         """
+        from pyspark_savepoint.plan.connector_changes import rows_of_table, with_source
         from pyspark_savepoint.statebackends.connectors.edits.sources import add_splits
 
         rows = rows_of_table(self._engine, splits, self.plan.operator(uid))
@@ -692,6 +686,7 @@ class Edits(Face[R, T]):
             sp.remove_splits("orders-source", [("orders", 3)], forget=False)
 
         """
+        from pyspark_savepoint.plan.connector_changes import with_source
         from pyspark_savepoint.statebackends.connectors.edits.sources import remove_splits
 
         return self._changed(
@@ -717,6 +712,7 @@ class Edits(Face[R, T]):
             sp.start_over("orders-source").write("/savepoints/from-the-start")
 
         """
+        from pyspark_savepoint.plan.connector_changes import base_of, with_operator
         from pyspark_savepoint.statebackends.connectors.edits.sources import start_over
 
         return self._changed(uid, lambda plan: with_operator(plan, start_over(base_of(plan).opened, connector)))
@@ -740,6 +736,8 @@ class Edits(Face[R, T]):
             sp.with_coordinator_state("orders-source", None)
 
         """
+        from pyspark_savepoint.plan.connector_changes import with_coordinator
+
         return self._changed(uid, lambda plan: with_coordinator(plan, state))
 
     # -- sinks and older sources --------------------------------------------------------------------------
@@ -777,6 +775,8 @@ class Edits(Face[R, T]):
             sp.remove_committables(committer, [{"transactional_id": "orders-0-17"}], lose_data=True)
 
         """
+        from pyspark_savepoint.plan.connector_changes import with_committables_removed
+
         return self._changed(
             uid, lambda plan: with_committables_removed(self._engine, plan, committables, lose_data, connector)
         )
@@ -810,6 +810,8 @@ class Edits(Face[R, T]):
             sp.mark_committables(committer, [{"checkpoint_id": 7}])
 
         """
+        from pyspark_savepoint.plan.connector_changes import with_committables_marked
+
         return self._changed(
             uid, lambda plan: with_committables_marked(self._engine, plan, committables, status, connector)
         )
@@ -834,6 +836,8 @@ class Edits(Face[R, T]):
             sp.clear_in_flight("enrich", lose_data=True).write("/savepoints/emptied")
 
         """
+        from pyspark_savepoint.plan.connector_changes import with_in_flight_cleared
+
         return self._changed(uid, lambda plan: with_in_flight_cleared(plan, lose_data))
 
     def migrate_source(
@@ -874,6 +878,8 @@ class Edits(Face[R, T]):
             sp.migrate_source("orders", to="kafka-source", new_uid="orders-source", connector_version="3.4.0")
 
         """
+        from pyspark_savepoint.plan.connector_changes import with_migrated_source
+
         old = self.plan.operator(uid)
         new = with_migrated_source(old, to, connector_version, not_set, lose_data)
         plan = self.plan.with_changed(old, new)
