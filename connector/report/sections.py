@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
@@ -22,6 +23,7 @@ from pyspark_savepoint.execution.texts import numbered, readable_size
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsafePathError
 from pyspark_savepoint.formats.flink_releases import RELEASES
 from pyspark_savepoint.formats.io.byte_source import FileLocation
+from pyspark_savepoint.formats.metadata import SnapshotKind
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
     IncrementalRemoteKeyedStateHandle,
@@ -63,6 +65,10 @@ MOST_COMPARED = 20
 #: Parallelism as a multiple of that of the snapshot.
 SCALES = {1: "as it is", 0.5: "half", 2: "2 times", 4: "4 times"}
 DAY = 86_400
+#: When Flink's first release was, in seconds; the least time between two snapshots that tells how much a day brings.
+FIRST_RELEASE, LEAST_TIME = 1_400_000_000, 3_600
+#: Rows of a table that is not folded.
+MOST_OPEN = 12
 #: Timers that are so many seconds from the snapshot are of another clock.
 FAR = 10 * 365 * DAY
 #: Lengths of bars of times, in milliseconds.
@@ -174,11 +180,12 @@ def _what(to: Section, surveys: Surveys, asked: Asked) -> None:
     snapshot = surveys.snapshot
     with_state = sum(one.state_size > 0 for one in snapshot.operators)
     filled = sum(size.entries > 0 for size in surveys.sizes)
+    taken = snapshot_time_of(snapshot) / 1e6
     to.facts = [
         ("path", snapshot.path),
-        ("kind", snapshot.kind.value),
+        ("kind", ", ".join(_kinds(snapshot))),
         ("checkpoint id", f"{snapshot.metadata.checkpoint_id:,}"),
-        ("taken", f"{moment(snapshot_time_of(snapshot) / 1e6)} (the modification time of _metadata)"),
+        ("taken", f"{moment(taken)} (the modification time of _metadata)"),
         ("job", _job_id(snapshot.path) or "not recorded"),
         ("Flink", _releases(snapshot.metadata.version)),
         ("state backend", ", ".join(_backends(snapshot)) or "no keyed state"),
@@ -193,6 +200,15 @@ def _what(to: Section, surveys: Surveys, asked: Asked) -> None:
         oldest = f"the oldest is {first.checkpoint_id}, {moment(first.modified or 0)}"
         snapshots = numbered(len(asked.history), "snapshot")
         to.facts.append(("folder", f"{snapshots}, checkpoints {first.checkpoint_id} to {last.checkpoint_id}; {oldest}"))
+    if not is_a_time(taken):
+        to.notes.append(
+            f"The snapshot was not taken at {moment(taken)}: its files were unpacked or copied without their times. "
+            "Ages, rates, and how far timers are away, are wrong by as much."
+        )
+    if asked.job is None and asked.flink is None:
+        to.notes.append(
+            f"{code('--job JOB')} and {code('--flink RELEASE')} say whether a job, or another release, restores it."
+        )
     if snapshot.operators and not any(operator.uid for operator in snapshot.operators):
         to.notes.append(
             "Operators are named by hashes of their uids, for Flink 1.16 to 1.20 does not record uids. "
@@ -202,8 +218,31 @@ def _what(to: Section, surveys: Surveys, asked: Asked) -> None:
         (one.uid or str(one.operator_id), one.name, one.parallelism, one.max_parallelism, size_of(one.state_size))
         for one in sorted(snapshot.operators, key=lambda one: -one.state_size)
     ]
-    columns = "operator | name | parallelism# | max parallelism# | bytes in files#"
-    to.tables.append(table("Operators", columns, rows, folded=True))
+    columns = "uid, or its hash | name | parallelism# | max parallelism# | bytes in files#"
+    to.tables.append(table("Operators", columns, rows, folded=len(rows) > MOST_OPEN))
+
+
+def is_a_time(seconds: float) -> bool:
+    """Return whether a snapshot can have been taken at a time: since there is Flink, and not later than now."""
+    return FIRST_RELEASE <= seconds <= time.time() + DAY
+
+
+def _kinds(snapshot: Snapshot) -> Iterator[str]:
+    """Yield what kind of snapshot it is."""
+    yield snapshot.kind.value
+    subtasks = [subtask for operator in snapshot.operators for subtask in operator.subtasks.values()]
+    handles = [subtask.managed_keyed_state for subtask in subtasks]
+    parts = [
+        part
+        for one in handles
+        for part in (one.materialized if isinstance(one, ChangelogStateBackendHandle) else (one,))
+    ]
+    if snapshot.kind is SnapshotKind.CHECKPOINT and any(
+        isinstance(part, IncrementalRemoteKeyedStateHandle) and part.shared_state for part in parts
+    ):
+        yield "incremental"
+    if any(subtask.input_channel_state or subtask.result_subpartition_state for subtask in subtasks):
+        yield "unaligned"
 
 
 def _hole(surveys: Surveys) -> str:
@@ -297,25 +336,24 @@ def _findings(to: Section, surveys: Surveys, older: Surveys | None, asked: Asked
     findings = examined(surveys, asked.budgets, older, asked.job)
     counts = [(severity, sum(one.severity is severity for one in findings)) for severity in Severity]
     counted = ", ".join(numbered(number, severity.value) for severity, number in counts)
-    limits = ", ".join(_limits(asked.budgets))
     by, changes = code("pyspark-savepoint doctor"), code("--budget")
-    to.about = f"{counted}, as {by} finds them. Limits, which {changes} changes: {limits}."
+    to.about = f"{counted}, as {by} finds them. What is within the limits, which {changes} changes, is no finding."
     rows = [(one.severity.value, one.check, one.operator, one.state, one.evidence, one.remedy) for one in findings]
-    to.short = f"nothing above the limits was found ({limits})"
+    to.short = "nothing above the limits was found"
     if rows:
         subject = findings[0].operator and named(findings[0].operator, findings[0].state)
         to.short = f"{counted}; the first is {findings[0].check}{subject and f' of {subject}'}"
         columns = "severity | check | operator | state | what was found | what to do"
         to.tables.append(table("Findings, the worst first", columns, rows, choices=0))
+    to.tables.append(table("Limits", "limit | is | of", list(_limits(asked.budgets)), folded=True))
 
 
-def _limits(budgets: Budgets) -> Iterator[str]:
+def _limits(budgets: Budgets) -> Iterator[tuple[str, str, str]]:
     """Yield the limits as ``--budget`` takes their names."""
     for each in fields(budgets):
         limit = getattr(budgets, each.name)
-        if limit is not None:
-            said = {"bytes": readable_size, "seconds": span}.get(each.metadata["unit"], "{:g}".format)(limit)
-            yield f"{each.name.replace('_', '-')} {said}"
+        said = {"bytes": readable_size, "seconds": span}.get(each.metadata["unit"], "{:g}".format)
+        yield each.name.replace("_", "-"), "none" if limit is None else said(limit), each.metadata["doc"]
 
 
 def _sizes(to: Section, surveys: Surveys) -> None:
@@ -409,7 +447,8 @@ def _skew(to: Section, surveys: Surveys) -> None:
     rows: list[Sequence[Any]] = []
     per_subtask: list[Sequence[Any]] = []
     points: list[dict[str, Any]] = []
-    excess, heavier, of_subtask = -1.0, 0.0, ""
+    excess, heavier, of_subtask, heavy = -1.0, 0.0, "", ""
+    uneven: tuple[float, str, str] = (1.0, "", "")
     drawn = series_of((name,) for name, _ in by_size[:MOST_OPERATORS])
     is_same = len({known[name].parallelism for name, _ in by_size[:MOST_OPERATORS]}) == 1
     for rank, (name, groups) in enumerate(by_size):
@@ -423,11 +462,14 @@ def _skew(to: Section, surveys: Surveys) -> None:
         subtasks, skew = by_parallelism[operator.parallelism], skews[operator.parallelism]
         heaviest = subtasks.index(max(subtasks))
         if (extra := max(subtasks) * (1 - 1 / max(skew, 1))) > heavier:
-            heavier = extra
+            heavier, heavy = extra, name
             of_subtask = (
                 f"; the heaviest subtask is {heaviest} of {named(name)}: {readable_size(max(subtasks))}, "
                 f"{skew:.2f} times the average at parallelism {operator.parallelism}"
             )
+        if skew > uneven[0]:
+            size = readable_size(max(subtasks))
+            uneven = skew, name, f"; the most uneven is {heaviest} of {named(name)}: {size}, {skew:.2f} times"
         worst = max(groups, key=lambda group: groups[group])
         if groups[worst] - mean > excess:
             excess = groups[worst] - mean
@@ -466,7 +508,7 @@ def _skew(to: Section, surveys: Surveys) -> None:
                 }
                 for parallelism, label in _labels(operator.parallelism, limit).items()
             ]
-    to.short += of_subtask
+    to.short += of_subtask + (uneven[2] if uneven[1] != heavy else "")
     order = [label for _, label in sorted(SCALES.items())]
     points.sort(key=lambda point: int(point["x"]) if is_same else order.index(point["x"]))
     caption = "Bytes of the heaviest subtask, as a multiple of the average, at other parallelisms"
@@ -601,7 +643,8 @@ def _ages(to: Section, surveys: Surveys) -> None:
     missing.sort(key=lambda row: -row[2].value)
     columns = "operator | state | bytes# | entries# | table"
     if missing:
-        to.tables.append(table("Keyed states without a time to live, the largest first", columns, missing, folded=True))
+        caption = "Keyed states with entries and without a time to live, the largest first"
+        to.tables.append(table(caption, columns, missing, folded=len(missing) > MOST_OPEN))
 
 
 def age_of(low: int | None, high: int | None) -> str:
@@ -637,9 +680,8 @@ def _timers(to: Section, surveys: Surveys) -> None:
         if max(now - first, last - now) > FAR * 1000:
             far.append(operator)
         if len(edges) > 1:
-            caption = (
-                f"{named(operator)}: {domain} timers by time, from {moment(first / 1000)} to {moment(last / 1000)}"
-            )
+            ends = " to ".join(dict.fromkeys(moment(one / 1000) for one in (first, last)))
+            caption = f"{named(operator)}: {domain} timers by time, {ends}"
             axis, bars = _times([*edges, last + 1], before, now)
             to.charts.append(Chart(caption, charts.bars(bars, axis, "timers")))
     if far:
@@ -659,10 +701,10 @@ def _timers(to: Section, surveys: Surveys) -> None:
     rows.sort(key=lambda row: row[4].value)
     to.short = f"none is before the snapshot; the earliest is one of {named(rows[0][0])}, {rows[0][4].text}"
     late: list[str] = []
-    for time in (PROCESSING, "event"):
-        behind = [row for row in rows if row[1] == time and row[3].value]
+    for domain in (PROCESSING, "event"):
+        behind = [row for row in rows if row[1] == domain and row[3].value]
         if behind:
-            many = numbered(sum(row[3].value for row in behind), f"{time} timer is", f"{time} timers are")
+            many = numbered(sum(row[3].value for row in behind), f"{domain} timer is", f"{domain} timers are")
             of = f"{span(behind[0][4].value / 1000)}, of {named(behind[0][0])}"
             late.append(f"{many} before the snapshot, the earliest {of}")
     to.short = "; ".join(late) or to.short
@@ -872,7 +914,8 @@ def _growth(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
     columns = "checkpoint# | complete | all files# | new files# | entries# | bytes, serialized#"
     to.tables.append(table("Checkpoints, the newest last", columns, rows))
     first = {size.place: size for size in history[0][3]}
-    days = ((asked.history[-1].modified or 0) - (asked.history[0].modified or 0)) / DAY
+    ends = [info.modified or 0 for info in (asked.history[0], asked.history[-1])]
+    days = (ends[1] - ends[0]) / DAY if all(map(is_a_time, ends)) and ends[1] - ends[0] >= LEAST_TIME else 0
     grown = []
     for size in history[-1][3]:
         was = first.get(size.place)
@@ -890,6 +933,7 @@ def _growth(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
         now = grown[0][7]
         grower = named(operator, state or kind)
         to.short = f"{grower} has grown most: {more_bytes.text} to {now.text} in {numbered(len(history), 'snapshot')}"
+        to.short += f", {grown[0][5].text} per day" if grown[0][5] is not None else ""
     full, new = history[-1][1:3]
     to.short += f"; the newest has {readable_size(full)} in files, {readable_size(new or 0)} of them new"
     if len(set(numbers)) < len(numbers) or any("." in number for number in numbers):
@@ -970,10 +1014,15 @@ def _since(to: Section, surveys: Surveys, older: Surveys) -> None:
     rows.sort(key=lambda row: (-sum(cell.value for cell in row[3:6] if cell), row[2] is None))
     counted = {name: sum(row[name] or 0 for row in differences) for name in COUNTS[2:]}
     growth = size_more(sum(sizes[1].values()) - sum(sizes[0].values())).text
-    to.short = f"entries: {', '.join(f'{count:,} {name}' for name, count in counted.items())}; bytes: {growth}"
+    to.short = f"entries: {', '.join(f'{count:,} {name}' for name, count in counted.items())}"
     if any(counted.values()):
-        most = rows[0]
-        to.short += f"; most in {named(most[0], most[1] or most[-2])}"
+        to.short += f", most in {named(rows[0][0], rows[0][1] or rows[0][-2])}"
+    to.short += f"; bytes: {growth}"
+    grown = max(rows, key=lambda row: row[2].value if row[2] else 0, default=None)
+    if grown is not None and grown[2] and grown[2].value > 0:
+        to.short += f", most in {named(grown[0], grown[1] or grown[-2])}: {grown[2].text}"
+    if is_a_time(then) and is_a_time(now) and now > then:
+        to.short += f"; in {span(now - then)}"
     columns = (
         "operator | state | growth# | added# | changed# | removed# | bytes before# | bytes after# | entries before# | "
         "entries after# | change | table | note"
@@ -1030,7 +1079,9 @@ def _migration(to: Section, surveys: Surveys, flink: str) -> None:
     total = numbered(len(rows), "part")
     said = [f"{verb} {outcomes[kind]} of {total}" for kind, verb in OUTCOMES.items() if outcomes[kind]]
     to.short = (
-        f"without a migration Flink {flink} {' and '.join(said)}" if said else f"Flink {flink} restores all as it is"
+        f"without a migration Flink {flink} {' and '.join(said)}"
+        if said
+        else f"Flink {flink} restores all as it is in a job with the same uids and types, which {code('--job')} checks"
     )
     verdicts = ", ".join(f"{number} {WORDS.get(verdict, verdict)}" for verdict, number in counts.items())
     to.short += f"; a migration: {verdicts}"

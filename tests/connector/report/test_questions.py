@@ -213,9 +213,12 @@ def test_what_has_changed_since_yesterday(pages: Pages) -> None:
     most = max(differences, key=lambda row: sum(row[kind] or 0 for kind in kinds))
     seen = pages.of_history("What differs from the older snapshot")
     more = sum(bytes_of_states(pages.checkpoint(13)).values()) - sum(bytes_of_states(pages.checkpoint(9)).values())
-    assert seen.line == (
-        f"entries: {', '.join(f'{count:,} {kind}' for kind, count in counts.items())}; bytes: +{readable_size(more)}; "
-        f"most in {most['operator_uid']} / {most['state']}"
+    first, last = bytes_of_states(pages.checkpoint(9)), bytes_of_states(pages.checkpoint(13))
+    (operator, state), grown = max(((place, last[place] - first[place]) for place in last), key=lambda one: one[1])
+    assert seen.line.startswith(
+        f"entries: {', '.join(f'{count:,} {kind}' for kind, count in counts.items())}, most in "
+        f"{most['operator_uid']} / {most['state']}; bytes: +{readable_size(more)}, most in {operator} / {state}: "
+        f"+{readable_size(grown)}"
     )
     row = seen.rows("Differences by state, most entries first")[0]
     assert (row["operator"], row["state"]) == (most["operator_uid"], most["state"])
