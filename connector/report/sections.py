@@ -11,7 +11,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields
 from itertools import pairwise
 from typing import Any
 
@@ -350,8 +350,7 @@ def _findings(to: Section, surveys: Surveys, older: Surveys | None, asked: Asked
 
 def _limits(budgets: Budgets) -> Iterator[tuple[str, str, str]]:
     """Yield the limits as ``--budget`` takes their names."""
-    for each in fields(budgets):
-        limit = getattr(budgets, each.name)
+    for each, limit in zip(fields(budgets), astuple(budgets), strict=True):
         said = {"bytes": readable_size, "seconds": span}.get(each.metadata["unit"], "{:g}".format)
         yield each.name.replace("_", "-"), "none" if limit is None else said(limit), each.metadata["doc"]
 
