@@ -52,9 +52,11 @@ def writable(target: Path) -> Path:
             a device, and a pipe would wait for a reader.
 
     """
+    kind = stat.S_IFREG
     try:
         file = target.resolve() if target.is_symlink() else target
-        kind = stat.S_IFMT(file.stat().st_mode) if file.exists() else stat.S_IFREG
+        with suppress(FileNotFoundError, NotADirectoryError):
+            kind = stat.S_IFMT(file.stat().st_mode)
     except (OSError, RuntimeError, ValueError) as error:  # a link to itself, a name of too many bytes, a NUL in it
         number = getattr(error, "errno", None)
         raise OutputError("the file cannot be written", path=str(target), found=_why(number, error)) from None

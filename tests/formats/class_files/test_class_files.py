@@ -146,7 +146,7 @@ def test_names_lead_nowhere_else(tmp_path: Path, name: str) -> None:
 
 
 def test_what_is_no_jar_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "no.jar").write_bytes(b"PK\x05\x06" + bytes(40))
+    (tmp_path / "no.jar").write_bytes(b"PK\x05\x06" + bytes(10))
     with pytest.raises(CorruptStateError, match="not a jar"):
         ClassPath([str(tmp_path / "no.jar")])
     with pytest.raises(SnapshotNotFoundError, match="folder of class files"):
