@@ -25,9 +25,9 @@ FOLDER = ROOT / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 SECONDS_FOR_A_CELL = 300
 #: What Spark's workers print beside a cell, which comes below it in one run and not in another: of each query with
-#: ``transformWithState``, and warnings of a read, which Spark has only as text.
+#: ``transformWithState``, warnings of a read, which Spark has only as text, and that the first use compiles.
 OF_WORKERS = re.compile(
-    r"(\s*((Starting )?Streaming TransformWithStateInPandas Python worker|WARNING savepoint: )[^\n]*\s*)+"
+    r"(\s*((Starting )?Streaming TransformWithStateInPandas Python worker|(WARNING )?savepoint: )[^\n]*\s*)+"
 )
 #: Where a warning says that it comes from: a file that the kernel makes of a cell.
 CELL = re.compile(r"\S*ipykernel_\d+\S+\.py:\d+: ")
