@@ -24,9 +24,11 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, Unsafe
 from pyspark_savepoint.formats.flink_releases import RELEASES
 from pyspark_savepoint.formats.io.byte_source import FileLocation
 from pyspark_savepoint.formats.metadata import SnapshotKind
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
     IncrementalRemoteKeyedStateHandle,
+    KeyedStateHandle,
     KeyGroupsSavepointStateHandle,
 )
 from pyspark_savepoint.formats.snapshot.as_of import in_order
@@ -230,18 +232,11 @@ def is_a_time(seconds: float) -> bool:
 def _kinds(snapshot: Snapshot) -> Iterator[str]:
     """Yield what kind of snapshot it is."""
     yield snapshot.kind.value
-    subtasks = [subtask for operator in snapshot.operators for subtask in operator.subtasks.values()]
-    handles = [subtask.managed_keyed_state for subtask in subtasks]
-    parts = [
-        part
-        for one in handles
-        for part in (one.materialized if isinstance(one, ChangelogStateBackendHandle) else (one,))
-    ]
     if snapshot.kind is SnapshotKind.CHECKPOINT and any(
-        isinstance(part, IncrementalRemoteKeyedStateHandle) and part.shared_state for part in parts
+        isinstance(part, IncrementalRemoteKeyedStateHandle) and part.shared_state for part in _keyed_parts(snapshot)
     ):
         yield "incremental"
-    if any(subtask.input_channel_state or subtask.result_subpartition_state for subtask in subtasks):
+    if _channels(snapshot):
         yield "unaligned"
 
 
@@ -287,14 +282,19 @@ def _files(to: Section, snapshot: Snapshot) -> None:
     to.tables.append(table("Files", "file | bytes# | where", rows, folded=True))
 
 
-def _in_flight(snapshot: Snapshot) -> str:
-    """Return what an unaligned checkpoint has of records between operators."""
-    channels = [
+def _channels(snapshot: Snapshot) -> list[tuple[OperatorID, int]]:
+    """Return the operators that have records in flight, and their bytes, a pair for each channel."""
+    return [
         (operator.operator_id, handle.state_size)
         for operator in snapshot.operators
         for subtask in operator.subtasks.values()
         for handle in (*subtask.input_channel_state, *subtask.result_subpartition_state)
     ]
+
+
+def _in_flight(snapshot: Snapshot) -> str:
+    """Return what an unaligned checkpoint has of records between operators."""
+    channels = _channels(snapshot)
     if not channels:
         return "no records"
     size = readable_size(sum(size for _, size in channels))
@@ -314,21 +314,28 @@ def _releases(version: int) -> str:
     return f"{names[0]}{f' to {names[-1]}' if len(names) > 1 else ''} (metadata version {version})"
 
 
-def _backends(snapshot: Snapshot) -> list[str]:
-    backends: dict[str, None] = {}
+def _keyed_parts(snapshot: Snapshot) -> Iterator[KeyedStateHandle]:
+    """Yield the handles of keyed state; that of a changelog comes before those of what it materialized."""
     for operator in snapshot.operators:
         for subtask in operator.subtasks.values():
             handle = subtask.managed_keyed_state
-            parts = handle.materialized if isinstance(handle, ChangelogStateBackendHandle) else (handle,)
+            if handle is not None:
+                yield handle
             if isinstance(handle, ChangelogStateBackendHandle):
-                backends["changelog"] = None
-            for part in parts:
-                if isinstance(part, KeyGroupsSavepointStateHandle):
-                    backends["any (canonical format)"] = None
-                elif isinstance(part, IncrementalRemoteKeyedStateHandle):
-                    backends["RocksDB or ForSt (its own files)"] = None
-                elif part is not None:
-                    backends["hashmap, or RocksDB (full)"] = None
+                yield from handle.materialized
+
+
+def _backends(snapshot: Snapshot) -> list[str]:
+    backends: dict[str, None] = {}
+    for part in _keyed_parts(snapshot):
+        if isinstance(part, ChangelogStateBackendHandle):
+            backends["changelog"] = None
+        elif isinstance(part, KeyGroupsSavepointStateHandle):
+            backends["any (canonical format)"] = None
+        elif isinstance(part, IncrementalRemoteKeyedStateHandle):
+            backends["RocksDB or ForSt (its own files)"] = None
+        else:
+            backends["hashmap, or RocksDB (full)"] = None
     return list(backends)
 
 
