@@ -32,14 +32,13 @@ Flink: ``ChannelStateSerializerImpl``, ``SpillingAdaptiveSpanningRecordDeseriali
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin
+from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin, distinct
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.io import snappy
@@ -58,21 +57,24 @@ from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """``count`` contiguous elements in [start, end) of a buffer."""
+class Pieces:
+    """Contiguous elements in a buffer: piece ``i`` has ``count[i]`` of them in [``start[i]``, ``end[i]``)."""
 
-    start: int
-    end: int
-    count: int
+    start: Longs
+    end: Longs
+    count: Longs
+
+    def __len__(self) -> int:
+        return len(self.start)
 
 
 class OperatorStream:
     """An open stream. ``boundaries`` are the distinct offsets of all elements of all states, ascending."""
 
-    def __init__(self, source: ByteSource, header: OperatorBackendHeader, boundaries: Sequence[int]) -> None:
+    def __init__(self, source: ByteSource, header: OperatorBackendHeader, boundaries: Longs) -> None:
         self.source = source
         self.header = header
-        for offset in (*boundaries[:1], *boundaries[-1:]):
+        for offset in (*boundaries[:1].tolist(), *boundaries[-1:].tolist()):
             if not header.size <= offset <= source.size:
                 raise CorruptStateError(
                     "the offset of an element of operator state is not valid",
@@ -83,71 +85,70 @@ class OperatorStream:
                 )
         self.boundaries = boundaries
 
-    def windows(self, offsets: Sequence[int], block_bytes: int) -> Iterator[tuple[Bytes, list[Piece], int]]:
+    def windows(self, offsets: Longs, block_bytes: int) -> Iterator[tuple[Bytes, Pieces, int]]:
         """Yield elements at ascending offsets: buffers of about ``block_bytes``, their pieces, and file offset."""
         limit = block_bytes // 4 if self.header.compressed else block_bytes
         first = 0
         while first < len(offsets):
-            # Elements with the same offset stay together, because bisect_right returns the position after all of them.
-            stop = bisect_right(offsets, offsets[first] + limit)
+            # Elements with the same offset stay together, because the search returns the position after all of them.
+            stop = int(np.searchsorted(offsets, offsets[first] + limit, side="right"))
             yield self._window(offsets[first:stop])
             first = stop
 
-    def sizes(self, offsets: Sequence[int]) -> list[int]:
+    def sizes(self, offsets: Longs) -> Longs:
         """Return the bytes in the file from every distinct offset to the next one."""
-        return [self._end_of(start) - start for start in sorted(set(offsets))]
+        starts = distinct(offsets)
+        return self._ends_of(starts) - starts
 
-    def _window(self, offsets: Sequence[int]) -> tuple[Bytes, list[Piece], int]:
-        base = offsets[0]
-        starts = sorted(set(offsets))
-        counts = [bisect_right(offsets, start) - bisect_left(offsets, start) for start in starts]
-        ends = [self._end_of(start) for start in starts]
-        data = read_extent(self.source, base, ends[-1])
+    def _window(self, offsets: Longs) -> tuple[Bytes, Pieces, int]:
+        base = int(offsets[0])
+        starts, counts = np.unique(offsets, return_counts=True)
+        ends = self._ends_of(starts)
+        data = read_extent(self.source, base, int(ends[-1]))
         if not self.header.compressed:
-            pieces = [Piece(a - base, b - base, n) for a, b, n in zip(starts, ends, counts, strict=True)]
-            return data, pieces, base
+            return data, Pieces(starts - base, ends - base, counts), base
         return self._decompressed(data, base, starts, ends, counts)
 
-    def _end_of(self, start: int) -> int:
+    def _ends_of(self, starts: Longs) -> Longs:
         # An element at the end of the stream has no bytes.
-        following = bisect_right(self.boundaries, start)
-        return self.boundaries[following] if following < len(self.boundaries) else self.source.size
+        following = np.searchsorted(self.boundaries, starts, side="right")
+        ends = self.boundaries[np.minimum(following, len(self.boundaries) - 1)]
+        return np.where(following < len(self.boundaries), ends, self.source.size)
 
     def _decompressed(
-        self, data: Bytes, base: int, starts: list[int], ends: list[int], counts: list[int]
-    ) -> tuple[Bytes, list[Piece], int]:
-        places = {0: 0}
-        content = 0
-        for begin, end, size in snappy.scan_chunks(data.data, self.source.path, base):
-            places.setdefault(begin, content)
-            content += size
-            places[end] = content
-        # 1.18.1 starts a new stream for every state: the next one's identifier may be before the end.
-        places[len(data)] = content
+        self, data: Bytes, base: int, starts: Longs, ends: Longs, counts: Longs
+    ) -> tuple[Bytes, Pieces, int]:
+        chunks = list(snappy.scan_chunks(data.data, self.source.path, base))
+        sizes = np.array([size for _, _, size in chunks], np.int64)
+        content = int(sizes.sum())
+        begins, chunk_ends = (np.array([chunk[i] for chunk in chunks], np.int64) for i in range(2))
+        # A later row wins: where a chunk begins, then where one ends, then the end of all. 1.18.1 starts a new stream
+        # for every state: the next one's identifier may be before the end.
+        places = np.concatenate([[0], begins, chunk_ends, [len(data)]])
+        contents = np.concatenate([[0], np.cumsum(sizes) - sizes, np.cumsum(sizes), [content]])
+        places, last = np.unique(places[::-1], return_index=True)
+        contents = contents[::-1][last]
         out = np.empty(content, np.uint8)
         snappy.decompress_chunks(data.data, out, self.source.path, base)
-        pieces = []
-        for start, end, count in zip(starts, ends, counts, strict=True):
-            if start - base not in places or end - base not in places:
+        bounds = []
+        for wanted in (starts - base, ends - base):
+            rows = np.minimum(np.searchsorted(places, wanted), len(places) - 1)
+            inside = np.flatnonzero(places[rows] != wanted)
+            if len(inside):
                 raise CorruptStateError(
                     "an element of compressed operator state does not begin with a chunk",
                     path=self.source.path,
-                    offset=start,
+                    offset=int(starts[inside[0]]),
                     remedy=UNREADABLE,
                 )
-            pieces.append(Piece(places[start - base], places[end - base], count))
-        return out, pieces, base
+            bounds.append(contents[rows])
+        return out, Pieces(bounds[0], bounds[1], counts), base
 
-    def cursors(
-        self, buffer: Bytes, pieces: Sequence[Piece], base: int, state: str, options: DecodeOptions
-    ) -> tuple[Cursors, Longs]:
-        """Return cursors at pieces, and the number of elements of each."""
+    def cursors(self, buffer: Bytes, pieces: Pieces, base: int, state: str, options: DecodeOptions) -> Cursors:
+        """Return cursors at pieces."""
         compressed = self.header.compressed
         origin = Origin(self.source.path, 0 if compressed else base, None, state, compressed)
-        start = np.array([piece.start for piece in pieces], np.int64)
-        end = np.array([piece.end for piece in pieces], np.int64)
-        counts = np.array([piece.count for piece in pieces], np.int64)
-        return Cursors(buffer, start, end, origin, options), counts
+        return Cursors(buffer, pieces.start.copy(), pieces.end, origin, options)
 
 
 # -- writer of operator state -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pyspark_savepoint.formats.columns import Bytes, Flags, Longs
+from pyspark_savepoint.formats.columns import Bytes, Flags, Longs, distinct
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, Entries
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
 from pyspark_savepoint.statebackends.model.sorting import order_within
@@ -36,7 +36,7 @@ class Runs:
         cuts = cuts if len(runs) else np.zeros(1, np.int64)
         places = runs[cuts[:-1]]
         order = np.argsort(places, kind="stable")
-        if len(places) == len(np.unique(places)):
+        if len(places) == len(distinct(places)):
             return cls(chunk, places[order], cuts[:-1][order], cuts[1:][order])
         rows = np.argsort(runs, kind="stable")
         return cls.of(chunk.take(rows), modulus)
@@ -68,7 +68,7 @@ class Runs:
 
     def write(self, writer: CanonicalKeyedStreamWriter) -> None:
         """Write the runs, one for each key group and state."""
-        key_groups = np.unique(self.places >> 32).astype(np.int32)
+        key_groups = distinct(self.places >> 32).astype(np.int32)
         parts = []
         for state in np.unique(self.places & 0xFFFFFFFF).tolist():
             mine = np.flatnonzero(self.places & 0xFFFFFFFF == state)

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Longs, distinct
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, read_header
@@ -13,6 +16,8 @@ from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle, StateMetaInfo
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+
+NONE: Longs = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -43,20 +48,22 @@ class OperatorSource:
         """Return the open stream, with its header, which is read unless it is known."""
         return OperatorStream(opened, header or self._header(opened), self._boundaries)
 
-    def offsets(self, name: str) -> tuple[int, ...]:
+    def offsets(self, name: str) -> Longs:
         """Return the offsets of the elements of a state."""
-        return self._offsets.get(name, ())
+        return self._offsets.get(name, NONE)
 
     def _header(self, source: ByteSource) -> OperatorBackendHeader:
-        return read_header(OperatorBackendHeader, source, self._boundaries[0] if self._boundaries else source.size)
+        return read_header(
+            OperatorBackendHeader, source, int(self._boundaries[0]) if len(self._boundaries) else source.size
+        )
 
     @cached_property
-    def _boundaries(self) -> tuple[int, ...]:
-        return tuple(sorted({offset for state in self.states for offset in state.offsets}))
+    def _boundaries(self) -> Longs:
+        return distinct(np.concatenate([NONE, *self._offsets.values()]))
 
     @cached_property
-    def _offsets(self) -> dict[str, tuple[int, ...]]:
-        return {state.name: state.offsets for state in reversed(self.states)}
+    def _offsets(self) -> dict[str, Longs]:
+        return {state.name: np.array(state.offsets, np.int64) for state in self.states}
 
 
 def operator_sources(savepoint: Snapshot, operator: OperatorState, raw: bool = False) -> list[OperatorSource]:

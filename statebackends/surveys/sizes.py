@@ -210,20 +210,21 @@ class OperatorStateSizes:
             for state in self.source.states:
                 if state.offsets and (request.states is None or state.name in request.states):
                     kind = state.mode.state_type
-                    sizes = stream.sizes(state.offsets)
-                    entries = len(state.offsets) if kind != "BROADCAST" else self._entries(stream, state.offsets)
+                    offsets = self.source.offsets(state.name)
+                    sizes = stream.sizes(offsets)
+                    entries = len(state.offsets) if kind != "BROADCAST" else self._entries(stream, offsets)
                     yield self.operator.row(
                         table="operator_state", state=state.name, kind=kind, subtask=self.source.subtask,
-                        entries=entries, bytes=sum(sizes), largest=max(sizes),
+                        entries=entries, bytes=int(sizes.sum()), largest=int(sizes.max()),
                     )  # fmt: skip
 
     @staticmethod
-    def _entries(stream: OperatorStream, offsets: Sequence[int]) -> int:
+    def _entries(stream: OperatorStream, offsets: Longs) -> int:
         """Return the number of entries at the beginning of a broadcast state."""
         if not stream.header.compressed:
-            return int.from_bytes(stream.source.read(offsets[0], 4), "big")
+            return int.from_bytes(stream.source.read(int(offsets[0]), 4), "big")
         buffer, pieces, _ = next(stream.windows(offsets, 1))
-        return int.from_bytes(buffer[pieces[0].start : pieces[0].start + 4].tobytes(), "big")
+        return int.from_bytes(buffer[pieces.start[0] : pieces.start[0] + 4].tobytes(), "big")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.columns import DecodeOptions, Longs
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.io.byte_source import FileLocation, StateLocation
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
@@ -315,7 +315,9 @@ class OperatorStateVerification:
             for state in wanted:
                 kind = state.mode.state_type
                 try:
-                    tally = self._state(stream, metas.get(state.name), state.name, state.offsets, request)
+                    tally = self._state(
+                        stream, metas.get(state.name), state.name, self.source.offsets(state.name), request
+                    )
                 except SavepointError as error:
                     yield self.operator.row(state=state.name, kind=kind, status=ERROR, note=str(error), **common)
                 else:
@@ -326,12 +328,12 @@ class OperatorStateVerification:
         stream: OperatorStream,
         meta: StateMetaInfoSnapshot | None,
         name: str,
-        offsets: tuple[int, ...],
+        offsets: Longs,
         request: TableRequest,
     ) -> Tally:
         tally = Tally()
-        tally.bytes = sum(stream.sizes(offsets))
-        if not offsets:
+        tally.bytes = int(stream.sizes(offsets).sum())
+        if not len(offsets):
             return tally
         opaque = [
             part for serializer in (meta.serializers.values() if meta else ()) for part in serializer.opaque_parts()
@@ -351,7 +353,7 @@ class OperatorStateVerification:
         stream: OperatorStream,
         meta: StateMetaInfoSnapshot | None,
         name: str,
-        offsets: tuple[int, ...],
+        offsets: Longs,
         request: TableRequest,
         raw: bool,
     ) -> int:

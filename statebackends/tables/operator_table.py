@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
-from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream, Piece
+from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream, Pieces
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.redaction import printable
@@ -148,7 +148,7 @@ class OperatorTable:
         return shares
 
     def _with_state(self) -> list[OperatorSource]:
-        return [source for source in self.sources if source.offsets(self.state)]
+        return [source for source in self.sources if len(source.offsets(self.state))]
 
     def _dealt(self, parallelism: int) -> list[list[tuple[OperatorSource, int, int]]]:
         """Return per vertex the sources, each with its first element and the number of elements to read."""
@@ -206,7 +206,7 @@ class OperatorPartition:
         self,
         stream: OperatorStream,
         meta: StateMetaInfoSnapshot | None,
-        offsets: Sequence[int],
+        offsets: Longs,
         subtask: int,
         first: int,
         count: int,
@@ -220,7 +220,7 @@ class OperatorPartition:
                 remedy=UNREADABLE,
             )
         meta = self.united or meta
-        if list(offsets) != sorted(offsets):
+        if (np.diff(offsets) < 0).any():
             raise CorruptStateError(
                 "the offsets of an operator state are not in ascending order",
                 path=stream.source.path,
@@ -228,10 +228,8 @@ class OperatorPartition:
             )
         # Whole runs of equal offsets are read, and elements of other vertices are cut off. (The single element of a
         # broadcast state consists of all its entries.)
-        start = offsets.index(offsets[first])
-        stop = first + count
-        while stop < len(offsets) and offsets[stop] == offsets[stop - 1]:
-            stop += 1
+        start = int(np.searchsorted(offsets, offsets[first]))
+        stop = int(np.searchsorted(offsets, offsets[first + count - 1], side="right"))
         skip, left = first - start, count
         for buffer, pieces, base in stream.windows(offsets[start:stop], self.request.block_bytes):
             for columns in self._columns(stream, meta, buffer, pieces, base):
@@ -243,9 +241,9 @@ class OperatorPartition:
                 yield from self._batches(columns, subtask, Origin(stream.source.path))
 
     def _columns(
-        self, stream: OperatorStream, meta: StateMetaInfoSnapshot, buffer: Bytes, pieces: list[Piece], base: int
+        self, stream: OperatorStream, meta: StateMetaInfoSnapshot, buffer: Bytes, pieces: Pieces, base: int
     ) -> Iterator[dict[str, pa.Array]]:
-        at, counts = stream.cursors(buffer, pieces, base, self.state, self.request.decode)
+        at, counts = stream.cursors(buffer, pieces, base, self.state, self.request.decode), pieces.count
         if self.mode == "BROADCAST":
             yield from self._broadcast(meta, at)
             return

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
 
 from pyspark_savepoint.formats.columns import DecodeOptions, binary_parts
 from pyspark_savepoint.formats.data_view import DataOutputView
@@ -86,31 +89,30 @@ def write_operator_state(parts: Sequence[OperatorPart], file: OutputFile) -> tup
     written = []
     for part, meta in lists + broadcasts:
         try:
-            offsets = tuple(_copy(part, meta, file))
+            offsets = tuple(chain.from_iterable(_copy(part, meta, file)))
         except SavepointError as error:
             raise error.with_facts(operator=part.source.operator, state=meta.name) from None
         written.append(StateMetaInfo(meta.name, Mode.of(meta.state_type), offsets))
     return tuple(written)
 
 
-def _copy(part: OperatorPart, meta: StateMetaInfoSnapshot, file: OutputFile) -> Iterator[int]:
-    """Append the elements of a state, and yield their new offsets."""
+def _copy(part: OperatorPart, meta: StateMetaInfoSnapshot, file: OutputFile) -> Iterator[list[int]]:
+    """Append the elements of a state, and yield their new offsets, some at a time."""
     old = next(old for old, new in part.names.items() if new == meta.name)
-    offsets = sorted(part.source.offsets(old))
-    if not offsets:
-        return
+    offsets = np.sort(part.source.offsets(old))
     with part.source.location.open() as opened:
         stream = _stream(opened, part)
         for buffer, pieces, base in stream.windows(offsets, WINDOW):
-            at, counts = stream.cursors(buffer, pieces, base, old, DecodeOptions(timestamps="raw", decimals="string"))
-            start, end = at.position.copy(), at.end
-            if (counts > 1).any():
+            start, end = pieces.start, pieces.end
+            if (pieces.count > 1).any():
+                options = DecodeOptions(timestamps="raw", decimals="string")
+                at = stream.cursors(buffer, pieces, base, old, options)
                 try:
-                    (start,), (end,) = locate([meta.value_serializer], at, counts)
+                    (start,), (end,) = locate([meta.value_serializer], at, pieces.count)
                 except UndecodableStateError as error:
                     raise _no_ends(old, meta) from error
             places, data = binary_parts(binary_column(buffer, start, end))
-            yield from (file.size + places[:-1]).tolist()
+            yield (file.size + places[:-1]).tolist()
             file.write(data[: places[-1]].data)
 
 

@@ -276,8 +276,12 @@ def _read_back(plan: WritePlan, handle: OperatorStreamStateHandle) -> None:
     expected = sorted(state.name for state in handle.states)
     names = sorted(meta.name for meta in header.states)
     assert isinstance(handle.delegate, RelativeFileStateHandle)
-    offsets = [offset for state in handle.states for offset in state.offsets]
-    if names != expected or not all(header.size <= offset <= handle.delegate.size for offset in offsets):
+    inside = all(
+        header.size <= min(state.offsets) and max(state.offsets) <= handle.delegate.size
+        for state in handle.states
+        if state.offsets
+    )
+    if names != expected or not inside:
         raise CorruptStateError(
             "a file does not contain what was written to it",
             path=source.location.path if isinstance(source.location, FileLocation) else None,
