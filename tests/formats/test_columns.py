@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.formats.columns import MAX_OFFSET, binary_array, list_array, map_array
+from pyspark_savepoint.formats.columns import MAX_OFFSET, binary_array, distinct, list_array, map_array
 from pyspark_savepoint.formats.errors import ValueRangeError
 
 LONGS = pa.list_(pa.field("element", pa.int64()))
@@ -32,3 +32,8 @@ def test_offsets_of_either_width() -> None:
     lists = list_array(LONGS, np.array([2, 0, 1]), pa.array([1, 2, 3]))
     lists.validate(full=True)
     assert lists.to_pylist() == [[1, 2], [], [3]]
+
+
+def test_distinct_values_are_ascending() -> None:
+    assert distinct(np.array([7, 3, 7, -1, 3], np.int64)).tolist() == [-1, 3, 7]
+    assert distinct(np.zeros(0, np.int64)).tolist() == []

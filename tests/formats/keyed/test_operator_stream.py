@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import cramjam
+import numpy as np
 import pytest
 
 from pyspark_savepoint.formats.columns import DecodeOptions
@@ -21,15 +22,15 @@ WINDOWS = pytest.mark.parametrize("window", [1, 8, 1 << 20])
 
 def stream_of(content: bytes, offsets: Sequence[int], compressed: bool) -> OperatorStream:
     header = OperatorBackendHeader(6, compressed, (), (), len(HEAD))
-    return OperatorStream(InlineByteSource("a stream", HEAD + content), header, offsets)
+    return OperatorStream(InlineByteSource("a stream", HEAD + content), header, np.array(offsets))
 
 
 def read(stream: OperatorStream, offsets: Sequence[int], window: int) -> list[tuple[bytes, int]]:
     """The bytes of every piece, and how many elements it has."""
     found = []
-    for buffer, pieces, base in stream.windows(offsets, window):
-        at, counts = stream.cursors(buffer, pieces, base, "a state", DecodeOptions())
-        for start, end, count in zip(at.position, at.end, counts, strict=True):
+    for buffer, pieces, base in stream.windows(np.array(offsets), window):
+        at = stream.cursors(buffer, pieces, base, "a state", DecodeOptions())
+        for start, end, count in zip(at.position, at.end, pieces.count, strict=True):
             found.append((buffer[start:end].tobytes(), int(count)))
     return found
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.columns import DecodeOptions, distinct
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.io import snappy
 from pyspark_savepoint.formats.io.byte_source import InlineByteSource
@@ -44,11 +44,11 @@ def joined(elements: list[bytes]) -> tuple[Any, Any]:
 def read(data: bytes, states: dict[str, Any], name: str) -> list[bytes]:
     """The elements of a state, as the reader finds them."""
     header = OperatorBackendHeader.read(DataInputView(data))
-    offsets = sorted({offset for state in states.values() for offset in state.offsets})
+    offsets = distinct(np.array([offset for state in states.values() for offset in state.offsets], np.int64))
     stream = OperatorStream(InlineByteSource("a stream", data), header, offsets)
     found = []
-    for buffer, pieces, _ in stream.windows(states[name].offsets, 1 << 20):
-        found += [buffer[piece.start : piece.end].tobytes() for piece in pieces]
+    for buffer, pieces, _ in stream.windows(np.array(states[name].offsets, np.int64), 1 << 20):
+        found += [buffer[start:end].tobytes() for start, end in zip(pieces.start, pieces.end, strict=True)]
     return found
 
 
@@ -108,10 +108,12 @@ def test_every_compressed_element_begins_with_a_chunk() -> None:
     assert data[head:].startswith(snappy.IDENTIFIER)
     assert states["list"].offsets == tuple(chunks)
     assert chunks[0] == head + 10
-    found = OperatorStream(InlineByteSource("a stream", data), OperatorBackendHeader(6, True, (), (), head), chunks)
-    at, counts = found.cursors(*next(found.windows(chunks, 1 << 20)), "list", DecodeOptions())
+    header, offsets = OperatorBackendHeader(6, True, (), (), head), np.array(chunks)
+    found = OperatorStream(InlineByteSource("a stream", data), header, offsets)
+    buffer, pieces, base = next(found.windows(offsets, 1 << 20))
+    at = found.cursors(buffer, pieces, base, "list", DecodeOptions())
     assert [at.buffer[a:b].tobytes() for a, b in zip(at.position, at.end, strict=True)] == many
-    assert counts.tolist() == [1] * 20
+    assert pieces.count.tolist() == [1] * 20
 
 
 def test_states_are_those_of_the_head() -> None:
