@@ -40,6 +40,15 @@ if TYPE_CHECKING:
 
 def open_table(request: TableRequest) -> Table:
     """Return the table of a request; errors name the existing tables, operators and states."""
+    table = _table(request)
+    if request.variants != "json":
+        return table
+    from pyspark_savepoint.statebackends.model.json_variants import in_json
+
+    return in_json(table)
+
+
+def _table(request: TableRequest) -> Table:
     if request.feed is not None:
         return _feed(request, request.feed)
     if request.compared is not None:
@@ -103,7 +112,7 @@ def _compared(request: TableRequest, wanted: ComparisonRequest) -> Table:
     from pyspark_savepoint.statebackends.tables.operator_table import OperatorTable
     from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
 
-    tables = [None if side is None else open_table(side) for side in wanted.sides]
+    tables = [None if side is None else _table(side) for side in wanted.sides]
     python = [table if isinstance(table, PythonTable) else None for table in tables]
     below = [outer.inner if isinstance(outer, PythonTable) else outer for outer in tables]
     keyed = [table if isinstance(table, KeyedTable) else None for table in below]
@@ -153,7 +162,7 @@ def _of_version(version: FeedVersion) -> Table | None:
             path=asked.path,
             remedy="name the operator with 'uid', 'uidHash' or 'operatorName', or 'table' = 'splits' or 'offsets'",
         )
-    table = open_table(asked)
+    table = _table(asked)
     return table if asked.table not in CONNECTORS or table.partitions(1) else None
 
 

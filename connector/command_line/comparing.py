@@ -27,7 +27,7 @@ def diff(arguments: Namespace, output: Output) -> int:
     old, new = open_savepoint(arguments.path, **options), open_savepoint(arguments.new, **newer)
     if arguments.uid is not None:
         table = old.diff(new, arguments.uid, table=arguments.table, state=arguments.state)
-        kinds = kinds_of(table.schema)
+        kinds = kinds_of(table.schema, parsed=output.as_json)
         rows = (row_to_json(row, kinds) for row in table.rows())
         shown = output.table(table.schema.names, rows, limit=arguments.limit, more="--limit 0 shows all", lines=1)
         if not shown:

@@ -26,6 +26,7 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
+from pyspark_savepoint.statebackends.model.json_variants import json_of_variants
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,8 +79,9 @@ def ls_with_queries(arguments: Namespace, output: Output, leave: Callable[..., N
         for query in arguments.sql:
             for line in ("", *query.splitlines()):
                 output.say(line)
-            table = spark.sql(query).toArrow()
-            kinds, limit = kinds_of(table.schema), SHOWN if output.is_text else 0
+            table = json_of_variants(spark.sql(query).toArrow())
+            kinds = kinds_of(table.schema, parsed=output.as_json)
+            limit = SHOWN if output.is_text else 0
             rows = (row_to_json(row, kinds) for row in table.to_pylist())
             output.table(table.schema.names, rows, True, limit, "--json or --csv shows all", lines=1)
     except PySparkException as error:

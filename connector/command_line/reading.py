@@ -117,9 +117,7 @@ def _listed(row: Row, output: Output) -> Row:
 def show(arguments: Namespace, output: Output) -> int:
     """Show rows of a table of an operator."""
     table = rows_table(arguments, output)
-    kinds = kinds_of(table.schema)
-    rows = (row_to_json(row, kinds) for row in table.rows())
-    output.table(table.schema.names, rows, True, arguments.limit, "--limit 0 shows all", lines=1)
+    output.table(table.schema.names, _rows(table, output), True, arguments.limit, "--limit 0 shows all", lines=1)
     return DONE
 
 
@@ -135,7 +133,7 @@ def changes(arguments: Namespace, output: Output) -> int:
     table = _changes(arguments, output, arguments.start)
     if table.description:
         output.remark(table.description)
-    rows = _following(arguments, output, table) if arguments.follow else _rows(table)
+    rows = _following(arguments, output, table) if arguments.follow else _rows(table, output)
     shown = output.table(table.schema.names, rows, True, limit, "--limit 0 shows all", lines=1)
     if not shown:
         output.say("no changes")
@@ -157,15 +155,16 @@ def _changes(arguments: Namespace, output: Output, start: int | str) -> Snapshot
     return table
 
 
-def _rows(table: SnapshotTable) -> Iterator[Row]:
-    kinds = kinds_of(table.schema)
+def _rows(table: SnapshotTable, output: Output) -> Iterator[Row]:
+    """Yield the rows as they are shown; a column of JSON is a value of JSON output, and else its text."""
+    kinds = kinds_of(table.schema, parsed=output.as_json)
     return (row_to_json(row, kinds) for row in table.rows())
 
 
 def _following(arguments: Namespace, output: Output, table: SnapshotTable) -> Iterator[Row]:
     """Yield changes without end: those of a table, then those of each snapshot that is completed."""
     while True:
-        yield from _rows(table)
+        yield from _rows(table, output)
         output.results.flush()
         newest = table.options.versions[-1]
         last = newest.checkpoint_id or 0 if newest is not None else 0
@@ -354,7 +353,7 @@ def _writer(form: str, path: Path, table: SnapshotTable) -> Iterator[Callable[[p
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as sink:
             yield sink.write_batch
     else:
-        kinds = kinds_of(table.schema)
+        kinds = kinds_of(table.schema, parsed=form == "json")
         with path.open("w", encoding="utf-8", newline="\n") as lines:
             if form == "csv":
                 lines.write(csv_line(kinds) + "\n")

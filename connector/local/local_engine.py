@@ -164,7 +164,8 @@ class LocalEngine:
         if isinstance(given, LocalRows):
             return given
         if isinstance(given, SnapshotTable):
-            return LocalRows(given.schema, (given.batches,))
+            exact = given.exact()
+            return LocalRows(exact.schema, (exact.batches,))
         if isinstance(given, LocalTable):
             return _of_stream(given.schema, given.batches)
         if isinstance(given, pa.RecordBatchReader):
@@ -197,7 +198,7 @@ class LocalEngine:
 
     def read(self, options: Mapping[str, str]) -> LocalRows:
         """Return the table that options select."""
-        table = SnapshotTable.of(SavepointReadOptions.parse(dict(options)))
+        table = SnapshotTable.of(SavepointReadOptions.parse(dict(options)), variants="variant")
         return LocalRows(table.schema, (table.batches,))
 
     def table(self, options: Mapping[str, str]) -> SnapshotTable:

@@ -6,7 +6,7 @@ import importlib.util
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, Savepo
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.engine import CHECKPOINT_ID, SNAPSHOT
+from pyspark_savepoint.statebackends.model.json_variants import holds_json
 from pyspark_savepoint.statebackends.model.request import Described, PartitionOfRows, TablePartition, choose_columns
 
 if TYPE_CHECKING:
@@ -195,11 +196,12 @@ class SnapshotTable(LocalTable):
         return shown(f"<LocalTable {' '.join(parts)}: {columns_of(self.schema)} in {read.path}>")
 
     @classmethod
-    def of(cls, options: SavepointReadOptions) -> Self:
+    def of(cls, options: SavepointReadOptions, variants: Literal["json", "variant"] = "json") -> Self:
         """Internal: open the table that the options select, without reading any state.
 
         Args:
             options: The parsed options of a read.
+            variants: The form of variants, unless the options say it.
 
         Returns:
             The table.
@@ -209,7 +211,7 @@ class SnapshotTable(LocalTable):
 
         """
         try:
-            options, table = table_of(options)
+            options, table = table_of(options.with_variants(variants))
         except SavepointError as error:
             raise error.with_traceback(None) from None
         described = table.description if isinstance(table, Described) else ""
@@ -230,6 +232,12 @@ class SnapshotTable(LocalTable):
 
         """
         return replace(self, schema=choose_columns(self.schema, columns))
+
+    def exact(self) -> Self:
+        """Internal: return the table as it can be written: with the bytes of variants instead of JSON."""
+        if not any(map(holds_json, self.schema)):
+            return self
+        return type(self).of(replace(self.options, variants="variant")).select(*self.schema.names)
 
     def batches(self) -> Iterator[ArrowBatch]:
         """Yield the rows in batches of at most ``batchSize`` rows, in the memory that option ``memory`` bounds.

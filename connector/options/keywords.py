@@ -70,6 +70,7 @@ class TableOptions(StoreOptions, total=False):
     include_state_window: bool
     include_internal: bool
     field_names: str
+    variants: Literal["variant", "json"]
     keys: Sequence[object] | str
     key_groups: int | str | Sequence[int | str]
     raw: Names

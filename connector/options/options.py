@@ -461,6 +461,12 @@ class SavepointReadOptions(TableOptions):
         chosen, _ = snapshot_as_of(StoragePath.of(self.chosen_of, self.storage_options), LATEST)
         return replace(self, path=chosen.path)
 
+    def with_variants(self, form: str) -> Self:
+        """Return the options with a form of variants, unless the user chose one; tables without any accept it."""
+        if self.variants is not None:
+            return self
+        return replace(self, variants=form, inherited=(*self.inherited, "variants"))
+
     @property
     def snapshots(self) -> list[str]:
         """Return the paths of the snapshots that are read, with their storage options."""

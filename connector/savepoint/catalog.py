@@ -236,7 +236,8 @@ def analyzed(name: str, arguments: Mapping[str, AnalyzeArgument | None], feed: M
         if _has_variant(schema):
             raise OptionError(
                 f"{name}() cannot return a VARIANT",
-                remedy="CREATE TEMPORARY VIEW ... USING savepoint OPTIONS (path '...', uid '...')",
+                remedy="leave option 'variants' out: it returns JSON as text; or CREATE TEMPORARY VIEW ... USING "
+                "savepoint OPTIONS (path '...', uid '...')",
             )
         return Analyzed(schema=schema, table=table)
     except SavepointError as error:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.serializers.composite.fields import ROW_KIND, ROW_KINDS
+from pyspark_savepoint.statebackends.model.json_variants import is_json
 
 
 def _refuse(value: Any, kind: pa.DataType, where: str) -> OptionError:
@@ -156,13 +158,23 @@ def to_json(value: Any) -> Any:
     return str(value)
 
 
-def kinds_of(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """Return the types of columns by name."""
-    return {field.name: field.type for field in schema}
+def kinds_of(schema: pa.Schema, parsed: bool = True) -> dict[str, pa.DataType]:
+    """Return the types of columns by name; those of JSON text are ``pa.json_()`` if it becomes values."""
+    return {field.name: _kind(field) if parsed else field.type for field in schema}
+
+
+def _kind(field: pa.Field) -> pa.DataType:
+    return pa.json_() if is_json(field) else field.type
+
+
+def _number(text: str) -> float | str:
+    """Return a number of JSON; as text, like other decimals, if a double does not keep its digits."""
+    number = float(text)
+    return number if decimal.Decimal(text) == decimal.Decimal(repr(number)) else text
 
 
 def row_to_json(row: Mapping[str, Any], kinds: Mapping[str, pa.DataType]) -> dict[str, Any]:
-    """Convert a row of Arrow's ``to_pylist`` to JSON; maps whose keys are strings become objects.
+    """Convert a row of Arrow's ``to_pylist`` to JSON; maps whose keys are strings become objects, texts of JSON values.
 
     >>> row_to_json({"spent": [("EUR", 5)], "sent": [(1, None)]},
     ...             {"spent": pa.map_(pa.string(), pa.int64()), "sent": pa.map_(pa.int64(), pa.string())})
@@ -174,14 +186,17 @@ def row_to_json(row: Mapping[str, Any], kinds: Mapping[str, pa.DataType]) -> dic
 def _typed(value: Any, kind: pa.DataType) -> Any:
     if value is None:
         return None
+    if isinstance(kind, pa.JsonType):
+        return json.loads(value, parse_float=_number)
     if pa.types.is_struct(kind):
-        return {field.name: _typed(value[field.name], field.type) for field in kind}
+        return {field.name: _typed(value[field.name], _kind(field)) for field in kind}
     if pa.types.is_list(kind):
-        return [_typed(item, kind.value_type) for item in value]
+        return [_typed(item, _kind(kind.value_field)) for item in value]
     if not pa.types.is_map(kind):
         return to_json(value)
     entries = value.items() if isinstance(value, dict) else value
-    pairs = [[_typed(key, kind.key_type), _typed(item, kind.item_type)] for key, item in entries]
+    key_kind, item_kind = _kind(kind.key_field), _kind(kind.item_field)
+    pairs = [[_typed(key, key_kind), _typed(item, item_kind)] for key, item in entries]
     if not pa.types.is_string(kind.key_type):
         return pairs
     named = dict(pairs)

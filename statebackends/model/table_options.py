@@ -333,6 +333,13 @@ class TableOptions:
         """`{"key": ["user"], "accState": ["count(*)", "sum(amount)"]}` (keys of a map: `left-records.key`)""",
         tables=(*ROWS_OF_KEYS, TIMERS, STATES),
     )
+    variants: str | None = option(
+        choice("variant", "json"),
+        "values of Spark's VARIANT: `variant` returns them as such (without Spark the two byte strings of which it "
+        "consists), which can be written back; `json` returns JSON as text",
+        shown="`variant` with Spark, `json` without",
+        tables=DECODED,
+    )
     keys: str | None = option(
         _keys,
         'only these keys, such as `[1042, 1043]` or `["a"]`; opens only their key groups',

@@ -54,7 +54,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.formats.serializers.sql.rowdata import SizedSerializer
 from pyspark_savepoint.statebackends.model.descriptors import StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.type_names import spark_type
+from pyspark_savepoint.statebackends.model.type_names import is_variant, spark_type
 
 POSITIONAL = re.compile(r"f0|_1")
 
@@ -157,6 +157,13 @@ class _Choice:
     def refuse(self, source: pa.DataType, among: list[pa.DataType], path: str) -> NoReturn:
         known = list(dict.fromkeys(spark_type(kind) for kind in among))
         column = path.partition(".")[0]
+        if any(map(is_variant, among)):
+            raise OptionError(
+                f"column {path!r} is no VARIANT, which is not written from JSON: that does not tell its types apart",
+                expected="variant",
+                found=spark_type(source),
+                remedy="read the column with option 'variants' = 'variant', and write that",
+            )
         raise OptionError(
             f"column {path!r} cannot be written as {self.flink_type}: its type does not fit",
             expected=" or ".join(known),

@@ -79,6 +79,7 @@ VALUES = {
     "includeTtl": "true",
     "includeStateWindow": "true",
     "fieldNames": '{"key": ["id"]}',
+    "variants": "json",
     "includeInternal": "true",
     "includeRowKind": "true",
     "keys": "[1042]",
@@ -179,6 +180,7 @@ SHOWN: dict[tuple[str, str], Case] = {
     ("operator_state", "pickle"): (PYTHON, BLOBS),
     ("states", "pickle"): (PYTHON, BLOBS),
     ("keyed_state", "pyTypes"): (PYTHON, PYFLINK),
+    ("keyed_state", "variants"): (PYTHON, PYFLINK),
     ("window_state", "pyTypes"): (PYTHON, PYFLINK_WINDOWS, "window-contents TUPLE<LONG, LONG>"),
     ("states", "pyTypes"): (PYTHON, PYFLINK),
     ("heaviest_keys", "top"): (SHOP, ACCOUNTS),
@@ -282,7 +284,7 @@ def test_pairs_that_are_not_shown_are_few() -> None:
     unshown = {option for _, option in accepted - set(SHOWN)}
     assert unshown <= {
         "uid", "uidHash", "operatorName", "undecodable", "includeRowKind", "timestamps", "decimals", "kryo", "pickle",
-        "text", "batchSize", "includeTtl", "classes", "kryoTypes", "serializers",
+        "text", "batchSize", "includeTtl", "classes", "kryoTypes", "serializers", "variants",
     }  # fmt: skip
 
 
