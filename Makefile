@@ -37,7 +37,7 @@ docs:
 	$(PYTHON) -m tests.site build/site
 
 # Writes down what CI installs: the newest releases that the bounds in pyproject.toml allow, and the oldest. Needs uv.
-COMPILE = uv pip compile pyproject.toml --extra test --quiet --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+COMPILE = uv pip compile pyproject.toml --extra test --extra notebooks --quiet --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 lock:
 	$(COMPILE) --upgrade --universal --python-version 3.11 --output-file .ci/lock.txt
 	$(COMPILE) --upgrade --resolution lowest-direct --python-version 3.11 --output-file .ci/lock-oldest.txt

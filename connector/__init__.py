@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from pyspark_savepoint.options.own_python import prefer_this_python
+from pyspark_savepoint.options.own_python import prefer_this_python, warn_of_old_spark
 from pyspark_savepoint.options.release import __version__
 
 #: As in module typing, which is not imported: little comes before the command line's handler of Ctrl-C.
@@ -318,3 +318,4 @@ def _expect_spark(name: str) -> None:
 
 
 prefer_this_python()
+warn_of_old_spark()

@@ -2,6 +2,7 @@
 
     python -m tests.notebook_runner                     # all of them: `make notebooks`
     python -m tests.notebook_runner 03_find_and_repair  # those named
+    python -m tests.notebook_runner --check             # keeps nothing: says where outputs are not those that are kept
 
 A notebook runs in a folder ``notebooks`` that has the repository's ``tests`` beside it, as in the repository; so
 its files are deleted afterwards. Outputs are kept without data of the machine: no times, no absolute paths.
@@ -9,10 +10,12 @@ its files are deleted afterwards. Outputs are kept without data of the machine: 
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,8 @@ SECONDS_FOR_A_CELL = 300
 OF_WORKERS = re.compile(
     r"(\s*((Starting )?Streaming TransformWithStateInPandas Python worker|(WARNING )?savepoint: )[^\n]*\s*)+"
 )
+#: How long something took, and sizes of what a scheduler has cut.
+VARIES = re.compile(r"\d+ tasks?, [\d.]+ s")
 #: Where a warning says that it comes from: a file that the kernel makes of a cell.
 CELL = re.compile(r"\S*ipykernel_\d+\S+\.py:\d+: ")
 
@@ -92,14 +97,33 @@ def outputs(notebook: nbformat.NotebookNode) -> Iterator[Mapping[str, Any]]:
             yield from cell.outputs
 
 
-def main(names: list[str]) -> None:
-    """Run notebooks and keep their outputs."""
-    for name in names or NAMES:
+def plain(notebook: nbformat.NotebookNode) -> list[str]:
+    """What every output says in plain text, but for what no two runs have alike; figures only that they are there."""
+    said = []
+    for output in outputs(notebook):
+        data = output.get("data", {"text/plain": output.get("text", "")})
+        text = "figure" if "image/png" in data else data["text/plain"]
+        said.append(VARIES.sub("... tasks, ... s", text))
+    return said
+
+
+def main(names: list[str]) -> int:
+    """Run notebooks, and keep their outputs or compare them with those that are kept; return the exit code."""
+    check = "--check" in names
+    different = 0
+    for name in [name for name in names if name != "--check"] or NAMES:
+        start = time.monotonic()
         with tempfile.TemporaryDirectory() as scratch:
             notebook = run(name, Path(scratch))
-        nbformat.write(notebook, FOLDER / f"{name}.ipynb")
-        print(f"notebooks/{name}.ipynb")
+        if not check:
+            nbformat.write(notebook, FOLDER / f"{name}.ipynb")
+        elif plain(notebook) != plain(read(name)):
+            different = 1
+            lines = difflib.unified_diff(plain(read(name)), plain(notebook), "kept", "now", lineterm="")
+            print("\n".join(lines))
+        print(f"notebooks/{name}.ipynb ({time.monotonic() - start:.0f} s)", flush=True)
+    return different
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -9,14 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
-from tests.notebook_runner import FOLDER, NAMES, outputs, read, run
+from tests.notebook_runner import FOLDER, NAMES, outputs, plain, read, run
 
 FULL_PATH = re.compile(r"(?<![\w.])/(?:home|mnt|opt|private|root|tmp|usr|Users|var|work)/")
-#: How long something took, and sizes of what a scheduler has cut.
-VARIES = re.compile(r"\d+ tasks?, [\d.]+ s")
 MAX_BYTES = 300_000
 #: What the repository has itself.
 OWN = {"oracle", "pyspark_savepoint", "tests"}
@@ -32,27 +29,27 @@ def texts(output: Mapping[str, Any]) -> list[str]:
     return [text for kind, text in data.items() if kind.startswith("text/")]
 
 
-def plain(notebook: nbformat.NotebookNode) -> list[str]:
-    """What every output says in plain text, but for what no two runs have alike; figures only that they are there."""
-    said = []
-    for output in outputs(notebook):
-        data = output.get("data", {"text/plain": output.get("text", "")})
-        text = "figure" if "image/png" in data else data["text/plain"]
-        said.append(VARIES.sub("... tasks, ... s", text))
-    return said
-
-
 def test_there_are_notebooks() -> None:
     assert len(NAMES) == 8
 
 
+def contained(extra: str, extras: Mapping[str, list[str]]) -> list[str]:
+    """The requirements of an extra, and of those that it contains."""
+    own = []
+    for requirement in extras[extra]:
+        inner = re.fullmatch(r"pyspark-savepoint\[([a-z,]+)\]", requirement)
+        own += [one for name in inner[1].split(",") for one in contained(name, extras)] if inner else [requirement]
+    return own
+
+
 def test_an_extra_has_what_they_import() -> None:
     extras = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    installed = {re.split(r"\W", requirement)[0] for requirement in extras["notebooks"]}
+    installed = {re.split(r"\W", requirement)[0] for requirement in contained("notebooks", extras)}
     source = "\n".join(cell.source for name in NAMES for cell in read(name).cells if cell.cell_type == "code")
     imported = {name for name in re.findall(r"^(?:from|import) (\w+)", source, re.M) if name not in OWN}
     assert imported - sys.stdlib_module_names <= installed
     assert "jupyterlab" in installed
+    assert "pyspark[connect]" in contained("notebooks", extras)  # protobuf, for the workers of transformWithState
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,6 +6,9 @@ DATA_SOURCE_NOT_FOUND. A path of this machine is of no use to a cluster whose ma
 is set where Spark's JVM runs already (``spark-submit``, Databricks), runs elsewhere (Connect), or where Spark's
 configuration names a Python or a master of several machines.
 
+A PySpark that has no data sources in Python is warned of, since Spark itself would only say that it does not find the
+format.
+
 Spark: ``PythonUtils.defaultPythonExec``, ``pyspark.core.context.SparkContext``.
 """
 
@@ -33,6 +36,8 @@ SETTLED = (
     "PYTHON_WORKER_FACTORY_SOCK_PATH",
     "PYTHON_WORKER_FACTORY_SECRET",
 )
+#: The first release of Spark with data sources in Python.
+FIRST_WITH_SOURCES = 4
 #: A line of ``spark-defaults.conf`` that says which Python runs, or that other machines do.
 CONFIGURED = r"\s*spark\.(pyspark\.(driver\.)?python|master[\s=:]+(?!local(\[|\s|$)))"
 
@@ -41,6 +46,40 @@ def prefer_this_python() -> None:
     """Set the two variables to this interpreter, unless it is settled which Python Spark runs."""
     if not is_settled(os.environ) and not _has_gateway():
         os.environ.update(dict.fromkeys(VARIABLES, sys.executable))
+
+
+def warn_of_old_spark() -> None:
+    """Warn if the installed PySpark, which is not imported, is too old; the command line says so where it needs it."""
+    if os.path.basename(sys.argv[0] if sys.argv else "") in ("-m", "pyspark-savepoint"):
+        return
+    version = _version_of_pyspark()
+    major = version.partition(".")[0]
+    if major.isdigit() and int(major) < FIRST_WITH_SOURCES:
+        import warnings
+
+        warnings.warn(
+            f"pyspark_savepoint needs PySpark {FIRST_WITH_SOURCES}.0 or later, and PySpark {version} is installed: "
+            "Spark will not find the format 'savepoint'; pyspark_savepoint.open(path) and commands need no Spark",
+            stacklevel=3,
+        )
+
+
+def _version_of_pyspark() -> str:
+    """Return the version of the PySpark that an import would find; an empty text if there is none."""
+    imported = sys.modules.get("pyspark")
+    if imported is not None:
+        return str(getattr(imported, "__version__", ""))
+    from importlib.machinery import PathFinder
+
+    found = PathFinder.find_spec("pyspark")
+    if found is None or not found.origin:
+        return ""
+    try:
+        with open(os.path.join(os.path.dirname(found.origin), "version.py"), encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return text.partition("__version__")[2].partition("=")[2].strip().partition("\n")[0].strip("\"'")
 
 
 def is_settled(environment: Mapping[str, str]) -> bool:

@@ -16,6 +16,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from pyspark_savepoint.command_line.warming import unpack as unpack_archive
+
 ARCHIVES = Path(__file__).parent
 CACHE = Path("~/.cache/pyspark-savepoint/test-data")
 #: The time of all unpacked files, 2000-01-01: archives have none, and ZIP files know none before 1980.
@@ -84,12 +86,9 @@ def _fill(folder: Path) -> None:
 def unpack(folder: Path) -> None:
     """Unpack all data sets into a folder."""
     for archive in archives():
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter=_with_time)
-
-
-def _with_time(entry: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-    return tarfile.data_filter(entry.replace(mtime=TIME, deep=False), folder)
+        unpack_archive(archive, folder)
+    for path in folder.rglob("*"):
+        os.utime(path, (TIME, TIME))
 
 
 def pack(name: str, folder: Path) -> Path:

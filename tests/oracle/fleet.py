@@ -11,6 +11,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from pyspark_savepoint.command_line.warming import unpack
 from tests.oracle import flink
 
 #: Numbers that the source has given, and parallelism, of the first run and of the one that starts from its savepoint.
@@ -49,8 +50,7 @@ def again(
 
 def unpacked(name: str, folder: Path) -> Path:
     """Unpack a fixture; return its folder, with `savepoint` and `classes`."""
-    with tarfile.open(FIXTURES / f"{name}.tar.xz") as tar:
-        tar.extractall(folder, filter="data")
+    unpack(FIXTURES / f"{name}.tar.xz", folder)
     return folder
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint import LocalSavepoint
+from pyspark_savepoint.command_line.warming import unpack
 from pyspark_savepoint.erasure.report import ErasureReport
 from tests.oracle.person import BY, RECORD_TYPES, UIDS, WHERE, keys
 
@@ -25,8 +25,7 @@ def opened_job(folder: Path | str) -> LocalSavepoint:
 def job(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoint of a release."""
     folder = tmp_path_factory.mktemp("person")
-    with tarfile.open(RECORDED / f"{request.param}.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+    unpack(RECORDED / f"{request.param}.tar.xz", folder)
     return next((folder / "job").glob("chk-*"))
 
 

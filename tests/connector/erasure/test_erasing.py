@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tarfile
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -21,6 +20,7 @@ from pyspark.sql import functions
 
 import pyspark_savepoint
 from pyspark_savepoint import LocalSavepoint, Savepoint
+from pyspark_savepoint.command_line.warming import unpack
 from pyspark_savepoint.erasure.report import ErasureReport
 from pyspark_savepoint.erasure.sought import NONE, fitting
 from pyspark_savepoint.erasure.tables import place_of
@@ -417,8 +417,7 @@ def in_flight(sp: LocalSavepoint, part: str) -> Counter[tuple[Any, ...]]:
 
 
 def test_records_in_flight_are_erased(tmp_path: Path) -> None:
-    with tarfile.open(IN_FLIGHT) as archive:
-        archive.extractall(tmp_path / "old", filter="data")
+    unpack(IN_FLIGHT, tmp_path / "old")
     old = pyspark_savepoint.open(tmp_path / "old")
     before = {part: in_flight(old, part) for part in PARTS}
     # The last element of an input lies in buffers of its sender, too.
@@ -598,8 +597,7 @@ def test_backends_and_formats(corpus: Path, name: str, tmp_path: Path) -> None:
 
 def test_entries_with_equal_keys_stay_as_flink_wrote_them(tmp_path: Path) -> None:
     """On the heap, pickled keys of PyFlink's maps are byte arrays, which Java does not compare by their content."""
-    with tarfile.open(IN_FLIGHT.parents[1] / "pyflink" / "1.20.3-thread.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(IN_FLIGHT.parents[1] / "pyflink" / "1.20.3-thread.tar.xz", tmp_path)
     (path,) = tmp_path.glob("savepoint-*")
     sp = pyspark_savepoint.open(path)
     uids = dict.fromkeys(row["operator_uid_hash"] for row in sp.states().rows() if row["state"] == "map_row")

@@ -150,3 +150,27 @@ def test_sparks_defaults_have_precedence(tmp_path: Path, line: str, settled: boo
     (tmp_path / "conf" / "spark-defaults.conf").write_text(f"spark.ui.enabled false\n{line}\n")
     assert is_settled({"SPARK_HOME": str(tmp_path)}) is settled
     assert is_settled({"SPARK_CONF_DIR": str(tmp_path / "conf")}) is settled
+
+
+@pytest.mark.parametrize(
+    ("version", "script", "warned"),
+    [
+        ("3.5.0", "import pyspark_savepoint", True),
+        ("3.5.0", "import pyspark; import pyspark_savepoint", True),
+        ("4.0.0", "import pyspark_savepoint", False),
+        ("4.0.0", "import pyspark; import pyspark_savepoint", False),
+    ],
+)
+def test_an_old_pyspark_is_said_at_the_import(tmp_path: Path, version: str, script: str, warned: bool) -> None:
+    package = tmp_path / "pyspark"
+    package.mkdir()
+    (package / "__init__.py").write_text("from pyspark.version import __version__\n")
+    (package / "version.py").write_text(f'#\n__version__: str = "{version}"\n')
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert (f"needs PySpark 4.0 or later, and PySpark {version} is installed" in run.stderr) == warned
+    assert bool(run.stderr) == warned
+    listed = subprocess.run(
+        [sys.executable, "-m", "pyspark_savepoint", "--version"], env=environment, capture_output=True, text=True
+    )
+    assert (listed.returncode, listed.stderr) == (0, "")

@@ -7,7 +7,6 @@ short" that links to the section, or in the first rows of its table, as it is se
 from __future__ import annotations
 
 import shutil
-import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.command_line.warming import unpack
 from pyspark_savepoint.execution.restore import check_snapshot
 from pyspark_savepoint.execution.texts import readable_size
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
@@ -286,8 +286,7 @@ def test_what_is_in_flight_and_which_files_to_copy(pages: Pages, tmp_path: Path)
     assert all((pages.history / "shared" / Path(file).name).exists() for file in outside)
     assert f"; {len(outside):,} of them (" in seen.text
     assert "in flight\nno records" in seen.text
-    with tarfile.open(IN_FLIGHT) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(IN_FLIGHT, tmp_path)
     unaligned = pyspark_savepoint.open(next(tmp_path.rglob("_metadata")).parent, allow_outside=True)
     sizes = [
         handle.state_size

@@ -5,7 +5,6 @@ Its sources number their records: those kept by operators and those in flight to
 
 from __future__ import annotations
 
-import tarfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.command_line.warming import unpack
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError
 from pyspark_savepoint.formats.keyed.operator_streams import completes, elements, frames
 
@@ -32,8 +32,7 @@ REST = "rest_of_element"
 @pytest.fixture(scope="module", params=["1.20.5", "2.2.1"])
 def snapshot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("in-flight") / "chk-1"
-    with tarfile.open(ARCHIVES / f"{request.param}.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+    unpack(ARCHIVES / f"{request.param}.tar.xz", folder)
     return pyspark_savepoint.open(str(folder))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from pyspark.sql.types import VariantVal
 
 import pyspark_savepoint
+from pyspark_savepoint.command_line.warming import unpack
 from pyspark_savepoint.execution.migrating import migration_of
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedStateError
@@ -153,8 +153,7 @@ REAL = {
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The savepoints and classes of the archive, which real Flink wrote."""
     folder = tmp_path_factory.mktemp("inner-classes")
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(ARCHIVE, folder)
     return folder
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import re
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from pyspark.sql.variant_utils import VariantUtils
 
 import pyspark_savepoint
+from pyspark_savepoint.command_line.warming import unpack
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError, SavepointError, StateNotFoundError
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.formats.variant import VARIANT
@@ -135,8 +135,7 @@ def test_every_value_is_what_the_job_put_there(table: Callable[..., Any], uid: s
 
 
 def test_every_value_of_a_job_of_flink_2_is_what_it_put_there(tmp_path: Path) -> None:
-    with tarfile.open(OF_FLINK_2) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(OF_FLINK_2, tmp_path)
     for given, uid in ((STRING_KEYS, "py-string"), (PICKLED_KEYS, "py-pickled-key"), (TUPLE_KEYS, "py-tuple-key")):
         options = {"path": str(tmp_path), "uid": uid, "pyTypes": TYPES}
         found = open_table(SavepointReadOptions.parse(options).request())

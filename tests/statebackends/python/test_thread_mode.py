@@ -7,10 +7,9 @@ windows of which that mode cannot take a savepoint (ClassCastException in Flink'
 
 from __future__ import annotations
 
-import tarfile
-
 import pytest
 
+from pyspark_savepoint.command_line.warming import unpack
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from tests.statebackends.python.test_pyflink_job import OF_FLINK_2, PICKLED_KEYS, STRING_KEYS, TUPLE_KEYS
 from tests.statebackends.python.test_pyflink_writes import read
@@ -19,8 +18,7 @@ from tests.statebackends.python.test_pyflink_writes import read
 @pytest.fixture(scope="module")
 def threads(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("threads")
-    with tarfile.open(OF_FLINK_2.with_name("1.20.3-thread.tar.xz")) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(OF_FLINK_2.with_name("1.20.3-thread.tar.xz"), folder)
     return find_snapshots(str(folder))[0].path
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tarfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.command_line.warming import unpack
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
@@ -68,8 +68,7 @@ def windows(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def unpacked(name: str, folder: Path) -> Job:
-    with tarfile.open(ARCHIVES / f"{name}.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+    unpack(ARCHIVES / f"{name}.tar.xz", folder)
     savepoint = pyspark_savepoint.open(str(folder / "savepoint"))
     return Job(savepoint, (folder / "plan.json").read_text(), (folder / "explain.txt").read_text())
 
