@@ -151,9 +151,15 @@ OF_FILE = (
         action="append",
         default=[],
         metavar="COLUMN=KIND",
-        help="value, list, map, reducing or aggregating (default: list and map for such columns, else value)",
+        help="value, list, map, reducing or aggregating (default: that of the existing state, else list and map for "
+        "such columns, else value)",
     ),
-    argument("--ttl", metavar="COLUMNS", help="columns whose states have a time to live in the job"),
+    argument(
+        "--ttl",
+        metavar="COLUMNS",
+        help="columns whose states have a time to live in the job (default: that of the existing state; -o ttl=false "
+        "removes it)",
+    ),
     argument(
         "--table",
         choices=("keyed_state", "window_state", "timers", "list", "union", "broadcast"),

@@ -33,7 +33,7 @@ from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.options.keywords import Table
 from pyspark_savepoint.options.write_options import parse_flink_version
 from pyspark_savepoint.plan.keyed_edits import with_states
-from pyspark_savepoint.plan.operator_plan import OPERATOR, OperatorPlan
+from pyspark_savepoint.plan.operator_plan import OPERATOR, OperatorPlan, PlannedState
 from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.writing.planning.flink_types import type_of
@@ -558,10 +558,16 @@ class _Given:
                 "change": "replaced" if one.name in self.replaced else "added",
                 "operator": operator.label,
                 "state": one.name,
-                "key_type": operator.key_serializer.flink_type if operator.key_serializer and self.key else None,
+                "key_type": _key_type(operator, one),
                 "type": one.meta.value_serializer.flink_type,
                 "rows": self.rows.count,
             }
+
+
+def _key_type(operator: OperatorPlan, state: PlannedState) -> str | None:
+    """Return the type of a state's keys: broadcast state has its own, other operator state none."""
+    key = state.meta.serializers.get("KEY_SERIALIZER") if state.kind == OPERATOR else operator.key_serializer
+    return key.flink_type if key is not None else None
 
 
 def _is_access(column: str) -> bool:
@@ -608,6 +614,8 @@ def _known_types(
         name: Any = "operator_state" if table in OF_OPERATOR else table
         schema = base.table(name, operator.identifier, **options).schema
     except (StateNotFoundError, UnsupportedStateError):
+        if table in OF_OPERATOR:
+            return {}  # a new state: its keys are its own, not those of the operator's keyed state
         try:
             schema = _keyed_table(base, operator)[1].schema
         except StateNotFoundError:

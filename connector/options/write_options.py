@@ -239,7 +239,7 @@ def _spec_conflicts(values: Mapping[str, Any]) -> list[str]:
             )
     if table == TIMERS and "states" in given:
         problems.append("timers have no state columns, so 'states' cannot apply to them")
-    if table not in (KEYED_STATE, WINDOW_STATE) and values.get("ttl"):
+    if table not in (KEYED_STATE, WINDOW_STATE) and "ttl" in given:
         problems.append(f"table '{table}' has no time to live, so 'ttl' cannot apply to it")
     if values.get("flink_version", OLDEST) < OLDEST:
         problems.append(

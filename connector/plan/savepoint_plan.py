@@ -15,6 +15,7 @@ from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import rehashed
 from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, expect_rows
+from pyspark_savepoint.statebackends.writing.planning.kept_states import usual_max_parallelism
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
 
 HASHMAP, ROCKSDB, FORST = "hashmap", "rocksdb", "forst"
@@ -43,9 +44,7 @@ class SavepointPlan:
         for operator in snapshot.operators:
             identifier = OperatorIdentifier(operator.operator_id, operator.uid)
             plans.append(OperatorPlan(identifier, operator.name, Base(snapshot, operator, path, options)))
-        numbers = [operator.max_parallelism for operator in snapshot.operators]
-        usual = max(set(numbers), key=numbers.count) if numbers else DEFAULT_MAX_PARALLELISM
-        return cls(tuple(plans), (snapshot.metadata,), usual)
+        return cls(tuple(plans), (snapshot.metadata,), usual_max_parallelism(snapshot.operators))
 
     def find(self, named: OperatorRef) -> OperatorPlan | None:
         """Return the operator with a uid or uid hash, or None.

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
-from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located_types
@@ -38,11 +38,13 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     OperatorStateDescriptor,
     StateKind,
 )
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl
+from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.python.python_state import shown_name
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING
+from pyspark_savepoint.statebackends.writing.planning.describe_key import key_columns
 from pyspark_savepoint.statebackends.writing.planning.describe_state import describe_keyed, describe_operator_state
+from pyspark_savepoint.statebackends.writing.planning.kept_states import keeping, refuse_other_case
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     KEYED_STATE,
@@ -136,6 +138,7 @@ def add_state(engine: Engine, plan: OperatorPlan, name: str, given: object, opti
         rows = rows.select(*(column for column in rows.schema.names if column == name or column not in SPAN_COLUMNS))
     if old is not None and old.from_input < 0 and name in WINDOW_CONTENTS:
         rows = _with_state_windows(engine, plan, rows, spec.key or ("key",))
+    key_columns(rows.schema, spec)  # raises the error that names the nearest column
     windows = (STATE_WINDOW,) if STATE_WINDOW in rows.schema.names and table == WINDOW_STATE else ()
     column = _only_state_column(rows.schema.names, name, (*(spec.key or ("key",)), *windows, WINDOW_COLUMN), plan.label)
     # Types of an existing state are found by its name in the base.
@@ -226,7 +229,7 @@ def _spec(
 
 
 def _by_known_name(spec: WriteSpec, names: set[str], known: str) -> WriteSpec:
-    """Return types and kinds with the column's new name in place of the state's or column's old one."""
+    """Return types, kinds and times to live with the column's new name in place of the state's or column's old one."""
 
     def renamed(given: Mapping[str, str]) -> dict[str, str]:
         by_path = {}
@@ -235,26 +238,15 @@ def _by_known_name(spec: WriteSpec, names: set[str], known: str) -> WriteSpec:
             by_path[known + dot + rest if head in names else path] = text
         return by_path
 
-    return replace(spec, types=renamed(spec.types), states=renamed(spec.states))
+    ttl = spec.ttl
+    if isinstance(ttl, tuple):
+        ttl = tuple(known if column in names else column for column in ttl)
+    return replace(spec, types=renamed(spec.types), states=renamed(spec.states), ttl=ttl)
 
 
 def _kept(plan: OperatorPlan, old: PlannedState, spec: WriteSpec, given: Collection[str]) -> WriteSpec:
     """Return the rows of an existing state with its kind, time to live and types, unless given options change them."""
-    if old.meta.kind is BackendStateType.KEY_VALUE_V2:
-        raise UnsupportedStateError(
-            "the type of a state of Flink's asynchronous API cannot be changed",
-            operator=plan.label,
-            state=old.name,
-            remedy="leave 'types', 'states' and 'ttl' out: its values can be replaced as they are",
-        )
-    timed = has_ttl(old.meta)
-    if timed and "ttl" in given and spec.ttl is False and "types" not in given:
-        raise OptionError(
-            "the time to live cannot be removed without naming the type of the values",
-            operator=plan.label,
-            found=old.meta.value_serializer.flink_type,
-            remedy=f"add types={{{old.name!r}: ...}}, the type of the values, to ttl=False",
-        )
+    spec = keeping(spec, {old.origin: old.meta})
     if old.from_input >= 0:
         earlier = plan.inputs[old.from_input].spec
         if "types" not in given:
@@ -262,9 +254,9 @@ def _kept(plan: OperatorPlan, old: PlannedState, spec: WriteSpec, given: Collect
             spec = replace(spec, types=own)
         if "typesFrom" not in given:
             spec = replace(spec, type_source=earlier.type_source, class_path=earlier.class_path)
-    if "states" not in given and old.meta.state_type in [kind.value for kind in StateKind]:
-        spec = replace(spec, states={old.origin: old.meta.state_type.lower()})
-    return replace(spec, ttl=True) if "ttl" not in given and timed else spec
+        # The savepoint that has the types may record a time to live that was removed.
+        spec = replace(spec, ttl=False if spec.ttl is None else spec.ttl)
+    return spec
 
 
 def _added(
@@ -275,6 +267,8 @@ def _added(
     name: str | None = None,
     exact: bool = False,
 ) -> OperatorPlan:
+    if plan.base is None and not plan.inputs and spec.max_parallelism is not None:
+        plan = replace(plan, default_max_parallelism=spec.max_parallelism)
     _check_numbers(plan, spec)
     types = None
     base = plan.base
@@ -292,6 +286,7 @@ def _added(
     schema = rows.schema
     if spec.table == OPERATOR_STATE:
         described = describe_operator_state(schema, spec, types)
+        _refuse_other_case(plan, described.name, replaced)
         return plan.with_input(StateInput(rows, spec, described), planned(described), replaced is not None)
     keyed = describe_keyed(schema, spec, _headers(plan), types, classes)
     given = types is not None or not {"key", *keyed.key_columns}.isdisjoint(spec.types)
@@ -302,7 +297,15 @@ def _added(
         states = [replace(states[0], meta=replaced.meta)]
     elif name is not None:
         states = [replace(states[0], meta=replace(states[0].meta, name=name))]
+    for state in states:
+        _refuse_other_case(plan, state.name, replaced)
     return plan.with_input(StateInput(rows, spec, keyed, bound_key=bound), states, replaced is not None)
+
+
+def _refuse_other_case(plan: OperatorPlan, name: str, replaced: PlannedState | None) -> None:
+    """Raise OptionError for a new state whose name is that of another one in upper and lower case alone."""
+    if replaced is None:
+        refuse_other_case(name, [state.name for state in plan.of_kind(KEYED, OPERATOR)], plan.label)
 
 
 def refuse_own(options: Mapping[str, str], own: Collection[str]) -> None:

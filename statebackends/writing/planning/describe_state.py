@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
@@ -58,8 +58,10 @@ from pyspark_savepoint.statebackends.writing.planning.exact_casts import (
     fits,
     form_of,
     with_ttl,
+    without_ttl,
 )
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, parts_of, type_of
+from pyspark_savepoint.statebackends.writing.planning.kept_states import state_of_column
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, inference_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     BROADCAST,
@@ -81,16 +83,18 @@ def describe_keyed(
     base: OperatorHeaders | None,
     types: OperatorTypes | None = None,
     classes: JobClasses | None = None,
+    *,
+    added: bool = False,
 ) -> KeyedDescriptor:
     """Describe keyed state, windows or timers.
 
-    ``base`` has the headers of the existing operator at the path; ``types`` are those to keep, else those of option
-    ``typesFrom``. ``classes`` describe Kryo's values and keys, in the version of Kryo that writes them; None for that
-    of the release in the request.
+    ``base`` has the headers of the existing operator at the path. ``types`` are those to keep, else those of option
+    ``typesFrom``, which must have every state; ``added``: states that ``types`` lacks are new. ``classes`` describe
+    Kryo's values and keys, in the version of Kryo that writes them; None for that of the release in the request.
     """
     expect_each_name_once(schema)
     known = types or OperatorTypes.named_by(request)
-    return _Keyed(schema, request, base, known, classes or request.job_classes).describe()
+    return _Keyed(schema, request, base, known, classes or request.job_classes, added).describe()
 
 
 class _Keyed:
@@ -101,9 +105,11 @@ class _Keyed:
         base: OperatorHeaders | None,
         types: OperatorTypes | None,
         classes: JobClasses,
+        added: bool,
     ) -> None:
         self.schema = schema
         self.request = request
+        self.added = added
         self.types = types.described(classes) if types is not None else None
         self.inference = inference_of(request)
         self.base = OperatorTypes.of(base).described(classes) if base is not None else None
@@ -129,7 +135,7 @@ class _Keyed:
         parts = [path for field in self.schema for path in parts_of(field.type, field.name)]
         expect_names("types", self.request.types, [*parts, *others])
         expect_names("states", self.request.states, self.schema.names)
-        if not isinstance(self.request.ttl, bool):
+        if isinstance(self.request.ttl, tuple):
             expect_names("ttl", self.request.ttl, self.schema.names, "the time to live itself is set in the job only; ")
 
     def describe(self) -> KeyedDescriptor:
@@ -207,30 +213,34 @@ class _Keyed:
         name = self.state_name(column)
         wanted = self.kind_option(column)
         try:
-            if self.types is None or any(path in self.request.types for path in parts_of(kind_of_column, column)):
+            meta = self.recorded(column, kind_of_column, name)
+            if meta is None:
                 kind, serializer = self.chosen(column, kind_of_column, wanted)
             else:
-                meta = self.types.keyed(name)
                 kind, serializer = StateKind(meta.state_type), unwrap(meta.value_serializer)
                 if wanted is not None and wanted is not kind:
                     raise OptionError(
-                        f"{column!r} is {wanted.lower()} in option 'states', but {kind.lower()} in 'typesFrom'",
+                        f"{column!r} is {wanted.lower()} in option 'states', but the state is {kind.lower()}",
                         remedy="name its type in option 'types' as well, or leave 'states' out",
                     )
-            if self.request.has_ttl(column):
-                serializer = with_ttl(kind, serializer)
+            timed = self.request.has_ttl(column)
+            if timed is not None:
+                serializer = with_ttl(kind, serializer) if timed else without_ttl(kind, serializer)
             check_writable(kind_of_column, serializer, column)
         except SavepointError as error:
             raise error.with_facts(operator=self.request.operator) from None
         state = StateDescriptor(name, kind, serializer, namespace, column)
         return self.with_access(state)
 
+    def recorded(self, column: str, kind: pa.DataType, name: str) -> StateMetaInfoSnapshot | None:
+        """Return the registration whose serializer the state gets; None if options or the column give its type."""
+        if self.types is None or any(path in self.request.types for path in parts_of(kind, column)):
+            return None
+        return None if self.added and name not in self.types.states else self.types.keyed(name)
+
     def state_name(self, column: str) -> str:
-        """Return the state name of a column: a state read as ``state_key``, as ``key`` was taken, is ``key`` again."""
-        if self.types is None or column in self.types.states:
-            return column
-        plain = column.removeprefix("state_")
-        return plain if plain in self.types.states else column
+        """Return the state name of a column."""
+        return state_of_column(column, self.types.states if self.types is not None else ())
 
     def kind_option(self, column: str) -> StateKind | None:
         text = self.request.states.get(column)
@@ -345,7 +355,7 @@ class _Keyed:
         """Return the timer services: option ``state``, else those of ``typesFrom``, else Flink's default name."""
         if self.request.state is not None:
             return tuple(name.strip() for name in self.request.state.split(",") if name.strip())
-        if self.types is not None and self.types.timers:
+        if self.types is not None and self.types.timers and not self.added:
             return tuple(self.types.timers)
         return (USER_TIMERS,) if namespace == NO_NAMESPACE else (WINDOW_TIMERS,)
 
@@ -371,9 +381,12 @@ VALUE = "value"
 
 
 def describe_operator_state(
-    schema: pa.Schema, request: WriteSpec, types: OperatorTypes | None = None
+    schema: pa.Schema, request: WriteSpec, types: OperatorTypes | None = None, *, added: bool = False
 ) -> OperatorStateDescriptor:
-    """Describe list, union or broadcast state; ``types`` are those to keep, else those of option ``typesFrom``."""
+    """Describe list, union or broadcast state; ``types`` are those to keep, else those of option ``typesFrom``.
+
+    ``added``: a state that ``types`` lacks is new.
+    """
     name = request.state
     if not name:
         raise OptionError(
@@ -384,6 +397,8 @@ def describe_operator_state(
     types = types or OperatorTypes.named_by(request)
     types = types.described(request.job_classes) if types is not None else None
     existing = types.operator_states.get(name) if types is not None else None
+    if added and existing is None:
+        types = None
     state_kind = request.kind or (
         existing.state_type.lower() if existing is not None else kind_by_columns(schema.names)
     )

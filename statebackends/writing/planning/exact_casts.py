@@ -54,6 +54,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.formats.serializers.sql.rowdata import SizedSerializer
 from pyspark_savepoint.statebackends.model.descriptors import StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.state_column import unwrap
 from pyspark_savepoint.statebackends.model.type_names import is_variant, spark_type
 
 POSITIONAL = re.compile(r"f0|_1")
@@ -390,15 +391,31 @@ def expect_names(option: str, names: Iterable[str], known: Sequence[str], hint: 
 
 def with_ttl(kind: StateKind, serializer: TypeSerializer) -> TypeSerializer:
     """Return the serializer of a state with a time to live: every unit is wrapped, once."""
+    unit = _unit(kind, serializer)
+    return serializer if isinstance(unwrap(unit), TtlSerializer) else _of_unit(kind, serializer, TtlSerializer.of(unit))
+
+
+def without_ttl(kind: StateKind, serializer: TypeSerializer) -> TypeSerializer:
+    """Return the serializer of a state without a time to live: no unit is wrapped."""
+    timed = unwrap(_unit(kind, serializer))
+    return _of_unit(kind, serializer, timed.value) if isinstance(timed, TtlSerializer) else serializer
+
+
+def _unit(kind: StateKind, serializer: TypeSerializer) -> TypeSerializer:
+    """Return the serializer of what has a time to live of its own: an element, the value of an entry, or the value."""
     if kind is StateKind.LIST and isinstance(serializer, ListSerializer):
-        return ListSerializer.of(_timed(serializer.element))
+        return serializer.element
     if kind is StateKind.MAP and isinstance(serializer, MapSerializer):
-        return MapSerializer.of(serializer.key, _timed(serializer.value))
-    return _timed(serializer)
+        return serializer.value
+    return serializer
 
 
-def _timed(serializer: TypeSerializer) -> TypeSerializer:
-    return serializer if isinstance(serializer, TtlSerializer) else TtlSerializer.of(serializer)
+def _of_unit(kind: StateKind, serializer: TypeSerializer, unit: TypeSerializer) -> TypeSerializer:
+    if kind is StateKind.LIST and isinstance(serializer, ListSerializer):
+        return ListSerializer.of(unit)
+    if kind is StateKind.MAP and isinstance(serializer, MapSerializer):
+        return MapSerializer.of(serializer.key, unit)
+    return unit
 
 
 def access_serializer(state: StateDescriptor) -> TypeSerializer:

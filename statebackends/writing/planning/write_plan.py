@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -29,7 +30,6 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     service_of,
 )
 from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.state_column import has_ttl
 from pyspark_savepoint.statebackends.model.unify import united
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
 from pyspark_savepoint.statebackends.python.python_state import PREFIX, is_python_operator
@@ -41,12 +41,17 @@ from pyspark_savepoint.statebackends.writing.planning.describe_state import (
     describe_operator_state,
     described_entries,
 )
+from pyspark_savepoint.statebackends.writing.planning.kept_states import (
+    keeping,
+    refuse_other_case,
+    state_of_column,
+    usual_max_parallelism,
+)
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, expect_same_key
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
 from pyspark_savepoint.statebackends.writing.planning.release_fit import expect_one_kryo, fitted
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     COORDINATOR_STATE,
-    DEFAULT_MAX_PARALLELISM,
     ELEMENTS,
     ENTRIES,
     IN_FLIGHT,
@@ -79,8 +84,9 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         request, schema = _registered(request, written), written.schema(schema)
     current = _Existing.of(opened, request)
     current.refuse_what_is_there()
-    request = current.with_kind_and_ttl_that_are_there()
-    max_parallelism, parallelism = _numbers(request, current, layout)
+    request = current.keeping(request, schema)
+    usual = usual_max_parallelism(base.operators if base is not None else ())
+    max_parallelism, parallelism = _numbers(request, current, layout, usual)
     version = target_version([base.metadata] if base is not None else [], request.flink_version)
     release = release_of(request.flink_version) if request.flink_version is not None else None
     chosen = request.flink_version is not None or base is not None
@@ -89,6 +95,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     descriptor = _describe(request, schema, current, written is not None)
     if isinstance(descriptor, KeyedDescriptor):
         current.refuse_other_names(descriptor)
+        current.refuse_other_case(state.name for state in descriptor.states)
         current.refuse_loss(descriptor)
     plan = WritePlan(
         request=request,
@@ -155,12 +162,12 @@ def _describe(
         return described_entries(request, request.header)
     if request.table in (ENTRIES, ELEMENTS):
         return None
+    types = existing.types if request.type_source is None else None
     if request.is_keyed:
-        types = existing.types
-        if is_python and types is None and request.type_source is None and existing.opened is not None:
-            types = OperatorTypes.of_operator(existing.opened)
-        return describe_keyed(schema, request, existing.headers, types)
-    return describe_operator_state(schema, request)
+        # Only what PyFlink registered says how it pickles values.
+        return describe_keyed(schema, request, existing.headers, types, added=types is not None and not is_python)
+    existing.refuse_other_case((request.state or "",))
+    return describe_operator_state(schema, request, types, added=types is not None)
 
 
 def _opened(request: WriteRequest, staging: Staging, published: bytes) -> Snapshot:
@@ -197,8 +204,10 @@ def _resolve(request: WriteRequest, base: Snapshot | None) -> tuple[WriteRequest
     return request, None
 
 
-def _numbers(request: WriteRequest, existing: _Existing, layout: Distribution | None) -> tuple[int, int | None]:
-    """Return max parallelism and parallelism: requested, laid out, existing, or the default."""
+def _numbers(
+    request: WriteRequest, existing: _Existing, layout: Distribution | None, usual: int
+) -> tuple[int, int | None]:
+    """Return max parallelism and parallelism: requested, laid out, existing, or the usual ones of the savepoint."""
     max_parallelism, parallelism = request.max_parallelism, request.parallelism
     operator = existing.operator
     if existing.binds and operator is not None:
@@ -212,7 +221,7 @@ def _numbers(request: WriteRequest, existing: _Existing, layout: Distribution | 
     if operator is not None:
         max_parallelism = max_parallelism or operator.max_parallelism
         parallelism = parallelism or min(operator.parallelism, max_parallelism)
-    max_parallelism = max_parallelism or DEFAULT_MAX_PARALLELISM
+    max_parallelism = max_parallelism or usual
     if parallelism is not None:
         check_parallelism(max_parallelism, parallelism)
     # Operator state is redistributed at every other parallelism, so one subtask is enough for rows of no subtask.
@@ -314,26 +323,33 @@ class _Existing:
                 + ("; Savepoint.load(...).with_state(...) adds one state" if request.table == KEYED_STATE else ""),
             )
 
-    @property
+    @cached_property
     def types(self) -> OperatorTypes | None:
-        """Return the existing serializers for replaced states; None if the user set types, or there are no others."""
-        request, written = self.request, {name for name, _ in self.written}
-        if request.types or request.type_source or set(request.named_states or ()) != written or not written:
+        """The key, and the states of the table, as the operator has registered them; None for a new operator."""
+        if self.opened is None:
             return None
-        assert self.headers is not None
-        return OperatorTypes.of(self.headers, path=request.path)
+        if not self.request.is_keyed:
+            return OperatorTypes(self.opened.operator.label, self.request.path, operator_states=self.operator_states)
+        types = OperatorTypes.of(self.opened.keyed, path=self.request.path)
+        states = {name: meta for name, meta in types.states.items() if _part_of(meta).table == self.request.table}
+        return replace(types, states=states)
 
-    def with_kind_and_ttl_that_are_there(self) -> WriteRequest:
-        """Return the request with the kind or time to live of replaced states, unless the user set others."""
-        operator_state = self.operator_states.get(self.request.state or "")
-        if self.request.kind is None and operator_state is not None:
-            return replace(self.request, kind=operator_state.state_type.lower())
-        if self.request.ttl or self.types is None:
-            return self.request
-        assert self.headers is not None
-        metas = self.headers.metas()
-        ttl = tuple(state[0] for state in self.written if has_ttl(metas[state][0]))
-        return replace(self.request, ttl=ttl)
+    def keeping(self, request: WriteRequest, schema: pa.Schema) -> WriteRequest:
+        """Return the request with the kinds and times to live of states that exist, unless options change them."""
+        if not request.is_keyed:
+            state = self.operator_states.get(request.state or "")
+            return replace(request, kind=request.kind or (state.state_type.lower() if state is not None else None))
+        if self.types is None:
+            return request
+        states, keys = self.types.states, request.key or (KEY,)
+        names = {column: state_of_column(column, states) for column in schema.names if column not in keys}
+        return keeping(request, {column: states[name] for column, name in names.items() if name in states})
+
+    def refuse_other_case(self, names: Iterable[str]) -> None:
+        """Raise OptionError for a new state whose name is that of another one in upper and lower case alone."""
+        if self.types is not None and not self.request.replaces_operator:
+            for name in names:
+                refuse_other_case(name, {**self.types.states, **self.types.operator_states}, self.types.label)
 
     def refuse_other_names(self, descriptor: KeyedDescriptor) -> None:
         """Raise an error if option ``state`` is set and names other states than the columns."""

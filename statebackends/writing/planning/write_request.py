@@ -227,13 +227,13 @@ class WriteSpec:
         _kinds,
         """kinds by column, such as `{"totals": "reducing"}`: `value`, `list`, `map`, `reducing`, `aggregating`""",
         {},
-        "`list` for arrays, `map` for maps, else `value`",
+        "that of the existing state; else `list` for arrays, `map` for maps, else `value`",
     )
     types: Mapping[str, str] = option(
         _texts,
         """Flink types by column (a composite key is `key`), such as `{"total": "LONG"}`""",
         {},
-        "from the Spark type",
+        "that of the existing state; else from the Spark type",
     )
     inferred_by: str | None = option(
         _inferred_by,
@@ -245,7 +245,8 @@ class WriteSpec:
     max_parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
         "number of key groups; if the job sets a max parallelism, it must be the same",
-        shown=f"that of `key_by` or of the existing operator, else {DEFAULT_MAX_PARALLELISM}",
+        shown="that of `key_by` or of the existing operator, else that of most operators of the savepoint, else "
+        f"{DEFAULT_MAX_PARALLELISM}",
     )
     parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
@@ -257,12 +258,11 @@ class WriteSpec:
         "of files of keyed state: `none` or `snappy`; Flink's snapshot compression",
         shown="none",
     )
-    ttl: bool | tuple[str, ...] = option(
+    ttl: bool | tuple[str, ...] | None = option(
         _ttl,
-        "`true`, or the columns whose states have a TTL in the job, such as `total,profile`; times of last access come "
-        "from column `<state>__last_access`, else are the time of the write",
-        False,
-        "false",
+        "`true`, or the columns whose states have a TTL in the job, such as `total,profile`; `false` removes that of "
+        "existing states; times of last access come from column `<state>__last_access`, else are the time of the write",
+        shown="that of the existing state, or in `typesFrom`; else false",
     )
     py_types: str | None = option(
         python_types,
@@ -333,9 +333,11 @@ class WriteSpec:
         """Return whether rows belong to key groups."""
         return self.table not in (OPERATOR_STATE, ELEMENTS)
 
-    def has_ttl(self, column: str) -> bool:
-        """Return whether the state of a column has a time to live."""
-        return self.ttl if isinstance(self.ttl, bool) else column in self.ttl
+    def has_ttl(self, column: str) -> bool | None:
+        """Return whether the state of a column gets a time to live; None: it has the one of its serializer, if any."""
+        if isinstance(self.ttl, tuple):
+            return True if column in self.ttl else None
+        return self.ttl
 
     @property
     def operator_id(self) -> OperatorID:

@@ -309,6 +309,39 @@ def test_states_are_replaced_and_added(run: Run, golden: Path, tmp_path: Path) -
     assert rows_of(tmp_path / "b", "accounts")[1] == {"total": 70, "tags": ["a"], "city": "Rome"}
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "types", "key_type", "keys"),
+    [
+        ("text.csv", "key,value\nEUR,1.5\n", (), "STRING", ["EUR"]),
+        ("numbers.csv", "key,value\n7,1.5\n", (), "LONG", [7]),
+        ("numbers.jsonl", '{"key": 7, "value": 1.5}\n', (), "LONG", [7]),
+        ("given.csv", "key,value\n7,1.5\n", ("--type", "key=STRING"), "STRING", ["7"]),
+        ("given.jsonl", '{"key": 7, "value": 1.5}\n', ("--type", "key=INT"), "INT", [7]),
+    ],
+)
+def test_keys_of_broadcast_state_are_its_own(
+    run: Run, golden: Path, tmp_path: Path, name: str, text: str, types: tuple[str, ...], key_type: str, keys: list[Any]
+) -> None:
+    """The operator's keyed state has LONG, or STRING, keys; a dry run shows the types."""
+    file, people = tmp_path / name, tmp_path / "people.csv"
+    file.write_text(text)
+    people.write_text("key,city\nAnn,Rome\n")
+    assert run("create", tmp_path / "texts", "accounts", people).code == 0
+    for base in (golden, tmp_path / "texts"):
+        arguments = ["accounts", file, "rates", "--table", "broadcast", *types, "--json"]
+        for dry in (True, False):
+            done = run("put", base, tmp_path / f"{base.name}-new", *arguments, *["--dry-run"][: int(dry)])
+            assert done.code == 0, done.err
+            assert {(row["key_type"], row["type"]) for row in done.records[:-1]} == {(key_type, "DOUBLE")}
+        read = pyspark_savepoint.open(tmp_path / f"{base.name}-new").broadcast_state("accounts", "rates")
+        assert [row["key"] for row in read.rows()] == keys
+        # A state that exists keeps its types, whatever the file looks like.
+        again = run("put", tmp_path / f"{base.name}-new", tmp_path / f"{base.name}-again", "accounts", file, "rates")
+        assert again.code == 0, again.err
+        read = pyspark_savepoint.open(tmp_path / f"{base.name}-again").broadcast_state("accounts", "rates")
+        assert [row["key"] for row in read.rows()] == keys
+
+
 def test_timers_and_operator_state(run: Run, golden: Path, tmp_path: Path) -> None:
     timers, rates, sent = (tmp_path / name for name in ("timers.jsonl", "rates.csv", "sent.jsonl"))
     timers.write_text('{"key": 1, "timestamp": 5, "domain": "event"}\n')

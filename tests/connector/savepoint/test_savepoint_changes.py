@@ -154,7 +154,7 @@ REFUSED: list[tuple[Callable[[Savepoint], object], type[Exception], str]] = [
     (lambda sp: sp.with_operator("new", sp.spark.range(1), key="nothing"), OptionError, "'nothing'"),
     (lambda sp: sp.with_operator("new", sp.spark.range(1).toDF("key"), key="key"), OptionError, "column for a state"),
     (
-        lambda sp: sp.with_operator("new", sp.spark.sql("SELECT 1 key, 2 a"), max_parallelism=7),
+        lambda sp: sp.with_state("accounts", "new", sp.spark.sql("SELECT 1L key, 2 a"), max_parallelism=7),
         OptionError,
         "Savepoint.create",
     ),

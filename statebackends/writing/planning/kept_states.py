@@ -1,0 +1,93 @@
+"""What rows keep of states that exist: the kind, the time to live, and the types. One answer for every way to write.
+
+===============  ==========================================  ==========================================================
+what             no option gives it                          an option gives it
+===============  ==========================================  ==========================================================
+kind             that of the state                           ``states``, ``kind``
+type             the state's and the key's own serializers   ``types``, ``typesFrom``
+time to live     that of the state                           ``ttl``: ``true`` or a name adds one, ``false`` removes it
+max parallelism  that of the operator, of a new one that of  ``maxParallelism`` of a new operator; that of an existing
+                 most operators of the savepoint             one is refused
+===============  ==========================================  ==========================================================
+
+``df.write`` and SQL ask here in ``write_plan``; the verbs of ``Savepoint``, and so ``open``, ``create`` and the
+command line, in ``connector/plan/state_inputs.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.statebackends.model.descriptors import StateKind
+from pyspark_savepoint.statebackends.model.state_column import has_ttl
+from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM, WriteSpec
+
+S = TypeVar("S", bound=WriteSpec)
+KINDS = frozenset(kind.value for kind in StateKind if kind is not StateKind.TIMER)
+
+
+def keeping(spec: S, existing: Mapping[str, StateMetaInfoSnapshot]) -> S:
+    """Return rows with the kinds and times to live of the states that they are written to, unless options change them.
+
+    Args:
+        spec: The rows.
+        existing: The registrations of the states that exist, by column.
+
+    Returns:
+        The rows with ``states`` and ``ttl``, which name every such column.
+
+    Raises:
+        UnsupportedStateError: If options change a state of Flink's asynchronous API.
+
+    """
+    states, timed = dict(spec.states), list(spec.ttl) if isinstance(spec.ttl, tuple) else []
+    for column, meta in existing.items():
+        if meta.kind is BackendStateType.KEY_VALUE_V2:
+            _refuse_change(spec, column, meta.name)
+        if meta.state_type in KINDS:
+            states.setdefault(column, meta.state_type.lower())
+        if has_ttl(meta) and column not in timed:
+            timed.append(column)
+    return replace(spec, states=states, ttl=spec.ttl if isinstance(spec.ttl, bool) else tuple(timed) or None)
+
+
+def _refuse_change(spec: WriteSpec, column: str, state: str) -> None:
+    """Raise UnsupportedStateError if options change a state whose registration cannot be written anew."""
+    own = any(path.partition(".")[0] == column for path in spec.types)
+    if own or column in spec.states or spec.has_ttl(column) is not None:
+        raise UnsupportedStateError(
+            "the type of a state of Flink's asynchronous API cannot be changed",
+            operator=spec.operator,
+            state=state,
+            remedy="leave 'types', 'states' and 'ttl' out: its values can be replaced as they are",
+        )
+
+
+def state_of_column(column: str, states: Collection[str]) -> str:
+    """Return the state's name of a column: a state read as ``state_key``, as ``key`` was taken, is ``key`` again."""
+    plain = column.removeprefix("state_")
+    return plain if column not in states and plain in states else column
+
+
+def refuse_other_case(name: str, states: Iterable[str], operator: str) -> None:
+    """Raise OptionError for the name of a new state that differs from an existing one in upper and lower case alone."""
+    existing = [state for state in states if state.casefold() == name.casefold()]
+    if existing and name not in existing:
+        raise OptionError(
+            "a state has this name in other upper and lower case, and Flink tells them apart",
+            operator=operator,
+            expected=repr(existing[0]),
+            found=repr(name),
+            remedy=f"name it {existing[0]!r}; a new state needs a name of its own",
+        )
+
+
+def usual_max_parallelism(operators: Iterable[OperatorState]) -> int:
+    """Return the max parallelism of operators that are added to a savepoint: that of most of its operators."""
+    numbers = [operator.max_parallelism for operator in operators]
+    return max(dict.fromkeys(numbers), key=numbers.count) if numbers else DEFAULT_MAX_PARALLELISM

@@ -1,0 +1,328 @@
+"""One question about state that exists has one answer, whichever way it is asked.
+
+The ways without Spark: the data source's own steps (those of ``df.write`` and SQL), the verbs of ``open``, the command
+``put``. Each question is rows and options for one state of the same savepoint; its answer is what is registered
+afterwards, or the text of a refusal. ``test_with_spark`` asks a few through ``df.write``, SQL and ``Savepoint``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import pyspark_savepoint
+from pyspark_savepoint import Savepoint
+from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.options.write_options import SavepointWriteOptions
+from pyspark_savepoint.statebackends.writing.committer import abort, commit
+from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
+
+KEYS = pa.array([1, 2, 3], pa.int64())
+LONGS = pa.array([10, 20, 30], pa.int64())
+TAGS = pa.array([["a"], ["b", "c"], ["d"]])
+SCORES = pa.array([[("x", 1)], [("y", 2)], [("z", 3)]], pa.map_(pa.string(), pa.int64()))
+#: Kinds and types of the savepoint that every question is about.
+BEFORE = {
+    "coupon": ("VALUE", "TTL<STRING>"),
+    "total": ("REDUCING", "LONG"),
+    "mean": ("AGGREGATING", "TUPLE<LONG, LONG>"),
+    "tags": ("LIST", "LIST<TTL<STRING>>"),
+    "scores": ("MAP", "MAP<STRING, TTL<LONG>>"),
+}
+MEAN = pa.array([{"f0": 1, "f1": 2}] * 3, pa.struct([("f0", pa.int64()), ("f1", pa.int64())]))
+STATES = {"coupon": pa.array(["a", "b", "c"]), "total": LONGS, "mean": MEAN, "tags": TAGS, "scores": SCORES}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A savepoint of max parallelism 512 with a state of each kind, of which three have a time to live."""
+    path = tmp_path_factory.mktemp("doors") / "base"
+    rows = pa.table({"key": KEYS, **STATES})
+    kinds = {"total": "reducing", "mean": "aggregating"}
+    new = pyspark_savepoint.create(max_parallelism=512)
+    new = new.with_operator("op", rows, states=kinds, ttl=["coupon", "tags", "scores"])
+    rates = pa.table({"key": ["EUR", "USD"], "value": [1.0, 1.5]})
+    new = new.with_broadcast_state("op", "rates", rates, types={"value": "FLOAT"})
+    new = new.with_list_state("op", "sent", pa.table({"value": LONGS}), types={"value": "INT"})
+    new.write(path)
+    assert registered(path) >= BEFORE.items()
+    return path
+
+
+def registered(path: Path, uid: str = "op") -> Any:
+    """Kind and type of each state of an operator."""
+    rows = pyspark_savepoint.open(path).states().rows()
+    return {
+        row["state"]: (row["kind"], row["value_type"]) for row in rows if row["operator_uid"] == uid and row["state"]
+    }.items()
+
+
+def max_parallelisms(path: Path) -> dict[str | None, int]:
+    """The max parallelism of each operator."""
+    return {operator.uid: operator.max_parallelism for operator in Snapshot.open(str(path)).operators}
+
+
+Options = Mapping[str, Any]
+#: Writes rows to a state of a copy of the savepoint, and returns the path of the result.
+Door = Callable[[Path, Path, pa.Table, str, str, Options], Path]
+
+
+def by_data_source(base: Path, folder: Path, rows: pa.Table, uid: str, state: str, options: Options) -> Path:
+    """The steps of ``df.write.mode('overwrite').option('state', ...)``, and so of ``INSERT OVERWRITE``."""
+    path = Path(shutil.copytree(base, folder / "written"))
+    texts = {name: text if isinstance(text, str) else json.dumps(text) for name, text in options.items()}
+    given = {"path": str(path), "uid": uid, "state": state, "retention": "0", **texts}
+    plan = plan_write(SavepointWriteOptions.parse(given).request(True), rows.schema)
+    try:
+        commit(plan, [write_rows(plan, 0, rows.to_batches())])
+    except SavepointError:
+        abort(plan)
+        raise
+    return path
+
+
+def by_verb(base: Path, folder: Path, rows: pa.Table, uid: str, state: str, options: Options) -> Path:
+    """``with_state``, or ``with_operator`` where there is no such operator."""
+    savepoint = pyspark_savepoint.open(base)
+    if savepoint.plan.find(uid) is None:
+        return Path(str(savepoint.with_operator(uid, rows, **options).write(folder / "verb").path))
+    options = {name: option for name, option in options.items() if name != "table"}
+    return Path(str(savepoint.with_state(uid, state, rows, **options).write(folder / "verb").path))
+
+
+class RefusedError(Exception):
+    """What the command line said."""
+
+
+def by_command(base: Path, folder: Path, rows: pa.Table, uid: str, state: str, options: Options) -> Path:
+    """``pyspark-savepoint put``."""
+    file = folder / "rows.parquet"
+    parquet.write_table(rows, file)
+    words = [str(base), str(folder / "put"), uid, str(file), state]
+    for name, option in options.items():
+        if name == "types":
+            words += [f"--type={column}={text}" for column, text in option.items()]
+        elif name == "states":
+            words += [f"--kind={column}={kind}" for column, kind in option.items()]
+        elif name == "key":
+            words += ["--key", option]
+        elif name != "table":
+            words += ["-o", f"{name}={option}"]
+    said: list[str] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("sys.stderr", _Lines(said))
+        code = main(["put", *words])
+    if code:
+        raise RefusedError("".join(said))
+    return folder / "put"
+
+
+class _Lines:
+    """A stream that keeps what is written."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+
+    def write(self, text: str) -> int:
+        self.lines.append(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def isatty(self) -> bool:
+        return False
+
+
+DOORS: dict[str, Door] = {"data source": by_data_source, "verb": by_verb, "command": by_command}
+
+
+def _rows(state: str, column: pa.Array | None = None, **more: pa.Array) -> pa.Table:
+    return pa.table({"key": KEYS, state: STATES[state] if column is None else column, **more})
+
+
+#: Rows, the state, options, and what is registered for it afterwards, or what a refusal says.
+QUESTIONS: dict[str, tuple[pa.Table, str, Options, tuple[str, str] | str]] = {
+    "nothing is given: a value with a time to live": (_rows("coupon"), "coupon", {}, BEFORE["coupon"]),
+    "nothing is given: a list with a time to live": (_rows("tags"), "tags", {}, BEFORE["tags"]),
+    "nothing is given: a map with a time to live": (_rows("scores"), "scores", {}, BEFORE["scores"]),
+    "nothing is given: reducing": (_rows("total"), "total", {}, BEFORE["total"]),
+    "nothing is given: aggregating": (_rows("mean"), "mean", {}, BEFORE["mean"]),
+    "the same type is given": (_rows("coupon"), "coupon", {"types": {"coupon": "STRING"}}, BEFORE["coupon"]),
+    "another type is given": (_rows("total"), "total", {"types": {"total": "INT"}}, ("REDUCING", "INT")),
+    "another type of a list is given": (
+        _rows("tags", pa.array([[1], [2], [3]])), "tags", {"types": {"tags": "LIST<LONG>"}}, ("LIST", "LIST<TTL<LONG>>")
+    ),
+    "the type of a part is given": (
+        _rows("mean", pa.array([{"f0": 1, "f1": 2}] * 3, MEAN.type)), "mean", {"types": {"mean.f1": "INT"}},
+        ("AGGREGATING", "TUPLE<LONG, INT>"),
+    ),
+    "another kind and type are given": (
+        _rows("total"), "total", {"types": {"total": "LONG"}, "states": {"total": "value"}}, ("VALUE", "LONG")
+    ),
+    "another kind alone is given": (
+        _rows("total"), "total", {"states": {"total": "value"}}, "but the state is reducing"
+    ),
+    "the time to live of a value is removed": (_rows("coupon"), "coupon", {"ttl": "false"}, ("VALUE", "STRING")),
+    "the time to live of a list is removed": (_rows("tags"), "tags", {"ttl": "false"}, ("LIST", "LIST<STRING>")),
+    "the time to live of a map is removed": (
+        _rows("scores"), "scores", {"ttl": "false"}, ("MAP", "MAP<STRING, LONG>")
+    ),
+    "a time to live is added": (_rows("total"), "total", {"ttl": "true"}, ("REDUCING", "TTL<LONG>")),
+    "the time to live is removed, and a type given": (
+        _rows("coupon"), "coupon", {"ttl": "false", "types": {"coupon": "STRING"}}, ("VALUE", "STRING")
+    ),
+    "last accesses of a state without a time to live": (
+        _rows("coupon", coupon__last_access=pa.array([1, 2, 3], pa.timestamp("us", "UTC"))), "coupon",
+        {"ttl": "false"}, "but state 'coupon' has no time to live",
+    ),
+    "a column that does not fit": (_rows("coupon", LONGS), "coupon", {}, "coupon"),
+    "a state that is new": (
+        pa.table({"key": KEYS, "new": LONGS}), "new", {}, ("VALUE", "LONG")
+    ),
+    "a name in other upper and lower case": (
+        pa.table({"key": KEYS, "Total": LONGS}), "Total", {}, "a state has this name in other upper and lower case"
+    ),
+    "a key column in other upper and lower case": (_rows("total"), "total", {"key": "KEY"}, "did you mean 'key'"),
+    "no key column": (pa.table({"total": LONGS}), "total", {}, "key"),
+    "a key of another type": (
+        pa.table({"key": ["a", "b", "c"], "total": LONGS}), "total", {}, "key"
+    ),
+    "a key that is NULL": (pa.table({"key": pa.array([1, None, 3], pa.int64()), "total": LONGS}), "total", {}, "NULL"),
+    "a key that is repeated": (
+        pa.table({"key": pa.array([1, 1, 3], pa.int64()), "total": LONGS}), "total", {}, "more than one"
+    ),
+    "a key that is repeated, of a map": (
+        pa.table({"key": pa.array([1, 1, 3], pa.int64()), "scores": SCORES}), "scores", {}, "more than one"
+    ),
+    "no rows": (_rows("total").slice(0, 0), "total", {}, BEFORE["total"]),
+    "another max parallelism": (_rows("total"), "total", {"maxParallelism": "128"}, "'maxParallelism' differs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("door", list(DOORS))
+@pytest.mark.parametrize("question", list(QUESTIONS))
+def test_one_answer(base: Path, tmp_path: Path, question: str, door: str) -> None:
+    rows, state, options, answer = QUESTIONS[question]
+    if isinstance(answer, str):
+        with pytest.raises((SavepointError, RefusedError)) as refused:
+            DOORS[door](base, tmp_path, rows, "op", state, options)
+        assert answer in str(refused.value), refused.value
+        return
+    path = DOORS[door](base, tmp_path, rows, "op", state, options)
+    after = dict(registered(path))
+    assert after.pop(state) == answer
+    others = dict(registered(base))
+    others.pop(state, None)
+    assert after == others
+    assert max_parallelisms(path) == {"op": 512}
+    read = pyspark_savepoint.open(path).keyed_state("op", state=state).to_arrow().to_pylist()
+    written = [row for row in read if row[state] is not None]
+    assert sorted(row["key"] for row in written) == rows["key"].to_pylist()
+
+
+@pytest.mark.parametrize("door", list(DOORS))
+def test_an_operator_that_is_new(base: Path, tmp_path: Path, door: str) -> None:
+    """It has the max parallelism of the savepoint, unless one is given."""
+    rows = pa.table({"key": KEYS, "n": LONGS})
+    for number, options in (512, {}), (256, {"maxParallelism": "256"}):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = _added_operator(base, folder, rows, options) if door == "data source" else None
+        path = path or (_put_operator if door == "command" else _with_operator)(base, folder, rows, options)
+        assert max_parallelisms(path) == {"op": 512, "new": number}
+
+
+def _added_operator(base: Path, folder: Path, rows: pa.Table, options: Options) -> Path:
+    path = Path(shutil.copytree(base, folder / "written"))
+    given = {"path": str(path), "uid": "new", **options}
+    plan = plan_write(SavepointWriteOptions.parse(given).request(False), rows.schema)
+    commit(plan, [write_rows(plan, 0, rows.to_batches())])
+    return path
+
+
+def _with_operator(base: Path, folder: Path, rows: pa.Table, options: Options) -> Path:
+    savepoint = pyspark_savepoint.open(base).with_operator("new", rows, **options)  # type: ignore[misc]
+    return Path(str(savepoint.write(folder / "verb").path))
+
+
+def _put_operator(base: Path, folder: Path, rows: pa.Table, options: Options) -> Path:
+    parquet.write_table(rows, folder / "rows.parquet")
+    words = [word for name, text in options.items() for word in ("-o", f"{name}={text}")]
+    assert main(["put", str(base), str(folder / "put"), "new", str(folder / "rows.parquet"), *words]) == 0
+    return folder / "put"
+
+
+@pytest.mark.parametrize("state", ["rates", "sent"])
+@pytest.mark.parametrize("door", list(DOORS))
+def test_operator_state_keeps_its_kind_and_types(base: Path, tmp_path: Path, state: str, door: str) -> None:
+    rows = {"rates": pa.table({"key": ["GBP"], "value": pa.array([0.75], pa.float32())})}
+    rows["sent"] = pa.table({"value": pa.array([1], pa.int32())})
+    path = DOORS[door](base, tmp_path, rows[state], "op", state, {"table": "operator_state"})
+    assert registered(path) == registered(base)
+    assert pyspark_savepoint.open(path).operator_state("op", state).to_arrow() == rows[state]
+
+
+def test_an_overwrite_of_the_whole_operator_keeps_kinds_types_and_times_to_live(base: Path, tmp_path: Path) -> None:
+    """Rows of the data source without option ``state``."""
+    rows = pa.table({"key": KEYS, **STATES})
+    path = Path(shutil.copytree(base, tmp_path / "whole"))
+
+    def overwrite(**options: str) -> Any:
+        given = {"path": str(path), "uid": "op", "retention": "0", "drop": "rates,sent", **options}
+        plan = plan_write(SavepointWriteOptions.parse(given).request(True), rows.schema)
+        commit(plan, [write_rows(plan, 0, rows.to_batches())])
+        return dict(registered(path))
+
+    assert overwrite() == BEFORE
+    changed = {"coupon": ("VALUE", "TTL<STRING>"), "total": ("REDUCING", "INT")}
+    assert overwrite(types='{"coupon": "STRING", "total": "INT"}', drop="*") == BEFORE | changed
+    without = {"coupon": ("VALUE", "STRING"), "tags": ("LIST", "LIST<STRING>"), "scores": ("MAP", "MAP<STRING, LONG>")}
+    assert overwrite(ttl="false", drop="*") == BEFORE | changed | without
+
+
+def test_a_removed_time_to_live_stays_removed(base: Path, tmp_path: Path) -> None:
+    """Also if rows are given once more before the savepoint is written."""
+    changed = pyspark_savepoint.open(base).with_state("op", "coupon", _rows("coupon"), ttl=False)
+    changed = changed.with_state("op", "coupon", _rows("coupon").slice(1))
+    changed.write(tmp_path / "new")
+    assert dict(registered(tmp_path / "new"))["coupon"] == ("VALUE", "STRING")
+
+
+@pytest.mark.spark
+def test_with_spark(spark: SparkSession, base: Path, tmp_path: Path) -> None:
+    """``df.write``, SQL and ``Savepoint`` have the answers of the steps below them."""
+    frame = spark.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "key LONG, coupon STRING")
+    types = json.dumps({"coupon": "STRING"})
+    for ttl in (None, "false"):
+        answer = ("VALUE", "TTL<STRING>" if ttl is None else "STRING")
+        more = {} if ttl is None else {"ttl": ttl}
+        path = shutil.copytree(base, tmp_path / f"df-{ttl}")
+        options = {"uid": "op", "state": "coupon", "types": types, **more}
+        frame.write.format("savepoint").options(**options).mode("overwrite").save(str(path))
+        assert dict(registered(path))["coupon"] == answer
+        path = shutil.copytree(base, tmp_path / f"sql-{ttl}")
+        listed = ", ".join(f"{name} '{text}'" for name, text in {"path": path, **options}.items())
+        view = f"CREATE OR REPLACE TEMPORARY VIEW coupons (key LONG, coupon STRING) USING savepoint OPTIONS ({listed}"
+        spark.sql(f"{view}, key 'key')")
+        spark.sql("INSERT OVERWRITE coupons VALUES (1L, 'a'), (2L, 'b')")
+        assert dict(registered(path))["coupon"] == answer
+        new = Savepoint.load(spark, str(base)).with_state("op", "coupon", frame, types={"coupon": "STRING"}, **more)
+        new.write(str(tmp_path / f"verb-{ttl}"))
+        assert dict(registered(tmp_path / f"verb-{ttl}"))["coupon"] == answer
+    with pytest.raises(PySparkException, match="in other upper and lower case"):
+        frame.withColumnRenamed("coupon", "Coupon").write.format("savepoint").options(uid="op", state="Coupon").mode(
+            "overwrite"
+        ).save(str(path))
