@@ -47,11 +47,16 @@ class DataInputView:
     def read(self, count: int, what: str = "bytes") -> bytes:
         """Return the next ``count`` bytes."""
         start = self.position
+        self.skip(count, what)
+        return bytes(self.data[start : self.position])
+
+    def skip(self, count: int, what: str = "bytes") -> None:
+        """Pass the next ``count`` bytes."""
+        start = self.position
         end = start + count
         if not start <= end <= self.end:
             self.fail(f"{count} bytes of {what}", f"{self.remaining} bytes until the end")
         self.position = end
-        return bytes(self.data[start:end])
 
     def _number(self, number: struct.Struct, what: str) -> int:
         try:

@@ -41,7 +41,7 @@ MODULES = {
     f"{PACKAGE}.functions.operator_transformation": (),
     f"{PACKAGE}.functions.connected_transformation": ("ConnectedSource",),
     f"{PACKAGE}.functions.state_transformation": (),
-    f"{FORMATS}.serializers.base": ("ClassDescriptions", "UnknownPayloads", "Work"),
+    f"{FORMATS}.serializers.base": ("ClassDescriptions", "UnknownPayload", "UnknownPayloads", "Work"),
     f"{FORMATS}.serializers.kryo.objects.plugged_classes": ("plugged_classes", "plugged_bodies"),
     f"{PACKAGE}.testing.asserts": (),
 }

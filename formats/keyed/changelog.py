@@ -13,6 +13,7 @@ Flink: ``StateChangeFormat``, ``AbstractStateChangeLogger``, ``ChangelogBackendL
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -26,8 +27,9 @@ from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, Save
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.keyed.key_group_reader import KeyGroupContent
-from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot, read_state_meta
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot, read_registration
 from pyspark_savepoint.formats.redaction import redacted
+from pyspark_savepoint.formats.serializers.base import ClassDescriptions
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 
 CLEAR, SET, SET_INTERNAL, ADD, MERGE_NAMESPACES = 0, 1, 2, 3, 4
@@ -38,6 +40,8 @@ META_VERSIONS = (6, 7)
 KINDS: Mapping[int, BackendStateType] = MappingProxyType(
     {0: BackendStateType.KEY_VALUE, 3: BackendStateType.PRIORITY_QUEUE}
 )
+#: A flag, and the header of a Java object stream.
+TTL = re.compile(rb"\x01\xac\xed\x00\x05")
 #: Window in bytes that contains the registrations of most change sets.
 FIRST_WINDOW = 1 << 16
 
@@ -51,6 +55,8 @@ class Changes:
     start: Longs
     end: Longs
     origin: Origin
+    #: Descriptions of the user's classes.
+    classes: ClassDescriptions | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -84,6 +90,8 @@ class InlineChanges:
 
     path: str
     changes: tuple[tuple[int, bytes], ...]
+    #: Descriptions of the user's classes.
+    classes: ClassDescriptions | None = None
 
     def read(self, block_bytes: int, operator: str) -> Generator[Changes, None, None]:
         """Yield the changes, about ``block_bytes`` bytes at a time."""
@@ -104,7 +112,7 @@ class InlineChanges:
         short = np.flatnonzero(sizes < 3)
         if len(short):
             raise _damaged(origin, int(end[short[0]]), "a change with its operation and state", "fewer bytes")
-        return Changes(buffer, group, end - sizes, end, origin)
+        return Changes(buffer, group, end - sizes, end, origin, self.classes)
 
 
 ChangeSource = FileChanges | InlineChanges
@@ -126,7 +134,7 @@ def _read_set(source: ByteSource, offset: int, block_bytes: int, operator: str) 
         if why == changelog.DAMAGED or (why == changelog.MORE and content.exhausted):
             raise _damaged(origin, position, "key groups and their changes", "other bytes")
         if count:
-            yield Changes(buffer, group[:count], start[:count], end[:count], origin)
+            yield Changes(buffer, group[:count], start[:count], end[:count], origin, source.classes)
         if why == changelog.DONE:
             return
         size = block_bytes if count else 2 * size
@@ -220,7 +228,7 @@ def _read_registration(view: DataInputView, changes: Changes, i: int) -> Registr
     if version not in META_VERSIONS:
         view.position -= 4
         view.fail(f"version {' or '.join(map(str, META_VERSIONS))} of a registration", version)
-    meta = read_state_meta(view)
+    meta = read_registration(view, _ends_of_meta(view), changes.classes)
     if meta.kind is BackendStateType.KEY_VALUE:
         if view.read_bool("whether a state has a TTL"):
             skip_java_object(view)
@@ -231,6 +239,13 @@ def _read_registration(view: DataInputView, changes: Changes, i: int) -> Registr
         view.fail("the id and the kind of a state that has keys", f"id {state_id}, kind {kind}")
     view.expect_end("a state's registration")
     return Registration(state_id, meta)
+
+
+def _ends_of_meta(view: DataInputView) -> list[int]:
+    """Return where a state's registration may go on behind its serializers: with a TTL, without, or as a timer's."""
+    data = bytes(view.data)
+    ends = [match.start() for match in TTL.finditer(data)]
+    return [*ends, *([len(data) - 5] if data[-5:-3] == b"\0\0" else []), len(data) - 3]
 
 
 def _skip_value(view: DataInputView, meta: StateMetaInfoSnapshot, changes: Changes, i: int) -> None:

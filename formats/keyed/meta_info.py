@@ -11,17 +11,19 @@ Flink: ``KeyedBackendSerializationProxy``, ``OperatorBackendSerializationProxy``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property, lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedVersionError
 from pyspark_savepoint.formats.io import snappy
 from pyspark_savepoint.formats.io.byte_source import ByteSource, InlineByteSource
+from pyspark_savepoint.formats.keyed.unknown_snapshots import ATTEMPT, Follower, Places, endings, not_unique
 from pyspark_savepoint.formats.serializers.base import (
+    ClassDescriptions,
     TypeSerializer,
     UnknownPayloads,
     write_enveloped,
@@ -92,6 +94,39 @@ def read_state_meta(view: DataInputView, unknown: UnknownPayloads | None = None)
 
 
 def _read_state_meta(view: DataInputView, unknown: UnknownPayloads) -> StateMetaInfoSnapshot:
+    head = _read_head(view)
+    serializers = {}
+    for _ in range(head.roles):
+        role = view.read_utf(ROLE)
+        serializers[role] = snapshot_reader(view, unknown=unknown).enveloped()
+    return head.registered(view, serializers)
+
+
+class _Head(NamedTuple):
+    """What a registration has in front of its serializers."""
+
+    name: str
+    kind: BackendStateType
+    options: Mapping[str, str]
+    roles: int
+
+    def registered(self, view: DataInputView, serializers: Mapping[str, TypeSerializer]) -> StateMetaInfoSnapshot:
+        """Return the state with its serializers; an error if one is missing."""
+        if missing := self.missing(serializers):
+            view.fail(f"{missing[0]} of state {self.name!r}")
+        return StateMetaInfoSnapshot(self.name, self.kind, self.options, serializers)
+
+    def missing(self, roles: Container[str]) -> list[str]:
+        """Return the options and roles that the kind of state needs and that are not there."""
+        needed_options, needed_serializers = REQUIRED[self.kind]
+        missing = [role for role in needed_options if role not in self.options]
+        return missing + [role for role in needed_serializers if role not in roles]
+
+
+ROLE = "the role of a serializer"
+
+
+def _read_head(view: DataInputView) -> _Head:
     name = view.read_utf("a state name")
     kind = view.read_i32("the kind of a state")
     if not 0 <= kind < len(BackendStateType):
@@ -101,17 +136,7 @@ def _read_state_meta(view: DataInputView, unknown: UnknownPayloads) -> StateMeta
     for _ in range(view.read_count("state options", each=4)):
         key = view.read_utf("a state option")
         options[key] = view.read_utf("a state option")
-    serializers = {}
-    for _ in range(view.read_count("state serializers", each=12)):
-        key = view.read_utf("the role of a serializer")
-        serializers[key] = snapshot_reader(view, unknown=unknown).enveloped()
-    meta = StateMetaInfoSnapshot(name, BackendStateType(kind), options, serializers)
-    needed_options, needed_serializers = REQUIRED[meta.kind]
-    missing = [role for role in needed_options if role not in options]
-    missing += [role for role in needed_serializers if role not in serializers]
-    if missing:
-        view.fail(f"{missing[0]} of state {name!r}")
-    return meta
+    return _Head(name, BackendStateType(kind), options, view.read_count("state serializers", each=12))
 
 
 def write_state_meta(meta: StateMetaInfoSnapshot, view: DataOutputView) -> None:
@@ -129,11 +154,15 @@ def write_state_meta(meta: StateMetaInfoSnapshot, view: DataOutputView) -> None:
 
 
 def _read_metas(view: DataInputView, unknown: UnknownPayloads | None) -> tuple[StateMetaInfoSnapshot, ...]:
+    return tuple(read_state_meta(view, unknown) for _ in range(_read_count(view)))
+
+
+def _read_count(view: DataInputView) -> int:
     count = view.read_i16("the number of states")
     if count < 0 or count > view.remaining // 14:
         view.position -= 2
         view.fail(f"a number of states from 0 to {min(MAX_STATES, view.remaining // 14)}", count)
-    return tuple(read_state_meta(view, unknown) for _ in range(count))
+    return count
 
 
 def _write_metas(metas: tuple[StateMetaInfoSnapshot, ...], view: DataOutputView) -> None:
@@ -171,11 +200,16 @@ class KeyedBackendHeader:
     def read(cls, view: DataInputView, unknown: UnknownPayloads | None = None) -> KeyedBackendHeader:
         """Read the header at the start of a stream, and move the view past it."""
         start = view.position
-        _version(view, (KEYED_VERSION,), "a keyed state stream")
-        compressed = view.read_bool("the compression flag")
+        compressed = cls.read_start(view)
         key_serializer = snapshot_reader(view, unknown=unknown).enveloped()
         states = _read_metas(view, unknown)
         return cls(compressed, key_serializer, states, view.position - start)
+
+    @staticmethod
+    def read_start(view: DataInputView) -> bool:
+        """Read what is in front of the first serializer; return whether data are compressed."""
+        _version(view, (KEYED_VERSION,), "a keyed state stream")
+        return view.read_bool("the compression flag")
 
     def write(self, view: DataOutputView) -> None:
         """Write the bytes that :meth:`read` reads."""
@@ -204,10 +238,15 @@ class OperatorBackendHeader:
     def read(cls, view: DataInputView, unknown: UnknownPayloads | None = None) -> OperatorBackendHeader:
         """Read the header at the start of a stream, and move the view past it."""
         start = view.position
-        version = _version(view, OPERATOR_VERSIONS, "an operator state stream")
-        compressed = view.read_bool("the compression flag") if version >= 6 else False
+        version, compressed = cls.read_start(view)
         lists, broadcasts = _read_metas(view, unknown), _read_metas(view, unknown)
         return cls(version, compressed, lists, broadcasts, view.position - start)
+
+    @staticmethod
+    def read_start(view: DataInputView) -> tuple[int, bool]:
+        """Read what is in front of the first state: the version, and whether data are compressed."""
+        version = _version(view, OPERATOR_VERSIONS, "an operator state stream")
+        return version, view.read_bool("the compression flag") if version >= 6 else False
 
     def write(self, view: DataOutputView) -> None:
         """Write the bytes that :meth:`read` reads."""
@@ -218,16 +257,34 @@ class OperatorBackendHeader:
         _write_metas(self.broadcast_states, view)
 
 
+def read_registration(
+    view: DataInputView, ends: Sequence[int], classes: ClassDescriptions | None
+) -> StateMetaInfoSnapshot:
+    """Read one StateMeta; if a serializer snapshot is of an unknown class, it ends where one of ``ends`` lets it."""
+    start = view.position
+    unknown = UnknownPayloads(classes=classes)
+    meta, problem = None, None
+    try:
+        meta = read_state_meta(view, unknown)
+    except SavepointError as error:
+        problem = error
+    if unknown.met and (meta is None or view.position not in ends):
+        lengths = _Search(view, Places(bytes(view.data), tuple(sorted(ends))), unknown).run(_Node(start, states=1))
+        view.position = start
+        return read_state_meta(view, UnknownPayloads(lengths or {}, classes=classes))
+    if meta is None:
+        assert problem is not None
+        raise problem
+    return meta
+
+
 # -- headers read in steps, even if they contain serializer snapshots of user classes ---------------------------------
 # A snapshot of an unknown class may have a payload of unknown length and format. The end of the header is known,
-# however, because the first data begin there. So lengths are tried, shortest first, until the header parses up to
-# exactly that byte.
+# however, because the first data begin there: ``_Search`` finds the way to parse up to exactly that byte.
 
 # Headers have kilobytes; Kryo and Avro snapshots may be larger. They are read in steps, up to this size.
 FIRST_READ = 1 << 16
 MAX_HEADER = 1 << 26
-# The payload of a user's snapshot usually consists of a few names.
-MAX_PAYLOAD = 1 << 12
 #: Number of parsed headers to keep, of at most FIRST_READ bytes each: subtasks of an operator mostly have equal ones.
 KEPT_HEADERS = 32
 #: Number of larger ones, and their bytes.
@@ -280,7 +337,7 @@ def _read_in_steps(kind: type[H], source: ByteSource, data: bytes, most: int) ->
         if header is not None and (not unknown.met or _ends_at(header, most)):
             return header
         if size == most:
-            fitting = _Fit(kind, view, most).fit(unknown) or header
+            fitting = _search(kind, view, most, unknown) or header
             if fitting is None:
                 assert problem is not None
                 raise problem
@@ -296,31 +353,131 @@ def _ends_at(header: KeyedBackendHeader | OperatorBackendHeader, end: int) -> bo
     return header.size == end
 
 
-class _Fit(Generic[H]):
-    """Search for the lengths of unknown payloads with which the header ends at ``end``."""
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A position between two parts of a header, on the way from its start, and what is to come.
 
-    def __init__(self, kind: type[H], view: DataInputView, end: int) -> None:
-        self.kind: type[H] = kind
-        self.view = view
-        self.end = end
+    ``lengths`` are those of unknown payloads in the part before, ``counts`` the lists of states to come, ``states`` the
+    states of this list that have not begun, ``head`` the state whose serializers are read, ``roles`` those of it that
+    were. ``key`` is True in front of the serializer of keys.
+    """
 
-    def fit(self, unknown: UnknownPayloads) -> H | None:
-        """Try lengths for the first payload without one, then for the following ones; None if none fits."""
-        start = next((position for position in sorted(unknown.met) if position not in unknown.lengths), None)
-        if start is None:
-            return None
-        for length in range(min(MAX_PAYLOAD, self.end - start) + 1):
-            attempt = unknown.with_length(start, length)
-            header = self._attempt(attempt) or self.fit(attempt)
-            if header is not None or attempt.work.exhausted(self.view):
-                return header
-        return None
+    position: int
+    counts: int = 0
+    states: int = 0
+    key: bool = False
+    head: _Head | None = None
+    roles: frozenset[str] = frozenset()
+    passed: int = 0
+    before: _Node | None = None
+    lengths: Mapping[int, int] = field(default_factory=dict)
 
-    def _attempt(self, unknown: UnknownPayloads) -> H | None:
-        self.view.position = 0
-        unknown.work.add(0)
+    @property
+    def identity(self) -> object:
+        """Return what determines how the header may go on."""
+        kind = None if self.head is None else (self.head.kind, self.head.roles, frozenset(self.head.options))
+        return self.position, self.counts, self.key, self.states, kind, self.roles, self.passed
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether nothing is to come."""
+        return not (self.key or self.counts or self.states or self.head)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Search for the one way to parse a header up to its end, where some serializer snapshots have no known ends."""
+
+    view: DataInputView
+    places: Places
+    shared: UnknownPayloads
+
+    def run(self, first: _Node) -> dict[int, int] | None:
+        """Return the lengths of all unknown payloads; None if no way leads to the end, an error if two do."""
+        leading, dead = set[object](), set[object]()
+        found: _Node | None = None
+        way: list[tuple[_Node, Iterator[_Node]]] = [(first, self._following(first))]
+        while way:
+            node = next(way[-1][1], None)
+            if self.shared.work.exhausted(self.view):
+                raise not_unique(self.view, self.shared, False)
+            if node is None:
+                dead.add(way.pop()[0].identity)
+                continue
+            if node.is_complete and node.position not in self.places.ends:
+                continue
+            identity = node.identity
+            if found is not None and (node.is_complete or identity in leading):
+                raise not_unique(self.view, self.shared, True)
+            if node.is_complete:
+                found = node
+                leading.update(each.identity for each, _ in way)
+            elif identity not in dead:
+                self.shared.work.add(ATTEMPT)
+                way.append((node, self._following(node)))
+        return None if found is None else _lengths_until(found)
+
+    def _following(self, node: _Node) -> Iterator[_Node]:
+        """Yield the nodes after the next part, one for each end that it may have."""
+        view, head = self.view, node.head
+        view.position = node.position
+        roles = node.roles
         try:
-            header = self.kind.read(self.view, unknown)
+            if head is not None:
+                roles |= {view.read_utf(ROLE)}
+            elif not node.key:
+                yield self._after_next(node)
+                return
         except SavepointError:
-            return None
-        return header if _ends_at(header, self.end) else None
+            return
+        left = 0 if head is None else head.roles - node.passed - 1
+        whole = head is None or (left == 0 and not head.missing(roles))
+        if left == 0 and not whole:
+            return
+        follower = Follower(left, node.states, node.counts)
+        for end, lengths in endings(view, self.places, follower, self.shared, self._enveloped):
+            after = _Node(end, node.counts, node.states, before=node, lengths=lengths)
+            yield after if whole else replace(after, head=head, roles=roles, passed=node.passed + 1)
+
+    def _after_next(self, node: _Node) -> _Node:
+        """Read the number of states of the next list, or the start of the next state."""
+        view = self.view
+        if not node.states:
+            count = _read_count(view)
+            return _Node(view.position, node.counts - 1, count, before=node)
+        head = _read_head(view)
+        if not head.roles:
+            head.registered(view, {})
+        return _Node(view.position, node.counts, node.states - 1, head=head if head.roles else None, before=node)
+
+    def _enveloped(self, attempt: UnknownPayloads) -> TypeSerializer:
+        return snapshot_reader(self.view, attempt).enveloped()
+
+
+def _lengths_until(node: _Node) -> dict[int, int]:
+    lengths: dict[int, int] = {}
+    at: _Node | None = node
+    while at is not None:
+        lengths.update(at.lengths)
+        at = at.before
+    return lengths
+
+
+def _search(kind: type[H], view: DataInputView, end: int, unknown: UnknownPayloads) -> H | None:
+    """Return the header that ends at ``end``; None if its snapshots are all known, or if it does not end there."""
+    if not unknown.met:
+        return None
+    view.position = 0
+    ends: tuple[int, ...] = (end,)
+    if issubclass(kind, KeyedBackendHeader):
+        kind.read_start(view)
+        first = _Node(view.position, counts=1, key=True)
+    else:
+        _, compressed = OperatorBackendHeader.read_start(view)
+        ends = (end - len(snappy.IDENTIFIER), end) if compressed else ends
+        first = _Node(view.position, counts=2)
+    lengths = _Search(view, Places(bytes(view.data), ends), unknown).run(first)
+    if lengths is None:
+        return None
+    view.position = 0
+    return kind.read(view, UnknownPayloads(lengths, classes=unknown.classes))

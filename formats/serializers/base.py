@@ -292,6 +292,15 @@ class ClassDescriptions(Protocol):
         """Return the descriptions for a snapshot; ``complete``: its serializers describe all subclasses of POJOs."""
 
 
+@dataclass(slots=True)
+class UnknownPayload:
+    """A payload of an unknown snapshot class: class, number of snapshots around it, and its end if its form has one."""
+
+    snapshot_class: str
+    depth: int
+    end: int | None = None
+
+
 @dataclass
 class UnknownPayloads:
     """Payloads of unknown snapshot classes by position: those found so far, and lengths to try.
@@ -302,22 +311,34 @@ class UnknownPayloads:
     """
 
     lengths: dict[int, int] = field(default_factory=dict)
-    met: dict[int, str] = field(default_factory=dict)
+    met: dict[int, UnknownPayload] = field(default_factory=dict)
     parsed: dict[tuple[object, int], tuple[Any, int]] = field(default_factory=dict)
     failed: set[int] = field(default_factory=set)
     work: Work = field(default_factory=Work)
     #: Classes that the user described, for generic types.
     classes: ClassDescriptions | None = None
+    #: True if only the end counts: payloads are passed, but not kept.
+    trial: bool = False
+    #: Number of bytes of payloads that were passed.
+    passed: int = 0
+    #: Where the trial ended; None if it failed.
+    ended: int | None = None
 
-    def with_length(self, start: int, length: int) -> UnknownPayloads:
-        """Return a copy with a length to try."""
-        return UnknownPayloads(
-            {**self.lengths, start: length}, parsed=self.parsed, work=self.work, classes=self.classes
-        )
+    def trying(self, lengths: dict[int, int]) -> UnknownPayloads:
+        """Return a trial of these lengths, which shares what was parsed."""
+        return UnknownPayloads(lengths, parsed=self.parsed, work=self.work, classes=self.classes, trial=True)
+
+    def pass_payload(self, view: DataInputView, start: int) -> bytes:
+        """Return the payload from ``start`` to the position of the view, and note its end."""
+        self.met[start].end = view.position
+        if self.trial:
+            self.passed += view.position - start
+            return b""
+        return bytes(view.data[start : view.position])
 
     def once(self, kind: object, view: DataInputView, read: Callable[[], T]) -> T:
         """Return the result of parsing here; a part without unknown payloads is parsed once."""
-        start, met = view.position, len(self.met)
+        start, met, passed = view.position, len(self.met), self.passed
         known = self.parsed.get((kind, start))
         if known is not None:
             value: T
@@ -326,7 +347,7 @@ class UnknownPayloads:
         try:
             value = read()
         finally:
-            self.work.add(max(0, view.position - start))
+            self.work.add(max(0, view.position - start - (self.passed - passed)))
         if len(self.met) == met:
             self.parsed[kind, start] = value, view.position
         return value

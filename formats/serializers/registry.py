@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.serializers.base import (
     COMPOSITE_MAGIC,
     SnapshotReader,
     TypeSerializer,
+    UnknownPayload,
     UnknownPayloads,
     write_versioned,
 )
@@ -132,9 +133,16 @@ def undescribed(serializer: TypeSerializer) -> TypeSerializer:
 class OpaqueSerializer(TypeSerializer):
     """Serializer of an unknown snapshot class: the payload is kept as bytes, values are BINARY.
 
-    The end of the payload follows from Flink's base class: composite (version 3, magic number), simple (version 3,
-    empty), generic and early simple (version 2, one class name). For other payloads, ``meta_info.read_header`` tries
-    lengths until the header ends where it should.
+    The end of the payload follows from Flink's base class, or from a length in front of a Java object:
+
+        Composite                              version 3             CompositeTypeSerializerSnapshot
+        nothing                                version 3             SimpleTypeSerializerSnapshot
+        utf class                              version 2             GenericTypeSerializerSnapshot, early simple ones
+        i32 1  i32 n  object[n]  i32 version   version 2051261680    TypeSerializerConfigSnapshot, Flink 1.7 to 1.16
+        [i32 version]  i32 n  object[n]        any version           snapshots of Apache Beam, and others like them
+
+    ``object`` is a Java object stream, which is never deserialized. Ends of other payloads are found by what follows
+    them (``keyed/unknown_snapshots.py``).
     """
 
     payload: bytes = b""
@@ -143,13 +151,16 @@ class OpaqueSerializer(TypeSerializer):
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Find the end of the payload by its base class; UndecodableStateError where that is not possible."""
+        """Find the end of the payload by its form; UndecodableStateError where that is not possible."""
         view = reader.view
         start = view.position
         detail = ""
-        reader.unknown.met[start] = name
-        if start in reader.unknown.lengths:
-            view.read(reader.unknown.lengths[start], f"the snapshot of {name}")
+        unknown = reader.unknown
+        unknown.met[start] = UnknownPayload(name, reader.depth - 1)
+        if start in unknown.lengths:
+            view.skip(unknown.lengths[start], f"the snapshot of {name}")
+        elif (end := _end_of_java_object(view, version)) is not None:
+            view.position = end
         elif version == 3 and _peek_i32(view) == COMPOSITE_MAGIC:
             _skip_composite(reader, name)
         elif version == 2:
@@ -158,7 +169,7 @@ class OpaqueSerializer(TypeSerializer):
                 raise _endless(view, start, name)
         elif version != 3:
             raise _endless(view, start, name)
-        return cls(name, version, bytes(view.data[start : view.position]), detail)
+        return cls(name, version, unknown.pass_payload(view, start), detail)
 
     def write_payload(self, view: DataOutputView) -> None:
         """Write the payload as it was read."""
@@ -177,6 +188,25 @@ class OpaqueSerializer(TypeSerializer):
     def decode(self, at: Cursors) -> pa.Array:
         """Raise UndecodableStateError: the end of a value is unknown."""
         raise self._refuse("decoded").with_facts(**at.origin.facts())
+
+
+#: Version of the snapshots of ``TypeSerializerConfigSnapshot``.
+ADAPTER_VERSION = 0x7A53C4F0
+#: Magic number and version of Java object streams.
+JAVA_OBJECT = bytes.fromhex("aced0005")
+
+
+def _end_of_java_object(view: DataInputView, version: int) -> int | None:
+    """Return the end of a payload with a Java object behind its length; None if it has another form."""
+    start = view.position
+    forms = ((8, 4),) if version == ADAPTER_VERSION else ((4, 0), (8, 0))
+    for before, after in forms:
+        at = start + before
+        if bytes(view.data[at : at + 4]) == JAVA_OBJECT:
+            end = at + int.from_bytes(view.data[at - 4 : at], "big") + after
+            if end <= view.end:
+                return end
+    return None
 
 
 def _peek_i32(view: DataInputView) -> int | None:

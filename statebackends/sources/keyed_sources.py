@@ -249,7 +249,7 @@ def _changelog(
 def _changes(savepoint: Snapshot, operator: OperatorState, delta: Any) -> list[ChangeSource]:
     if isinstance(delta, InMemoryChangelogStateHandle):
         changes = tuple((entry.key_group, entry.change) for entry in delta.changes)
-        return [InlineChanges(f"{savepoint.metadata_path} (inline changes)", changes)]
+        return [InlineChanges(f"{savepoint.metadata_path} (inline changes)", changes, savepoint.location.classes)]
     if not isinstance(delta, ChangelogStateHandleStreamImpl):
         _no_state(savepoint, operator, delta)
     sources: list[ChangeSource] = []

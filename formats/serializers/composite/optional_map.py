@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedVersionError
+from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError, UnsupportedVersionError
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, write_versioned
 
 OPTIONAL_MAP_MAGIC = 0x000004F2C69A3D70
@@ -120,7 +120,7 @@ def _read_serializer(reader: SnapshotReader, frame: DataInputView | None) -> Typ
     try:
         serializer = reader.over(frame).versioned()
         frame.expect_end("a serializer snapshot")
-    except (CorruptStateError, UnsupportedVersionError):
+    except (CorruptStateError, UndecodableStateError, UnsupportedVersionError):
         return OpaqueFrame.read_snapshot(_class_name(frame), 0, reader.over(frame))
     return serializer
 

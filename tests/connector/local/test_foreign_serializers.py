@@ -1,0 +1,87 @@
+"""State of serializers whose snapshots have no known ends, as real Flink wrote it: all beside them is read and edited.
+
+The savepoints are of ``oracle.Foreign``; ``python -m tests.oracle.foreign`` made them, and restores what is edited.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import pyspark_savepoint
+from pyspark_savepoint.errors import UndecodableStateError
+from tests.oracle.foreign import KEYS, NUMBERS, UIDS, WITH_LENGTHS, unpacked
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*have no uid here"),
+    pytest.mark.filterwarnings("ignore:state .* has values of UNKNOWN"),
+]
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the savepoints, by backend and format."""
+    return unpacked(tmp_path_factory.mktemp("foreign"))
+
+
+def utf(text: str) -> bytes:
+    """Return a value as the job's serializer writes it."""
+    return len(text).to_bytes(2, "big") + text.encode()
+
+
+def expected(key: int) -> dict[str, object]:
+    numbers = range(key, NUMBERS, KEYS)
+    return {
+        "key": key,
+        "count": len(numbers),
+        "total": sum(numbers),
+        "bytes": utf(f"bytes {numbers[-1]}"),
+        "length": utf(f"length {numbers[-1]}"),
+        "large": b",".join(utf(f"large {number}") for number in numbers),
+        "adapter": [("k", utf(f"adapter {numbers[-1]}"))],
+    }
+
+
+@pytest.mark.parametrize("case", WITH_LENGTHS)
+def test_every_state_of_the_operator_is_read(foreign: Path, case: str) -> None:
+    sp = pyspark_savepoint.open(foreign / case, uids=UIDS)
+
+    rows = {row["key"]: row for row in sp.keyed_state("keyed").rows()}
+
+    assert rows == {key: expected(key) for key in range(KEYS)}
+    assert {row["value"] for row in sp.operator_state("listed", "longs").rows()} == {*range(NUMBERS)}
+    for name in ("bytes", "adapter"):
+        values = sorted(row["value"] for row in sp.operator_state("listed", name).rows())
+        assert values == sorted(utf(f"{name} {number}") for number in range(NUMBERS))
+
+
+@pytest.mark.parametrize("case", WITH_LENGTHS)
+def test_unknown_states_are_carried_over_byte_for_byte(foreign: Path, tmp_path: Path, case: str) -> None:
+    sp = pyspark_savepoint.open(foreign / case, uids=UIDS)
+
+    edited = sp.rename_state("keyed", "total", "sum").remove_state("keyed", "count").remove_keys("keyed", [3])
+    new = edited.remove_state("listed", "longs").with_max_parallelism(256).write(tmp_path / "new")
+
+    rows = {row["key"]: row for row in new.keyed_state("keyed").rows()}
+    want = {key: expected(key) for key in range(KEYS) if key != 3}
+    for row in want.values():
+        row["sum"] = row.pop("total")
+        del row["count"]
+    assert rows == want
+    assert {row["state"] for row in new.states().rows() if row["operator_uid"] == "listed"} == {
+        "adapter", "bytes", "large",
+    }  # fmt: skip
+    assert [row for row in new.verify().rows() if row["status"] != "ok"] == []
+
+
+def test_values_without_lengths_hide_what_follows_them(foreign: Path) -> None:
+    sp = pyspark_savepoint.open(foreign / "hashmap-native", uids=UIDS)
+
+    with pytest.raises(UndecodableStateError, match="only the job's own serializer can delimit") as raised:
+        list(sp.keyed_state("keyed").rows())
+
+    assert "take a canonical savepoint" in raised.value.facts["remedy"]
+    (count,) = (row for row in sp.states().rows() if row["state"] == "count")
+    assert (count["flink_value_type"] if "flink_value_type" in count else count["value_type"]) == "LONG"
+    assert {row["value"] for row in sp.operator_state("listed", "longs").rows()} == {*range(NUMBERS)}
