@@ -96,7 +96,7 @@ def test_a_client_of_a_store_hides_its_keys(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "account")
     monkeypatch.setenv("AZURE_STORAGE_KEY", "bUFyS2VSbUFyS2VSbUFyS2VS")
     filesystem, _ = locate("abfss://c@account.dfs.core.windows.net/sp")
-    store = filesystem.conditional()  # type: ignore[attr-defined]
+    store = filesystem.store  # type: ignore[attr-defined]
     monkeypatch.delenv("AZURE_STORAGE_KEY")
     assert "bUFyS2VS" not in repr(store)
 

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pyspark_savepoint.formats.filesystems.filesystem import ArrowFileSystem
+from pyspark_savepoint.formats.filesystems.filesystem import RemoteFileSystem
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, OPTION, StoragePath
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
@@ -177,7 +177,7 @@ def _storage_of_types(spec: WriteSpec) -> dict[str, str]:
 def storage_of(staging: Staging) -> dict[str, str]:
     """Return option ``storageOptions`` of a savepoint, if it was given."""
     filesystem = staging.filesystem
-    if not isinstance(filesystem, ArrowFileSystem) or filesystem.options == NO_OPTIONS:
+    if not isinstance(filesystem, RemoteFileSystem) or filesystem.options == NO_OPTIONS:
         return {}
     return {OPTION: filesystem.options.to_json()}
 

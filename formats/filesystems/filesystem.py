@@ -1,11 +1,12 @@
-"""File systems of a snapshot: the local one, and those of pyarrow.
+"""File systems of a snapshot: the local one, object stores, and HDFS.
 
 ============================================  =============================================================
 path                                          file system
 ============================================  =============================================================
 ``/a/b``, ``file:/a/b``, ``file:///a/b``      local; also ``dbfs:/Volumes/a`` and ``dbfs:/a``, which are mounted
-``s3://`` ``s3a://`` ``s3n://`` ``s3p://``    pyarrow's S3: ``remote`` describes the connections
-``gs://`` ``abfs(s)://`` ``hdfs://``          pyarrow's GCS, Azure, HDFS
+``s3://`` ``s3a://`` ``s3n://`` ``s3p://``    S3, by obstore: ``object_store``
+``gs://`` ``abfs(s)://``                      Google's and Azure's stores, by obstore
+``hdfs://`` ``viewfs://``                     HDFS, by pyarrow: ``arrow_store``, ``remote``
 ============================================  =============================================================
 
 Paths are interpreted as Flink's ``Path`` does: nothing is percent-decoded. A file system is a frozen description that
@@ -14,33 +15,58 @@ pickles; the files it opens do not. Local files are read directly into the calle
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import posixpath
 import re
 import stat
 import time
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
 
-from pyarrow import fs as arrow_fs
-
-from pyspark_savepoint.formats.errors import OptionError, UnsafePathError, did_you_mean, nearest
-from pyspark_savepoint.formats.filesystems.conditional_store import ConditionalStore, conditional_store
-from pyspark_savepoint.formats.filesystems.remote import CLIENT_ERRORS, StoreTarget, connect, storage_error
-from pyspark_savepoint.formats.filesystems.remote_files import ArrowOutputs, RemoteInputFile, version_of
-from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, OPTION, StorageOptions, StoragePath
+from pyspark_savepoint.formats.errors import (
+    AccessDeniedError,
+    OptionError,
+    OutputError,
+    SavepointWarning,
+    UnsafePathError,
+    did_you_mean,
+    nearest,
+)
+from pyspark_savepoint.formats.filesystems.arrow_store import ArrowStore
+from pyspark_savepoint.formats.filesystems.object_store import ObjectStore, object_store
+from pyspark_savepoint.formats.filesystems.remote import StoreTarget, connect
+from pyspark_savepoint.formats.filesystems.remote_files import RemoteInputFile
+from pyspark_savepoint.formats.filesystems.storage_options import (
+    NO_OPTIONS,
+    OPTION,
+    REQUIRE,
+    StorageOptions,
+    StoragePath,
+)
 from pyspark_savepoint.formats.io.local_files import NOT_THERE, LocalInputFile, local_error, real_path
-from pyspark_savepoint.formats.io.outputs import LocalOutputs
-from pyspark_savepoint.formats.io.snapshot_files import Anchor, FileInfo, SnapshotFileSystem
+from pyspark_savepoint.formats.io.outputs import LocalOutputs, already_there
+from pyspark_savepoint.formats.io.snapshot_files import (
+    BEGINNING,
+    MAX_PUBLISHED,
+    Anchor,
+    FileInfo,
+    Opening,
+    OutputFile,
+    Published,
+    SnapshotFileSystem,
+)
 from pyspark_savepoint.formats.redaction import shown
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/?#]*))?(.*)", re.DOTALL)
 #: Nanoseconds within which a file may be replaced without a change of its times, as file systems store them.
 RECENT = 2_000_000_000
-# Schemes of other systems, and the pyarrow scheme of each.
-ARROW_SCHEMES: Mapping[str, str] = MappingProxyType(
+# Schemes of other systems, and the scheme of each here.
+REMOTE_SCHEMES: Mapping[str, str] = MappingProxyType(
     {
         "s3": "s3",
         "s3a": "s3",
@@ -72,11 +98,11 @@ def locate(text: str) -> tuple[SnapshotFileSystem, str]:
     scheme, authority, path = match[1].lower(), match[2] or "", match[3]
     if scheme in ("file", "dbfs"):
         return LocalFileSystem(), _local_path(scheme, authority, path, text)
-    if scheme not in ARROW_SCHEMES:
+    if scheme not in REMOTE_SCHEMES:
         raise OptionError(
             "no file system is known for this path",
             path=text,
-            expected="a local path, or a scheme among file, dbfs, " + ", ".join(ARROW_SCHEMES),
+            expected="a local path, or a scheme among file, dbfs, " + ", ".join(REMOTE_SCHEMES),
             found=f"{scheme}:",
         )
     if "?" in path:
@@ -87,7 +113,7 @@ def locate(text: str) -> tuple[SnapshotFileSystem, str]:
             remedy="set endpoints in the environment (AWS_ENDPOINT_URL, ...) or in option "
             f"'{OPTION}'; set credentials in the environment only",
         )
-    filesystem = ArrowFileSystem(ARROW_SCHEMES[scheme], authority, StoragePath.options_of(text))
+    filesystem = RemoteFileSystem(REMOTE_SCHEMES[scheme], authority, StoragePath.options_of(text))
     return filesystem, posixpath.normpath("/" + path.lstrip("/"))
 
 
@@ -177,7 +203,12 @@ class LocalFileSystem(LocalOutputs):
             raise local_error(error, path) from None
         return tuple(sorted(names))
 
-    def open_input(self, path: str, anchor: Anchor | None = None) -> LocalInputFile:
+    @property
+    def is_remote(self) -> bool:
+        """Return whether each request takes long, so that many are made at a time."""
+        return False
+
+    def open_input(self, path: str, anchor: Anchor | None = None, opening: Opening = BEGINNING) -> LocalInputFile:
         """Open a regular file for reading; with an anchor, only if its resolved path lies there."""
         folder, _, name = path.rpartition("/")
         parent = _real_folder(folder or "/", path)
@@ -291,12 +322,29 @@ def _is_in(path: str, folder: str, anchor: Anchor) -> bool:
     return path.startswith(folder.rstrip("/") + "/") and not hidden and (bool(anchor.folder) or len(parts) == 1)
 
 
-# -- pyarrow ------------------------------------------------------------------------------------------------
+# -- remote -------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=16)
+def store_of(target: StoreTarget) -> ObjectStore | ArrowStore:
+    """Return the live store of a place, cached per process: obstore's, or pyarrow's for what only that reaches."""
+    try:
+        return object_store(target)
+    except LookupError as why:
+        filesystem, prefix = connect(target.scheme, target.authority, target.options, target.recorded)
+        return ArrowStore(filesystem, prefix, f"{target.scheme}://{target.authority}", str(why))
+    except AccessDeniedError as error:
+        raise error.with_facts(path=f"{target.scheme}://{target.authority}") from None
+
+
+# A forked child process does not have the threads of its parent's clients.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=store_of.cache_clear)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ArrowFileSystem(ArrowOutputs):
-    """A file system of pyarrow: scheme, authority and storage options.
+class RemoteFileSystem:
+    """A place in an object store or in HDFS: scheme, authority and storage options.
 
     ``recorded`` means that a path in the snapshot named it, not the user.
     """
@@ -308,87 +356,167 @@ class ArrowFileSystem(ArrowOutputs):
 
     def __repr__(self) -> str:
         """Return the URI without a secret in it: the authority alone does not show what is one."""
-        return shown(f"ArrowFileSystem({self.uri('')!r}, {self.options!r}, recorded={self.recorded})")
+        return shown(f"RemoteFileSystem({self.uri('')!r}, {self.options!r}, recorded={self.recorded})")
 
-    def info(self, path: str) -> FileInfo | None:
-        """Return the entry at the path; None if it does not exist."""
-        filesystem, prefix = self.connected()
-        try:
-            info = filesystem.get_file_info(prefix + path)
-        except CLIENT_ERRORS as error:
-            raise storage_error(error, self.uri(path)) from None
-        return None if info.type == arrow_fs.FileType.NotFound else self._info(info, prefix)
-
-    def list(self, path: str) -> list[FileInfo]:
-        """Return the entries of a folder, sorted by name."""
-        filesystem, prefix = self.connected()
-        try:
-            entries = filesystem.get_file_info(arrow_fs.FileSelector(prefix + path))
-        except CLIENT_ERRORS as error:
-            raise storage_error(error, self.uri(path)) from None
-        return sorted((self._info(entry, prefix) for entry in entries), key=lambda info: info.path)
-
-    def first_names(self, path: str, limit: int) -> tuple[str, ...]:
-        """Return at most this many names in a folder, or below it; those of folders have a slash."""
-        try:
-            return self.conditional().first_names(path, limit)
-        except LookupError:
-            return tuple(f"{one.name}/" if one.is_directory else one.name for one in self.list(path)[:limit])
-
-    def open_input(self, path: str, anchor: Anchor | None = None) -> RemoteInputFile:
-        """Open a file for reading; object stores have no links, so the anchor needs no check."""
-        filesystem, prefix = self.connected()
-        try:
-            return RemoteInputFile(lambda: filesystem.open_input_file(prefix + path), self.uri(path))
-        except CLIENT_ERRORS as error:
-            raise storage_error(error, self.uri(path)) from None
-
-    def identity(self, path: str) -> str | None:
-        """Return the store's version of the file, and its size; None if it has none, or is not there."""
-        filesystem, prefix = self.connected()
-        try:
-            with filesystem.open_input_file(prefix + path) as file:
-                return version_of(file)
-        except CLIENT_ERRORS:
-            return None
+    @property
+    def store(self) -> ObjectStore | ArrowStore:
+        """Return the live store."""
+        options = self.options
+        if self.scheme in STORES:
+            options = options.with_environment(STORES[self.scheme])
+        return store_of(StoreTarget(self.scheme, self.authority, options, self.recorded))
 
     def uri(self, path: str) -> str:
         """Return the URI: scheme, authority and path."""
         return f"{self.scheme}://{self.authority}{path}"
 
-    def conditional(self) -> ConditionalStore:
-        """Return the same location as a store with conditional writes; LookupError explains why there is none."""
-        return conditional_store(self._place())
-
     @property
-    def conditional_writes(self) -> str | None:
-        """Return the storage option ``conditionalWrites``."""
-        return self.options.conditional_writes
+    def is_remote(self) -> bool:
+        """Return whether each request takes long, so that many are made at a time."""
+        return True
 
-    def connected(self) -> tuple[arrow_fs.FileSystem, str]:
-        """Return the live file system and the prefix of its paths."""
-        target = self._place()
-        return connect(target.scheme, target.authority, target.options, target.recorded)
+    def info(self, path: str) -> FileInfo | None:
+        """Return the entry at the path; None if it does not exist."""
+        return self.store.info(path)
 
-    def _place(self) -> StoreTarget:
-        store = STORES.get(self.scheme)
-        options = self.options.with_environment(store) if store else self.options
-        return StoreTarget(self.scheme, self.authority, options, self.recorded)
+    def list(self, path: str) -> list[FileInfo]:
+        """Return the entries of a folder, sorted by name."""
+        return self.store.list(path)
+
+    def first_names(self, path: str, limit: int) -> tuple[str, ...]:
+        """Return at most this many names in a folder, or below it; those of folders have a slash."""
+        return self.store.first_names(path, limit)
+
+    def open_input(self, path: str, anchor: Anchor | None = None, opening: Opening = BEGINNING) -> RemoteInputFile:
+        """Open a file for reading; object stores have no links, so the anchor needs no check."""
+        return self.store.open_input(path, opening)
+
+    def identity(self, path: str) -> str | None:
+        """Return the store's version of the file, and its size; None if it has none, or is not there."""
+        return self.store.identity(path)
 
     def absence(self, path: str) -> str | None:
         """Return a hint if the bucket does not exist; else None."""
-        filesystem, prefix = self.connected()
-        if prefix:
-            try:
-                info = filesystem.get_file_info(prefix)
-            except CLIENT_ERRORS:
-                return None  # without permission to query the bucket, its files may still be readable
-            if info.type == arrow_fs.FileType.NotFound:
-                return f"there is no bucket or container {prefix!r}: check its name, and the endpoint"
-        return None
+        return self.store.missing()
 
-    @staticmethod
-    def _info(info: arrow_fs.FileInfo, prefix: str) -> FileInfo:
-        path = "/" + info.path.removeprefix(prefix).strip("/")
-        modified = None if info.mtime_ns is None else info.mtime_ns / 1e9
-        return FileInfo(path, info.type == arrow_fs.FileType.Directory, info.size or 0, modified)
+    @property
+    def renames(self) -> bool:
+        """Return whether :meth:`move` is a cheap rename: object stores copy."""
+        return self.store.renames
+
+    def open_output(self, path: str, *, durable: bool = True) -> OutputFile:
+        """Create a file, which the store shows when it is closed."""
+        return self.store.create(path)
+
+    def create_directory(self, path: str) -> None:
+        """Create the folder in HDFS; object stores need none."""
+        self.store.create_directory(path)
+
+    def delete_file(self, path: str) -> None:
+        """Delete the file if it exists."""
+        self.store.delete_files([path])
+
+    def delete_directory(self, path: str) -> None:
+        """Delete the folder and its content if it exists."""
+        self.store.delete_directory(path)
+
+    def delete_empty_directory(self, path: str) -> None:
+        """Delete the folder if it exists and is empty."""
+        self.store.delete_empty_directory(path)
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file."""
+        self.store.move(source, target)
+
+    def hold(self, source: SnapshotFileSystem, path: str, anchor: Anchor | None, target: str, size: int) -> bool:
+        """Have the store copy an object of its own; return whether it did, completely."""
+        if not isinstance(source, RemoteFileSystem):
+            return False
+        mine, other = self.store, source.store
+        if isinstance(mine, ObjectStore) and mine is other:
+            return mine.copy(path, target, size)
+        if self.scheme != source.scheme or self.scheme not in STORES:
+            return False
+        return self._in_arrow().copy_from(source._in_arrow(), path, target, size)
+
+    def _in_arrow(self) -> ArrowStore:
+        """Return pyarrow's store of this place, which copies from one bucket into another."""
+        store = self.store
+        if isinstance(store, ArrowStore):
+            return store
+        target = store.target
+        filesystem, prefix = connect(target.scheme, target.authority, target.options, target.recorded)
+        return ArrowStore(filesystem, prefix, store.uri, "")
+
+    # -- publication ----------------------------------------------------------------------------------------
+
+    def read_published(
+        self, path: str, limit: int = MAX_PUBLISHED, unless: Published | None = None
+    ) -> Published | None:
+        """Return the whole current content of a published file; None if it does not exist."""
+        return self.store.read_published(path, limit, unless)
+
+    def publish(self, path: str, data: bytes, over: Published | None = None) -> None:
+        """Write a file that appears as a whole, if the current version is still ``over``.
+
+        Raises ConcurrentWriteError if the current version is another, and UncertainOutcomeError if the file may have
+        been written despite an error. Without conditional writes, the current version is read and compared just before.
+        """
+        try:
+            self.store.put(path, data, over)
+        except NotImplementedError as why:
+            self._warn_of_last(path, str(why))
+            current = self.read_published(path)
+            if (current and current.data) != (over and over.data):
+                raise already_there(self.uri(path)) from None
+            self._in_arrow().put_unseen(path, data)
+
+    def lacks_conditions(self, path: str, probe: str, replacing: bool) -> bool:
+        """Return, after a warning, whether :meth:`publish` cannot see other writers; OutputError if that is required.
+
+        A store may accept conditions and ignore them, such as a gateway that drops headers which it does not know: it
+        is tried once per process and store.
+        """
+        try:
+            if self.store.honours(probe, replacing):
+                return False
+        except NotImplementedError as why:
+            self._refuse_if_required(path, str(why))
+        else:
+            self._warn_of_last(path, "the store ignores the conditions of requests, If-Match and If-None-Match")
+        return True
+
+    @property
+    def requires_conditions(self) -> bool:
+        """Return whether the storage option ``conditionalWrites`` demands that versions are compared."""
+        return self.options.conditional_writes == REQUIRE
+
+    def _warn_of_last(self, path: str, why: str) -> None:
+        self._refuse_if_required(path, why)
+        others = (
+            "if two write at the same time"  # marks of writers are in object stores only
+            if self.renames
+            else "writers of this package wait for each other, but if another tool writes at the same time"
+        )
+        warnings.warn(
+            f"{self.uri(path)} is published without a conditional write ({why}): {others}, the last one wins and the "
+            "data of the other is lost; "
+            f"the storage option 'conditionalWrites' = '{REQUIRE}' refuses such writes",
+            SavepointWarning,
+            stacklevel=2,
+        )
+
+    def _refuse_if_required(self, path: str, why: str) -> None:
+        if self.requires_conditions:
+            raise OutputError(
+                "this would be published without a conditional write, which option 'conditionalWrites' requires",
+                path=self.uri(path),
+                found=why,
+                remedy="nothing was published: write to a store with conditional writes, with credentials of this "
+                "process, or let only one process write at a time and set the option to 'warn'",
+            )
+
+    @contextlib.contextmanager
+    def lock(self, directory: str) -> Iterator[None]:
+        """Do nothing: object stores have no locks."""
+        yield

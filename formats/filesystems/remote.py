@@ -20,14 +20,15 @@ cases: ``S3AUtils.translateException`` and similar.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from pyarrow import fs as arrow_fs
@@ -37,9 +38,11 @@ from pyspark_savepoint.formats.errors import (
     AccessDeniedError,
     CorruptStateError,
     OptionError,
+    OutputError,
     SavepointError,
     StateFileNotFoundError,
     StorageError,
+    UncertainOutcomeError,
 )
 from pyspark_savepoint.formats.filesystems.storage_options import IN_ENVIRONMENT, OPTION, StorageOptions
 from pyspark_savepoint.formats.redaction import elide, redact, shown
@@ -47,7 +50,9 @@ from pyspark_savepoint.formats.redaction import elide, redact, shown
 #: Exceptions of the clients, including those that are not derived from OSError.
 CLIENT_ERRORS: tuple[type[Exception], ...] = (OSError, pa.ArrowException)
 MISSING_BUCKET = re.compile(
-    r"NO_SUCH_BUCKET|Bucket '[^']*' not found|ContainerNotFound|specified (bucket|container) does not exist", re.I
+    r"NO_SUCH_BUCKET|NoSuchBucket|Bucket '[^']*' not found|ContainerNotFound"
+    r"|specified (bucket|container) does not exist",
+    re.I,
 )
 MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
     (
@@ -79,6 +84,13 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         "give the shared access signature the permissions r, a, c, w, d, l and e (execute)",
     ),
     (
+        re.compile(r"ExpiredToken|TokenRefreshRequired|RequestExpired|Signature not valid in the specified time frame"),
+        AccessDeniedError,
+        "the storage refuses the credentials of this process: they have expired",
+        "renew them where this process found them; new ones in profiles, containers and of instances are noticed, and "
+        "those in the environment of this process: " + IN_ENVIRONMENT,
+    ),
+    (
         re.compile(
             r"ACCESS_DENIED|AccessDenied|status(?: code:)? 40[13]|PERMISSION_DENIED|UNAUTHENTICATED|Permission denied"
             r"|AccessControl|Authorization|AuthenticationFailed|INVALID_ACCESS_KEY|InvalidAccessKey|SIGNATURE_DOES_NOT_MATCH"
@@ -102,7 +114,10 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         "it was replaced while it was read: read the snapshot again",
     ),
     (
-        re.compile(r"SSL (?:connect|peer|certificate|routines)|TLS connect|peer certificate", re.IGNORECASE),
+        re.compile(
+            r"SSL (?:connect|peer|certificate|routines)|TLS connect|peer certificate|InvalidContentType|UnknownIssuer",
+            re.IGNORECASE,
+        ),
         StorageError,
         "the TLS connection to the storage fails",
         "check the endpoint: http:// if the storage has no TLS, else a host that its certificate names; give the file "
@@ -115,11 +130,15 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         "check the host in the endpoint, the bucket and region (S3) or the account (Azure), and this machine's DNS",
     ),
     (
-        re.compile(r"NETWORK_CONNECTION|curl|could not connect|connection refused|timed? ?out|resolve", re.IGNORECASE),
+        re.compile(
+            r"NETWORK_CONNECTION|curl|could not connect|connection ?refused|timed? ?out|resolve|error sending request"
+            r"|response body error|ConnectionReset",
+            re.IGNORECASE,
+        ),
         StorageError,
         "the storage does not answer",
         "check the endpoint (http or https, host, port), and that this machine reaches it; for slow storage raise "
-        "requestTimeout and maxAttempts (S3) or retryLimit (GCS) in option 'storageOptions'",
+        "requestTimeout (S3) and retryLimit in option 'storageOptions'",
     ),
     (
         re.compile(
@@ -129,7 +148,7 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         StorageError,
         "the storage answers with errors, after retries too",
         "try later, or with fewer tasks at a time; "
-        "maxAttempts (S3) or retryLimit (GCS) in option 'storageOptions' allows more retries",
+        "retryLimit in option 'storageOptions' allows retries for a longer time",
     ),
 )
 MAX_TEXT = 400
@@ -152,9 +171,43 @@ def storage_error(error: Exception, path: str) -> SavepointError:
     return kind("the storage cannot be read", path=path, found=text)
 
 
+def refuse(error: Exception, path: str, uncertain: bool = False) -> NoReturn:
+    """Raise an error of the client as an OutputError with a remedy.
+
+    With ``uncertain``, the file may have been written: then raise an UncertainOutcomeError unless access was denied.
+    """
+    meaning = storage_error(error, path)
+    kind = UncertainOutcomeError if uncertain and not isinstance(meaning, AccessDeniedError) else OutputError
+    raise kind(
+        "a file of the savepoint cannot be written",
+        path=path,
+        found=f"{meaning.message}: {meaning.facts.get('found', error)}",
+        remedy=meaning.facts.get("remedy"),
+    ) from None
+
+
+@contextlib.contextmanager
+def refusing(path: str) -> Iterator[None]:
+    """Raise the file system's write errors as :class:`OutputError`."""
+    try:
+        yield
+    except CLIENT_ERRORS as error:
+        refuse(error, path)
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Raise the file system's read errors as :class:`SavepointError`."""
+    try:
+        yield
+    except CLIENT_ERRORS as error:
+        raise storage_error(error, path) from None
+
+
 CONNECT_TIMEOUT, REQUEST_TIMEOUT = 5.0, 10.0
 MAX_ATTEMPTS = 5
-RETRY_LIMIT = 60.0
+#: Seconds for which a failed request is retried.
+RETRY_LIMIT = 120.0
 BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,254}")
 AZURE = re.compile(r"([A-Za-z0-9$][A-Za-z0-9$\-]{0,62})@([A-Za-z0-9][A-Za-z0-9\-]{0,62})(?:\.(.+))?")
 #: Hosts of Azure: tokens are sent to no other host unless the environment or an option names it.

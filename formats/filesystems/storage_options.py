@@ -66,9 +66,18 @@ class StorageOptions:
     connect_timeout: float | None = _setting("s3", "seconds until a connection fails", low=1, high=3600)
     request_timeout: float | None = _setting("s3", "seconds until a request fails", low=1, high=3600)
     max_attempts: int | None = _setting(
-        "s3", "number of attempts of a request, the first included", "AWS_MAX_ATTEMPTS", low=1, high=100
+        "s3",
+        "number of attempts of a request, the first included; by default only `retryLimit` ends them",
+        "AWS_MAX_ATTEMPTS",
+        low=1,
+        high=100,
     )
-    retry_limit: float | None = _setting("gs", "seconds for which a failed request is retried", low=1, high=86_400)
+    retry_limit: float | None = _setting(
+        "s3 gs abfs",
+        "seconds for which a failed request is retried, 120 by default; a store that was never reached, 4 at most",
+        low=1,
+        high=86_400,
+    )
     project_id: str | None = _setting("gs", "the project that is billed", "GOOGLE_CLOUD_PROJECT")
     service_account: str | None = _setting("gs", "the service account to impersonate")
     client_id: str | None = _setting("abfs", "the client id of the managed identity")

@@ -10,15 +10,24 @@ without reading the rest of the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Protocol, Self
 
 import xxhash
 
-from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
-from pyspark_savepoint.formats.io.snapshot_files import Anchor, InputFile, OutputFile, SnapshotFileSystem
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError, StateFileNotFoundError
+from pyspark_savepoint.formats.io.run_ahead import AHEAD, AHEAD_BYTES, Announcement, announced, taken
+from pyspark_savepoint.formats.io.snapshot_files import (
+    BEGINNING,
+    Anchor,
+    InputFile,
+    Opening,
+    OutputFile,
+    SnapshotFileSystem,
+)
 from pyspark_savepoint.formats.metadata.manifest import BLOCK, FileChecksums
 from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
 from pyspark_savepoint.formats.redaction import redacted
@@ -73,6 +82,7 @@ class CheckedInput:
         self._checksums = checksums
         self.path = file.path
         self.size = file.size
+        self.modified = file.modified
         self._number = -1
         self._last = memoryview(b"")
         if file.size != checksums.size:
@@ -99,6 +109,11 @@ class CheckedInput:
                 raise damaged(self.path, start, f"checksum {expected.hex()} of {len(data)} bytes", actual.hex())
             self._number, self._last = number, data
         return self._last
+
+    def expect(self, start: int, count: int) -> None:
+        """Say that the blocks of a range will be read soon."""
+        low, high = start // BLOCK * BLOCK, -(-(start + count) // BLOCK) * BLOCK
+        self._file.expect(low, high - low)
 
     def close(self) -> None:
         self._file.close()
@@ -137,6 +152,9 @@ class ByteSource:
         target = memoryview(buffer).cast("B")
         self._check(start, len(target))
         self._fill(start, target)
+
+    def expect(self, start: int, count: int) -> None:
+        """Say that a range will be read soon, so that a file of a store begins to fetch it."""
 
     def close(self) -> None:
         """Release open resources."""
@@ -194,6 +212,10 @@ class FileByteSource(ByteSource):
     def _fill(self, start: int, buffer: Any) -> None:
         self._file.read_into(self._start + start, buffer)
 
+    def expect(self, start: int, count: int) -> None:
+        """Say that a range will be read soon, so that a file of a store begins to fetch it."""
+        self._file.expect(self._start + start, count)
+
     def close(self) -> None:
         self._file.close()
 
@@ -221,9 +243,17 @@ class InlineLocation:
         """Return what no other bytes have."""
         return self.name, self.data
 
-    def open(self) -> ByteSource:
+    def open(self, opening: Opening = BEGINNING) -> ByteSource:
         """Return a source of the bytes."""
         return InlineByteSource(self.name, self.data, self.classes)
+
+
+class Elsewhere(Protocol):
+    """What finds a file that is not where its path says."""
+
+    def find(self) -> tuple[SnapshotFileSystem, str, Anchor | None]:
+        """Return where it is, or where it is missed; raise a SavepointError if there is no such place."""
+        ...
 
 
 @redacted
@@ -246,6 +276,8 @@ class FileLocation:
     classes: Any = None
     #: The identity of the file that this one is a copy of.
     copy_of: bytes | None = None
+    #: Finds a file of a store that is not at its path.
+    elsewhere: Elsewhere | None = field(default=None, compare=False, repr=False)
 
     @property
     def identity(self) -> bytes:
@@ -253,10 +285,10 @@ class FileLocation:
         identifier = f"{self.filesystem.uri(self.path)}\0{self.start}\0{self.size}"
         return self.copy_of or xxhash.xxh3_128_digest(identifier.encode("utf-8", "surrogatepass"))
 
-    def open(self) -> ByteSource:
-        """Open the file and check its size; errors name the operator."""
+    def open(self, opening: Opening = BEGINNING) -> ByteSource:
+        """Open the file and check its size; errors name the operator. ``opening`` is what is read first."""
         try:
-            file: InputFile = self.filesystem.open_input(self.path, self.anchor)
+            file: InputFile = self._taken() or self._opened(opening)
             if self.checksums is not None:
                 file = CheckedInput(file, self.checksums)
             if file.size < self.start + max(self.size, 0):
@@ -265,6 +297,32 @@ class FileLocation:
             raise error.with_facts(operator=self.operator) from None
         size = self.size if self.segment else file.size - self.start
         return FileByteSource(file, self.start, size, self.classes)
+
+    def _taken(self) -> InputFile | None:
+        return taken(self._key) if self.filesystem.is_remote else None
+
+    @property
+    def _key(self) -> tuple[str, int]:
+        return self.filesystem.uri(self.path), self.start
+
+    def _opened(self, opening: Opening) -> InputFile:
+        """Open the file where it is: as its path says, or else where the snapshot has it."""
+        known = -1 if self.size < 0 or self.segment else self.start + self.size
+        opening = replace(opening, size=known, start=self.start + opening.start)
+        try:
+            return self.filesystem.open_input(self.path, self.anchor, opening)
+        except StateFileNotFoundError:
+            if self.elsewhere is None:
+                raise
+            filesystem, path, anchor = self.elsewhere.find()
+            return filesystem.open_input(path, anchor, opening)
+
+    def announcement(self, opening: Opening) -> Announcement | None:
+        """Return how a file of a store is opened ahead; None for a local one."""
+        if not self.filesystem.is_remote:
+            return None
+        size = self.size if 0 <= self.size <= opening.whole else opening.count or AHEAD_BYTES // AHEAD
+        return Announcement(self._key, size, lambda: self._opened(opening))
 
     def _truncated(self, file: InputFile) -> NoReturn:
         file.close()
@@ -278,3 +336,17 @@ class FileLocation:
 
 
 StateLocation = InlineLocation | FileLocation
+
+
+#: What is read: where it is, and what is read of it first.
+Read = tuple[StateLocation, Opening]
+
+
+def opened_ahead(reads: Iterable[Read], width: int = AHEAD) -> AbstractContextManager[None]:
+    """Return a block within which files of stores are opened in the background, in this order; inline state is not.
+
+    ``width`` is how many are opened ahead at first: few if the reader may stop soon.
+    """
+    files = (location.announcement(opening) for location, opening in reads if isinstance(location, FileLocation))
+    block: AbstractContextManager[None] = announced((file for file in files if file is not None), width)
+    return block

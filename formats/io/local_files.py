@@ -81,6 +81,7 @@ class LocalInputFile:
             raise UnsafePathError("not a regular file", path=path, expected="a file of the snapshot")
         self.path, self.real = path, real
         self.size = status.st_size
+        self.modified: float | None = status.st_mtime
         self._file = os.fdopen(descriptor, "rb", buffering=0)
 
     def read_into(self, start: int, buffer: Any) -> None:
@@ -92,6 +93,9 @@ class LocalInputFile:
             if isinstance(error, SavepointError):
                 raise
             raise local_error(error, self.path) from None
+
+    def expect(self, start: int, count: int) -> None:
+        """Do nothing: the operating system reads ahead."""
 
     def is_at(self, path: str) -> bool:
         """Return whether a path is another name of this very file."""

@@ -165,7 +165,7 @@ class LocalOutputs:
         except OSError as error:
             refuse(error, target)
 
-    def hold(self, source: SnapshotFileSystem, path: str, anchor: Anchor | None, target: str) -> bool:
+    def hold(self, source: SnapshotFileSystem, path: str, anchor: Anchor | None, target: str, size: int) -> bool:
         """Give a file another name, a hard link; return whether that is possible."""
         if not isinstance(source, LocalOutputs):
             return False
@@ -189,7 +189,9 @@ class LocalOutputs:
             file.close()
         return True
 
-    def read_published(self, path: str, limit: int = MAX_PUBLISHED) -> Published | None:
+    def read_published(
+        self, path: str, limit: int = MAX_PUBLISHED, unless: Published | None = None
+    ) -> Published | None:
         """Return the whole current content of a published file, a regular one; None if it does not exist."""
         try:
             return Published(read_regular(path, limit))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pyspark_savepoint.formats.redaction import redacted
@@ -47,11 +47,41 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """What is probably read first of a file, so that the request that opens it brings that; local files ignore it.
+
+    ``size`` is that of the file, if it is known: files of at most ``whole`` bytes come whole. Else ``count`` bytes from
+    ``start`` on, or at the end; without ``count`` as many as take no longer than one.
+    """
+
+    size: int = -1
+    start: int = 0
+    count: int = 0
+    end: bool = False
+    whole: int = 0
+
+    def range(self, least: int) -> tuple[int | None, int]:
+        """Return the start of the first request, None for the end, and its bytes: ``least`` if nothing else is said."""
+        if 0 <= self.size <= (self.whole or (0 if self.count else least)):
+            return 0, max(self.size, 1)
+        count = self.count or least
+        if not self.end:
+            return self.start, count
+        return (None, count) if self.size < 0 else (max(0, self.size - count), count)
+
+
+BEGINNING = Opening()
+#: A file of which only the size is wanted, and one that is read from its beginning to its end.
+SIZE, WHOLE = Opening(count=1), Opening(whole=8 << 20)
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
-    """A published file at the time of reading: its bytes, and its version if the store has versions."""
+    """A published file at the time of reading: its bytes, and version and time if the store tells them."""
 
     data: bytes
     version: tuple[tuple[str, str], ...] = ()
+    modified: float | None = field(default=None, compare=False)
 
 
 class InputFile(Protocol):
@@ -59,9 +89,15 @@ class InputFile(Protocol):
 
     path: str
     size: int
+    #: Seconds since 1970, None if unknown.
+    modified: float | None
 
     def read_into(self, start: int, buffer: Any) -> None:
         """Fill the whole writable buffer with the bytes from ``start`` on."""
+        ...
+
+    def expect(self, start: int, count: int) -> None:
+        """Say that a range will be read soon: files of stores begin to fetch it."""
         ...
 
     def close(self) -> None: ...
@@ -104,7 +140,12 @@ class SnapshotFileSystem(Protocol):
         """
         ...
 
-    def open_input(self, path: str, anchor: Anchor | None = None) -> InputFile:
+    @property
+    def is_remote(self) -> bool:
+        """Return whether each request takes long, so that many are made at a time."""
+        ...
+
+    def open_input(self, path: str, anchor: Anchor | None = None, opening: Opening = BEGINNING) -> InputFile:
         """Open a file for reading; with an anchor, only if it lies there."""
         ...
 
@@ -149,15 +190,20 @@ class SnapshotFileSystem(Protocol):
         """Rename a file; the new name must not exist."""
         ...
 
-    def hold(self, source: SnapshotFileSystem, path: str, anchor: Anchor | None, target: str) -> bool:
-        """Give a file a name here without its bytes passing this process: a hard link, or a copy by the store.
+    def hold(self, source: SnapshotFileSystem, path: str, anchor: Anchor | None, target: str, size: int) -> bool:
+        """Give a file of this size a name here whose bytes do not pass this process: a hard link, or the store's copy.
 
         Return whether that is possible. The new name must not exist; deleting the old one leaves the new one.
         """
         ...
 
-    def read_published(self, path: str, limit: int = MAX_PUBLISHED) -> Published | None:
-        """Return the whole content of a published file, of at most ``limit`` bytes; None if it does not exist."""
+    def read_published(
+        self, path: str, limit: int = MAX_PUBLISHED, unless: Published | None = None
+    ) -> Published | None:
+        """Return the whole content of a published file, of at most ``limit`` bytes; None if it does not exist.
+
+        ``unless`` itself is returned if the store says that the file still has its version.
+        """
         ...
 
     def publish(self, path: str, data: bytes, over: Published | None = None) -> None:

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from typing import Self
 
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, StateFileNotFoundError
-from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
+from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, Read, StateLocation, opened_ahead
+from pyspark_savepoint.formats.io.run_ahead import FEW_AHEAD
+from pyspark_savepoint.formats.io.snapshot_files import Opening
 from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
-from pyspark_savepoint.formats.rocksdb.block import Arena
+from pyspark_savepoint.formats.rocksdb.block import TRAILER, Arena
 from pyspark_savepoint.formats.rocksdb.entries import (
     DatabaseEntries,
     DeletedRanges,
@@ -30,7 +33,7 @@ from pyspark_savepoint.formats.rocksdb.entries import (
     within,
 )
 from pyspark_savepoint.formats.rocksdb.manifest import ColumnFamily, FileMetaData, read_current, read_manifest
-from pyspark_savepoint.formats.rocksdb.sst import KeyPrefixes, SstFile, wrong_size
+from pyspark_savepoint.formats.rocksdb.sst import KeyPrefixes, SstFile, tail_size, wrong_size
 
 CURRENT = "CURRENT"
 #: Greater than every key group.
@@ -39,6 +42,8 @@ MAX_OPEN = 64
 #: Size of the cache of ends and indexes, in bytes; evicted ones are read again.
 MAX_INDEXES = 1 << 25
 MAX_MANIFEST = 1 << 28
+#: Table files of a store up to this size are opened whole; of larger ones the first request has up to the other size.
+SMALL, FIRST_BLOCKS = 1 << 18, 1 << 22
 #: Smallest step through a sorted run, in bytes.
 MIN_STEP = 1 << 12
 
@@ -50,6 +55,7 @@ class Database:
         self.files = files
         self.prefix = prefix
         self._open: OrderedDict[str, ByteSource] = OrderedDict()
+        self._ahead = ExitStack()
         self._tables: OrderedDict[tuple[object, ...], SstFile] = OrderedDict()
         self._index_bytes = 0
         current = self._whole(CURRENT)
@@ -61,6 +67,7 @@ class Database:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ahead.close()
         while self._open:
             self._open.popitem()[1].close()
 
@@ -85,15 +92,34 @@ class Database:
             )
         return self.files[name]
 
-    def open(self, info: FileMetaData) -> ByteSource:
-        """Return an open table file from the cache of open files."""
+    def open(self, info: FileMetaData, opening: Opening | None = None) -> ByteSource:
+        """Return an open table file from the cache of open files; by default, its end is read first."""
         source = self._open.pop(info.name, None)
         if source is None:
-            source = self._location(info.name, self.path).open()
+            source = self._location(info.name, self.path).open(opening or end_of(info))
         self._open[info.name] = source
         while len(self._open) > MAX_OPEN:
             self._open.popitem(last=False)[1].close()
         return source
+
+    def reads(self, wanted: Iterable[tuple[FileMetaData, Opening]]) -> Iterator[Read]:
+        """Yield the reads of table files that are not open."""
+        for info, opening in wanted:
+            if info.name not in self._open:
+                yield self._location(info.name, self.path), opening
+
+    def release(self, files: Iterable[FileMetaData]) -> None:
+        """Close table files of a store whose ends were read: to open one again is the request that reads its blocks."""
+        for info in files:
+            location = self.files.get(info.name)
+            if isinstance(location, FileLocation) and location.filesystem.is_remote and info.size > SMALL:
+                source = self._open.pop(info.name, None)
+                if source is not None:
+                    source.close()
+
+    def ahead(self, reads: Iterable[tuple[FileMetaData, Opening]]) -> None:
+        """Open table files in the background, in this order, until the database is closed."""
+        self._ahead.enter_context(opened_ahead(self.reads(reads), FEW_AHEAD))
 
     def table(self, info: FileMetaData, low: int, high: int, separators: bool) -> SstFile:
         """Return a table file, whose end is read once, with its index for some key groups.
@@ -186,15 +212,16 @@ class _Run:
 
     def read_prefixes(self, prefixes: KeyPrefixes) -> list[DatabaseEntries]:
         """Return all entries of keys with some prefixes."""
-        entries = []
+        chosen = [(file, wanted) for file, wanted in self.wanted(prefixes) if len(wanted)]
+        return [within(self._decode(file, wanted, 0, MAX_NUMBER), prefixes) for file, wanted in chosen]
+
+    def wanted(self, prefixes: KeyPrefixes) -> Iterator[tuple[SstFile, Longs]]:
+        """Yield for each file the blocks that may contain keys with some prefixes."""
         for file, first, stop in self.blocks_of(prefixes):
             edges = np.zeros(len(file.index.number) + 1, np.int64)
             np.add.at(edges, first, 1)
             np.add.at(edges, stop, -1)
-            wanted = np.flatnonzero(np.cumsum(edges[:-1]))
-            if len(wanted):
-                entries.append(within(self._decode(file, wanted, 0, MAX_NUMBER), prefixes))
-        return entries
+            yield file, np.flatnonzero(np.cumsum(edges[:-1]))
 
     def blocks_of(self, prefixes: KeyPrefixes) -> Iterator[tuple[SstFile, Longs, Longs]]:
         """Yield for each file and prefix the first block that may contain its keys, and the one after the last."""
@@ -209,8 +236,22 @@ class _Run:
     def _decode(
         self, file: SstFile, part: slice | Longs, low: int, high: int, arena: Arena | None = None
     ) -> DatabaseEntries:
-        blocks = file.read(self.database.open(file.info), part, arena)
+        blocks = file.read(self.database.open(file.info, blocks_at(file, part)), part, arena)
         return decode_entries(blocks, file, low, high, int(file.index.size[part].sum()), arena)
+
+
+def end_of(info: FileMetaData) -> Opening:
+    """Return how a table file is opened whose end is read."""
+    return Opening(count=tail_size(info.size), end=True, whole=SMALL)
+
+
+def blocks_at(file: SstFile, part: slice | Longs) -> Opening:
+    """Return how a table file is opened of which some blocks are read, in the order of the file."""
+    offset, size = file.index.offset[part], file.index.size[part]
+    if not len(offset):
+        return end_of(file.info)
+    start = int(offset[0])
+    return Opening(start=start, count=min(int(offset[-1] + size[-1]) + TRAILER - start, FIRST_BLOCKS), whole=SMALL)
 
 
 def _bounds(low: int, high: int, prefix: int) -> tuple[bytes, bytes]:
@@ -299,16 +340,25 @@ class FamilyReader:
                 near = [info for info, span in zip(near, spans, strict=True) if span.start < span.stop]
             runs.append(_Run(database, near, (low, high, prefixes is not None)))
         self.low = low
+        self.database = database
         self.runs = [run for run in runs if run.files]
+        files = [info for run in self.runs for info in run.files]
         self._sizes = np.zeros(high - low + 1)
         numbers = np.arange(low, high + 2)
         tombstones = []
-        for file in (file for run in self.runs for file in run.tables()):
+        with opened_ahead(database.reads((info, end_of(info)) for info in files)):
+            tables = [file for run in self.runs for file in run.tables()]
+        for file in tables:
             before = np.concatenate([[0], np.cumsum(file.index.size)])
             self._sizes += np.diff(before[np.searchsorted(file.index.number, numbers)]) * file.properties.ratio
             tombstones += file.tombstones
             _check_family(file, family.name)
         self.deleted = DeletedRanges.of(tombstones)
+        database.release(files)
+        if prefixes is None:
+            in_order = sorted(tables, key=lambda file: file.info.smallest.user_key)
+            scanned = ((file.info, blocks_at(file, file.index.blocks_of(low, high))) for file in in_order)
+            database.ahead(scanned)
 
     def sizes(self, low: int, high: int) -> Longs:
         """Return the approximate bytes of entries of every key group."""
@@ -326,7 +376,13 @@ class FamilyReader:
 
     def read_prefixes(self, prefixes: KeyPrefixes) -> DatabaseEntries | None:
         """Return the values of keys with some prefixes, sorted; None if there are none."""
-        return self._resolve([run.read_prefixes(prefixes) for run in self.runs])
+        with self._ahead_of(prefixes):
+            return self._resolve([run.read_prefixes(prefixes) for run in self.runs])
+
+    def _ahead_of(self, prefixes: KeyPrefixes) -> AbstractContextManager[None]:
+        """Open the files that may have keys with some prefixes in the background."""
+        wanted = ((file.info, blocks_at(file, blocks)) for run in self.runs for file, blocks in run.wanted(prefixes))
+        return opened_ahead(self.database.reads(wanted))
 
     def runs_of_prefixes(self, prefixes: KeyPrefixes, known: Longs | None) -> list[DatabaseEntries]:
         """Return the versions of keys with some prefixes, in sorted runs.

@@ -396,6 +396,11 @@ def _places(handles: list[BlockHandle]) -> tuple[Longs, Longs]:
     return offset, np.array([handle.size for handle in handles], np.int64)
 
 
+def tail_size(size: int) -> int:
+    """Return how much of the end of a file of a size is read at once."""
+    return min(size, MAX_TAIL, max(MIN_TAIL, size // TAIL_PART))
+
+
 class _Tail(ByteSource):
     """A file whose end is already in memory."""
 
@@ -403,7 +408,7 @@ class _Tail(ByteSource):
         self.path = source.path
         self.size = source.size
         self._source: ByteSource = source
-        self._start = max(0, source.size - min(MAX_TAIL, max(MIN_TAIL, source.size // TAIL_PART)))
+        self._start = source.size - tail_size(source.size)
         self._end = InlineByteSource(source.path, source.read(self._start, source.size - self._start))
 
     @property

@@ -60,7 +60,7 @@ def snapshot_as_of(
         SnapshotNotFoundError: If there is none, or several snapshots have the id; the error says what there is.
 
     """
-    readable, unreadable = in_order(folder)
+    readable, unreadable = _in_order_of(folder, version)
     if time is not None:
         return _newest_at(time, readable, folder), ()
     number = max(snapshot.checkpoint_id or 0 for snapshot in readable) if version == LATEST else version
@@ -277,6 +277,15 @@ def readable_snapshots(folder: str) -> list[SnapshotInfo]:
     return in_order(folder)[0]
 
 
+def _in_order_of(folder: str, version: int | str | None) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
+    """Return what :func:`in_order` does, in stores without checkpoints of other numbers if the version is one."""
+    if isinstance(version, int):
+        found = find_snapshots(folder, only=version)
+        if any(snapshot.checkpoint_id == version for snapshot in found):
+            return _sorted_out(found)
+    return in_order(folder)
+
+
 def in_order(folder: str) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
     """Return the snapshots at and below a folder that can be read, oldest first, and those that cannot.
 
@@ -306,6 +315,11 @@ def in_order(folder: str) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
             found=snapshots[0].problem,
             remedy=f"pyspark-savepoint ls {folder} shows the problem of each",
         )
+    return _sorted_out(snapshots)
+
+
+def _sorted_out(snapshots: Sequence[SnapshotInfo]) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
+    readable = [snapshot for snapshot in snapshots if snapshot.checkpoint_id is not None]
     return _once(readable), [snapshot for snapshot in snapshots if snapshot.checkpoint_id is None]
 
 

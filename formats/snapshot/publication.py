@@ -53,6 +53,7 @@ from pyspark_savepoint.formats.metadata import CheckpointMetadata, read_metadata
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums, Manifest
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.redaction import redacted
+from pyspark_savepoint.formats.snapshot.metadata_reading import look_again
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
 
@@ -148,12 +149,7 @@ class Staging:
 
     def keep_checksums(self, name: str, checksums: FileChecksums) -> None:
         """Store the checksums of a file of state for the commit."""
-        file = self.filesystem.open_output(self._checksums_path(name), durable=False)
-        try:
-            file.write(checksums.to_bytes())
-            file.close()
-        finally:
-            file.abort()
+        _put(self.filesystem, self._checksums_path(name), checksums.to_bytes())
 
     def _checksums_path(self, name: str) -> str:
         return posixpath.join(self.pending, f"{name}.checksums")
@@ -192,11 +188,27 @@ class Staging:
             self.filesystem.move(self._checksums_path(written), self._checksums_path(name))
 
     def adopt(self, names: Collection[str]) -> None:
-        """Move finished files of state to their final folder: the savepoint, or the pending folder of a part."""
+        """Move finished files of state to their final folder: the savepoint, or the pending folder of a part.
+
+        Object stores have them there already: they are listed, because an answer to an upload alone is not believed.
+        """
         if self.filesystem.renames:
             target = self.pending if self.part else self.directory
             for name in names:
                 self.filesystem.move(self.state_path(name), posixpath.join(target, name))
+        elif not self.part:
+            self._expect(names)
+
+    def _expect(self, names: Collection[str]) -> None:
+        """Raise OutputError if a finished file is not in the store, although it said that it has it."""
+        listed = {entry.name for entry in entries_of(self.filesystem, self.directory)}
+        missing = next((name for name in names if name not in listed), None)
+        if missing is not None:
+            raise OutputError(
+                "the object store said that it has a file of the savepoint, and does not list it",
+                path=self.filesystem.uri(self.state_path(missing)),
+                remedy="nothing was published: write again; if it happens again, the store does not keep what it says",
+            )
 
     def discard(self, keep: Collection[str] = ()) -> None:
         """Delete all files of this write except the state files in ``keep``; failures cause a warning."""
@@ -347,6 +359,8 @@ def publish_metadata(staging: Staging, data: bytes, seen: str | None) -> None:
     except SavepointError:
         _unmark(staging)
         raise
+    finally:
+        look_again()
 
 
 def _publish(staging: Staging, data: bytes, seen: str | None, unseen: bool) -> None:
@@ -538,16 +552,13 @@ def _delete_or_retain(staging: Staging, names: set[str], retention: int) -> None
 
 
 def _put(filesystem: SnapshotFileSystem, path: str, data: bytes) -> None:
-    """Write a small file: in one request where the store has conditional writes, else through pyarrow with retries."""
+    """Write a small file."""
+    file = filesystem.open_output(path, durable=False)
     try:
-        filesystem.publish(path, data)
-    except OutputError:
-        file = filesystem.open_output(path, durable=False)
-        try:
-            file.write(data)
-            file.close()
-        finally:
-            file.abort()
+        file.write(data)
+        file.close()
+    finally:
+        file.abort()
 
 
 def entries_of(filesystem: SnapshotFileSystem, directory: str) -> list[FileInfo]:

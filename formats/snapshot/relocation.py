@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from pyspark_savepoint.formats.errors import OptionError, UnsafePathError
-from pyspark_savepoint.formats.filesystems.filesystem import ARROW_SCHEMES, URI, LocalFileSystem
+from pyspark_savepoint.formats.filesystems.filesystem import REMOTE_SCHEMES, URI, LocalFileSystem
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation
 from pyspark_savepoint.formats.io.snapshot_files import OutputFile, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
@@ -197,7 +197,8 @@ class FileCopy:
             return False
         with self.source.open() as source:
             self._refuse_no_state(source)
-        return filesystem.hold(self.source.filesystem, self.source.path, self.source.anchor, target)
+            size = source.size
+        return filesystem.hold(self.source.filesystem, self.source.path, self.source.anchor, target, size)
 
     def _refuse_no_state(self, source: ByteSource) -> None:
         """Raise UnsafePathError for a file that Flink did not write: a malicious snapshot may name any file."""
@@ -361,6 +362,6 @@ def absolute(filesystem: SnapshotFileSystem, path: str, given: str) -> str:
         return f"file:{path}"
     uri = filesystem.uri(path)
     match, own = URI.fullmatch(given), URI.fullmatch(uri)
-    if match and own and ARROW_SCHEMES.get(match[1].lower()) == own[1]:
+    if match and own and REMOTE_SCHEMES.get(match[1].lower()) == own[1]:
         return f"{match[1]}:{uri.partition(':')[2]}"
     return uri

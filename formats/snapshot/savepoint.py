@@ -7,16 +7,12 @@ name. No file stays open; executors use :attr:`Snapshot.location`, which pickles
 
 from __future__ import annotations
 
-import contextlib
 import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
-
-import xxhash
 
 from pyspark_savepoint.formats.errors import (
     CorruptStateError,
@@ -26,14 +22,14 @@ from pyspark_savepoint.formats.errors import (
     SavepointError,
     SnapshotNotFoundError,
     StateFileNotFoundError,
-    UnsafePathError,
     did_you_mean,
 )
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, locate
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.io.local_files import real_path
-from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, SnapshotFileSystem
+from pyspark_savepoint.formats.io.run_ahead import ahead
+from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import (
     CheckpointMetadata,
     OperatorState,
@@ -51,16 +47,11 @@ from pyspark_savepoint.formats.metadata.manifest import Origin
 from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions
+from pyspark_savepoint.formats.snapshot.metadata_reading import kept_for_verb, load
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation, is_checkpoint_directory
 
 METADATA_FILE_NAME = "_metadata"
 IGNORE, VERIFY, REQUIRE = CHECKSUMS = ("ignore", "verify", "require")
-# The job manager holds a metadata file in one Java array, so none can be larger.
-MAX_METADATA_BYTES = MAX_PUBLISHED
-#: Size in bytes up to which parsed metadata is kept for the next opening; its objects take about four times as much.
-MAX_KEPT_METADATA = 1 << 24
-#: Number of attempts to read a metadata file that other writers replace at the same time.
-READINGS = 3
 # A folder of checkpoints contains folders of jobs, which contain chk-N: two levels, and two more for parents of these.
 SEARCH_DEPTH = 4
 SEARCH_LIMIT = 10_000
@@ -77,6 +68,10 @@ class Snapshot:
     metadata: CheckpointMetadata
     #: Checksum of the metadata file, which shows whether another process opened the same version.
     digest: bytes = field(default=b"", repr=False, compare=False)
+    #: When the metadata file was written, in seconds since 1970; None if that is not known.
+    modified: float | None = field(default=None, repr=False, compare=False)
+    #: What the metadata file was in its store when it was read; None on other file systems.
+    identity: str | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def open(
@@ -95,13 +90,14 @@ class Snapshot:
         SnapshotNotFoundError, which names the snapshots below the path, if any.
         """
         filesystem, metadata_path = found or cls.find(path)
-        metadata, digest = _load(filesystem, metadata_path)
+        read = load(filesystem, metadata_path)
+        metadata = read.metadata
         directory = _directory(filesystem, metadata_path)
         options = StoragePath.options_of(path)
         required = checksums == REQUIRE
         beside = (options, metadata.copies, metadata.changelogs)
         location = SnapshotLocation(filesystem, directory, allow_outside, None, required, *beside)
-        opened = cls(location, metadata_path, metadata, digest).with_classes(classes)
+        opened = cls(location, metadata_path, metadata, read.digest, read.modified, read.identity).with_classes(classes)
         return opened if checksums == IGNORE else opened.verified()
 
     def with_classes(self, classes: ClassDescriptions | None) -> Snapshot:
@@ -150,8 +146,7 @@ class Snapshot:
         """Return the snapshot that this one is a copy of, or itself."""
         if self.metadata.origin is not None:
             return self.metadata.origin
-        info = self.location.filesystem.info(self.metadata_path)
-        return Origin(self.digest, None if info is None else info.modified)
+        return Origin(self.digest, self.modified)
 
     @property
     def operators(self) -> tuple[OperatorState, ...]:
@@ -266,13 +261,16 @@ class SnapshotInfo:
 Described = dict[str, tuple[str, SnapshotInfo]]
 
 
-def find_snapshots(path: str, depth: int = SEARCH_DEPTH, known: Described | None = None) -> list[SnapshotInfo]:
+def find_snapshots(
+    path: str, depth: int = SEARCH_DEPTH, known: Described | None = None, only: int | None = None
+) -> list[SnapshotInfo]:
     """Return the snapshots at and below a path, newest first.
 
     Args:
         path: A folder, or a metadata file.
         depth: How many folders below each other are searched.
         known: What earlier searches found, which is not read again as long as it is the same; this one adds to it.
+        only: Checkpoints whose folders are of another number than this need not be read.
 
     Returns:
         The snapshots.
@@ -282,6 +280,11 @@ def find_snapshots(path: str, depth: int = SEARCH_DEPTH, known: Described | None
 
     """
     filesystem, located = locate(os.fspath(path))
+    if filesystem.is_remote:
+        snapshots = kept_for_verb(
+            (filesystem.uri(located), depth, only), lambda: _find_remote(filesystem, located, depth, known, only)
+        )
+        return sorted(snapshots, key=_newest_first)
     info = filesystem.info(located)
     if info is None:
         raise _nothing(filesystem, located)
@@ -298,7 +301,77 @@ def find_snapshots(path: str, depth: int = SEARCH_DEPTH, known: Described | None
         for gone in known.keys() - set(metadata_files):
             del known[gone]
         snapshots = [_described(filesystem, metadata, known) for metadata in metadata_files]
-    return sorted(snapshots, key=lambda snapshot: (-(snapshot.modified or 0.0), snapshot.path))
+    return sorted(snapshots, key=_newest_first)
+
+
+def _newest_first(snapshot: SnapshotInfo) -> tuple[float, str]:
+    return -(snapshot.modified or 0.0), snapshot.path
+
+
+def _find_remote(
+    filesystem: SnapshotFileSystem, path: str, depth: int, known: Described | None, only: int | None
+) -> list[SnapshotInfo]:
+    """Find snapshots in a store: ``_metadata`` is asked for by name in many folders at a time, not looked for."""
+    if posixpath.basename(path) == METADATA_FILE_NAME:
+        path = posixpath.dirname(path)
+
+    def described(folder: str) -> SnapshotInfo | None:
+        return _described_if_there(filesystem, posixpath.join(folder, METADATA_FILE_NAME), known)
+
+    def folders_in(folder: str) -> list[str]:
+        try:
+            entries = filesystem.list(folder)
+        except (PermissionError, StateFileNotFoundError):
+            return []  # folders without permission are skipped, and so are checkpoints that a job has just deleted
+        return [one.path for one in entries if one.is_directory and _may_have(one.name, only)]
+
+    top = described(path)
+    if top is not None:
+        return [top]
+    found: list[SnapshotInfo] = []
+    level, looked = [path], 1
+    for _ in range(depth):
+        level = [name for names in ahead(folders_in, level, remote=True) for name in names]
+        looked += len(level)
+        if looked > SEARCH_LIMIT:
+            raise _too_many(filesystem, path)
+        rest = []
+        for folder, snapshot in zip(level, ahead(described, level, remote=True), strict=True):
+            if snapshot is not None:
+                found.append(snapshot)
+            elif not is_checkpoint_directory(posixpath.basename(folder)):
+                rest.append(folder)
+        level = rest
+    if not found and filesystem.info(path) is None:
+        raise _nothing(filesystem, path)
+    if not found and not filesystem.first_names(path, 1):
+        load(filesystem, path)  # a file, which may be metadata of any name
+        return [_describe(filesystem, path)]
+    if known is not None:
+        there = {filesystem.uri(posixpath.join(one.path, METADATA_FILE_NAME)) for one in found}
+        for gone in [path for path in known if filesystem.uri(path) not in there]:
+            del known[gone]
+    return found
+
+
+def _may_have(name: str, only: int | None) -> bool:
+    """Return whether a folder may be or have a snapshot that is looked for."""
+    other = only is not None and is_checkpoint_directory(name) and name != f"chk-{only}"
+    return name not in NO_SNAPSHOTS_INSIDE and not other
+
+
+def _described_if_there(
+    filesystem: SnapshotFileSystem, metadata_path: str, known: Described | None
+) -> SnapshotInfo | None:
+    """Describe a snapshot, by one request if nothing is known of it; None if it is not there."""
+    if known is not None:
+        return None if filesystem.identity(metadata_path) is None else _described(filesystem, metadata_path, known)
+    try:
+        return _describe(filesystem, metadata_path, there=False)
+    except StateFileNotFoundError as error:
+        if "bucket" in error.message:
+            raise
+        return None
 
 
 def kind_of(metadata: CheckpointMetadata, directory_name: str = "") -> SnapshotKind:
@@ -330,6 +403,8 @@ def _describes_all_subclasses(metadata: CheckpointMetadata) -> bool:
 
 def _resolve_pointer(filesystem: SnapshotFileSystem, path: str) -> str:
     """Return the metadata file of a snapshot's folder, or the path itself if it is a file."""
+    if filesystem.is_remote:
+        return _resolve_remote(filesystem, path)
     info = filesystem.info(path)
     if info is None:
         raise _nothing(filesystem, path)
@@ -340,6 +415,26 @@ def _resolve_pointer(filesystem: SnapshotFileSystem, path: str) -> str:
     if metadata is None or metadata.is_directory:
         raise _no_snapshot(filesystem, path)
     return metadata_path
+
+
+def _resolve_remote(filesystem: SnapshotFileSystem, path: str) -> str:
+    """Resolve a pointer in a store: what it most likely names is read at once."""
+    inside = posixpath.join(path, METADATA_FILE_NAME)
+    for candidate in (path, inside) if posixpath.basename(path) == METADATA_FILE_NAME else (inside, path):
+        try:
+            load(filesystem, candidate)
+        except StateFileNotFoundError as error:
+            if "bucket" in error.message:
+                raise _nothing(filesystem, path) from None
+        except CorruptStateError:
+            return candidate  # it is there: whoever opens it is told what is wrong with it
+        else:
+            return candidate
+    try:
+        there = filesystem.first_names(path, 1)
+    except StateFileNotFoundError:
+        there = ()  # nor is the bucket
+    raise (_no_snapshot if there else _nothing)(filesystem, path)
 
 
 def _nothing(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundError:
@@ -374,38 +469,6 @@ def _directory(filesystem: SnapshotFileSystem, metadata_path: str) -> str:
     return real_path(directory) if isinstance(filesystem, LocalFileSystem) else directory
 
 
-def _load(filesystem: SnapshotFileSystem, metadata_path: str) -> tuple[CheckpointMetadata, bytes]:
-    """Read one consistent version of the metadata and its digest; read again if it is replaced during the read."""
-    for _ in range(READINGS):
-        with contextlib.suppress(FileReplacedError):
-            return _read(filesystem, metadata_path)
-    return _read(filesystem, metadata_path)
-
-
-def _read(filesystem: SnapshotFileSystem, metadata_path: str) -> tuple[CheckpointMetadata, bytes]:
-    file = filesystem.open_input(metadata_path)
-    try:
-        if file.size > MAX_METADATA_BYTES:
-            raise UnsafePathError(
-                "the _metadata file is larger than Flink writes",
-                path=file.path,
-                expected=f"at most {MAX_METADATA_BYTES} bytes",
-                found=f"{file.size} bytes",
-            )
-        data = bytearray(file.size)
-        file.read_into(0, data)
-    finally:
-        file.close()
-    parse = _parse_again if len(data) <= MAX_KEPT_METADATA else read_metadata
-    return parse(bytes(data), filesystem.uri(metadata_path)), xxhash.xxh3_128_digest(data)
-
-
-@lru_cache(maxsize=1)
-def _parse_again(data: bytes, path: str) -> CheckpointMetadata:
-    """Parse metadata as ``read_metadata`` does; a process that opens the same version again keeps the result."""
-    return read_metadata(data, path)
-
-
 def _metadata_files(filesystem: SnapshotFileSystem, path: str, depth: int) -> Iterator[str]:
     """Yield the metadata files at and below a folder, breadth first; folders of snapshots are not searched."""
     level = [path]
@@ -415,11 +478,7 @@ def _metadata_files(filesystem: SnapshotFileSystem, path: str, depth: int) -> It
         for folder in level:
             looked += 1
             if looked > SEARCH_LIMIT:
-                raise OptionError(
-                    f"there are more than {SEARCH_LIMIT} folders below this one to search for snapshots",
-                    path=filesystem.uri(path),
-                    remedy="give a folder closer to the snapshots",
-                )
+                raise _too_many(filesystem, path)
             try:
                 entries = filesystem.list(folder)
             except (PermissionError, StateFileNotFoundError):
@@ -430,6 +489,14 @@ def _metadata_files(filesystem: SnapshotFileSystem, path: str, depth: int) -> It
                 continue
             below += [entry.path for entry in entries if entry.is_directory and entry.name not in NO_SNAPSHOTS_INSIDE]
         level = below
+
+
+def _too_many(filesystem: SnapshotFileSystem, path: str) -> OptionError:
+    return OptionError(
+        f"there are more than {SEARCH_LIMIT} folders below this one to search for snapshots",
+        path=filesystem.uri(path),
+        remedy="give a folder closer to the snapshots",
+    )
 
 
 def _described(filesystem: SnapshotFileSystem, metadata_path: str, known: Described) -> SnapshotInfo:
@@ -444,14 +511,18 @@ def _described(filesystem: SnapshotFileSystem, metadata_path: str, known: Descri
     return info
 
 
-def _describe(filesystem: SnapshotFileSystem, metadata_path: str) -> SnapshotInfo:
+def _describe(filesystem: SnapshotFileSystem, metadata_path: str, there: bool = True) -> SnapshotInfo:
+    """Describe a snapshot that is ``there``, or raise StateFileNotFoundError."""
     directory = posixpath.dirname(metadata_path)
-    info = filesystem.info(metadata_path)
-    facts: dict[str, Any] = {"path": filesystem.uri(directory), "modified": info.modified if info else None}
+    facts: dict[str, Any] = {"path": filesystem.uri(directory)}
     try:
-        metadata, digest = _load(filesystem, metadata_path)
+        read = load(filesystem, metadata_path, keep=there)
     except SavepointError as error:
-        return SnapshotInfo(**facts, problem=str(error))
+        if not there and isinstance(error, StateFileNotFoundError):
+            raise
+        info = filesystem.info(metadata_path)
+        return SnapshotInfo(**facts, modified=info.modified if info else None, problem=str(error))
+    metadata, digest, facts["modified"] = read.metadata, read.digest, read.modified
     name = posixpath.basename(directory)
     kind = kind_of(metadata, name)
     named = metadata.origin is None and is_checkpoint_directory(name)

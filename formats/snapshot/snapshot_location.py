@@ -28,9 +28,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsafePathError
-from pyspark_savepoint.formats.filesystems.filesystem import ARROW_SCHEMES, URI, ArrowFileSystem, is_encodable, locate
+from pyspark_savepoint.formats.filesystems.filesystem import REMOTE_SCHEMES, URI, RemoteFileSystem, is_encodable, locate
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions
-from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, InlineLocation, StateLocation
+from pyspark_savepoint.formats.io.byte_source import ByteSource, Elsewhere, FileLocation, InlineLocation, StateLocation
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums, Manifest
 from pyspark_savepoint.formats.metadata.stream_handles import (
@@ -119,11 +119,22 @@ class SnapshotLocation:
                 return FileLocation(*target, size, operator=operator, checksums=checksums, copy_of=copy_of)
             case FileStateHandle():
                 self._checksums_of(None)
-                return FileLocation(*self._absolute(handle.path), self._size_of(handle), operator=operator)
+                filesystem, path, anchor, elsewhere = self._absolute(handle.path)
+                size = self._size_of(handle)
+                return FileLocation(filesystem, path, anchor, size, operator=operator, elsewhere=elsewhere)
             case SegmentFileStateHandle():
                 self._checksums_of(None)
-                absolute = self._absolute(handle.path)
-                return FileLocation(*absolute, handle.size, handle.start, segment=True, operator=operator)
+                filesystem, path, anchor, elsewhere = self._absolute(handle.path)
+                return FileLocation(
+                    filesystem,
+                    path,
+                    anchor,
+                    handle.size,
+                    handle.start,
+                    segment=True,
+                    operator=operator,
+                    elsewhere=elsewhere,
+                )
 
     def _size_of(self, handle: RelativeFileStateHandle | FileStateHandle) -> int:
         """Return the size of a file, as far as its handle tells it."""
@@ -152,8 +163,23 @@ class SnapshotLocation:
             )
         return posixpath.join(self.directory, name)
 
-    def _absolute(self, recorded: str) -> tuple[SnapshotFileSystem, str, Anchor | None]:
-        """Return file system, path and anchor of an absolute handle."""
+    def _absolute(self, recorded: str) -> tuple[SnapshotFileSystem, str, Anchor | None, Elsewhere | None]:
+        """Return file system, path and anchor of an absolute handle.
+
+        In a store it is where its text says, and opening the file tells whether it is elsewhere: to ask for each file
+        would take as long as to read it.
+        """
+        if self.filesystem.is_remote:
+            here = self._path_here(recorded)
+            for candidate in ([here] if here else []) + list(self._rebased(recorded_parts(recorded))):
+                anchor = self._anchor(candidate)
+                if anchor is not None:
+                    plain = replace(self, checksums=None, copies={}, changelogs=frozenset(), classes=None)
+                    return self.filesystem, candidate, anchor, Recorded(plain, recorded)
+        return (*self.find(recorded), None)
+
+    def find(self, recorded: str) -> tuple[SnapshotFileSystem, str, Anchor | None]:
+        """Return where the file of an absolute handle is, or where it is missed."""
         parts = recorded_parts(recorded)
         here = self._path_here(recorded)
         for candidate in ([here] if here else []) + list(self._rebased(parts)):
@@ -187,7 +213,7 @@ class SnapshotLocation:
     def _locate_outside(self, recorded: str) -> tuple[SnapshotFileSystem, str]:
         """Locate a recorded path outside of the snapshot; another store does not get the credentials of this one."""
         filesystem, path = locate(recorded)
-        if isinstance(filesystem, ArrowFileSystem):
+        if isinstance(filesystem, RemoteFileSystem):
             filesystem = replace(filesystem, options=self.options, recorded=filesystem != self.filesystem)
         return filesystem, path
 
@@ -248,6 +274,19 @@ class SnapshotLocation:
         )
 
 
+@redacted
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A recorded path, to be looked for in the places of a snapshot."""
+
+    location: SnapshotLocation
+    path: str
+
+    def find(self) -> tuple[SnapshotFileSystem, str, Anchor | None]:
+        """Return where the file is, or where it is missed."""
+        return self.location.find(self.path)
+
+
 def is_checkpoint_directory(name: str) -> bool:
     """Return whether a folder has the name of a checkpoint, ``chk-N``."""
     return CHECKPOINT_DIRECTORY.fullmatch(name) is not None
@@ -270,7 +309,7 @@ def recorded_parts(recorded: str) -> list[str]:
         raise UnsafePathError("the path is not valid", path=recorded, found=f"{len(recorded)} characters")
     match = URI.fullmatch(recorded)
     path = match[3] if match else recorded
-    if match and match[1].lower() in ARROW_SCHEMES and "?" in path:
+    if match and match[1].lower() in REMOTE_SCHEMES and "?" in path:
         raise UnsafePathError("the path of a handle is not valid", path=recorded, expected="a path without '?'")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts or not path.startswith("/") or not parts or not is_encodable(path):

@@ -10,6 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.formats.io.byte_source import opened_ahead
+from pyspark_savepoint.formats.io.run_ahead import FEW_AHEAD
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
@@ -96,11 +98,15 @@ class OpenInput:
         self.described = described
         self.numbers = numbers
         self._open: dict[AnyKeyedSource, tuple[ExitStack, KeyedStream]] = {}
+        self._ahead = ExitStack()
 
     def __enter__(self) -> OpenInput:
+        reads = (read for source in self.described.sources for read in source.reads(source.key_group_range))
+        self._ahead.enter_context(opened_ahead(reads, FEW_AHEAD))
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ahead.close()
         for stack, _stream in self._open.values():
             stack.close()
         self._open.clear()

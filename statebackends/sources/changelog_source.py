@@ -11,7 +11,7 @@ a key are in one part, in the order of the log, so each part can be replayed on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby, zip_longest
@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import Bytes, DecodeOptions, Longs, Origin, binary_array, binary_parts
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.io.byte_source import Read
 from pyspark_savepoint.formats.keyed.changelog import ChangeSource, not_replayed, registrations
 from pyspark_savepoint.formats.keyed.key_partitions import FANOUT, KeyedRows, KeyPartitions, Parts
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, PARTS, SCHEMA, KeyedBlock, binary_column, block_of
@@ -222,6 +223,16 @@ class ChangelogSource:
             return self._combine([part.header() for part in self.parts])[0]
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
+
+    def header_reads(self) -> Iterator[Read]:
+        """Yield what :meth:`header` reads of the parts."""
+        for part in self.parts:
+            yield from part.header_reads()
+
+    def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
+        """Yield what is read when the source is opened for some key groups."""
+        for part in self.parts:
+            yield from part.reads(key_groups)
 
     def _combine(self, headers: Sequence[KeyedBackendHeader]) -> tuple[KeyedBackendHeader, set[StateName]]:
         """Return the combined header, and the states whose type changed while changes were logged."""

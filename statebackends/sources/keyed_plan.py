@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,8 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import StateNotFoundError, UndecodableStateError
+from pyspark_savepoint.formats.io.byte_source import opened_ahead
+from pyspark_savepoint.formats.io.run_ahead import FEW_AHEAD
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -189,11 +192,17 @@ class KeyedSplit:
         return stream.look_up(keys, selected, spec.namespaced, spec.block_bytes)
 
     def _streams(self, spec: KeyedSpec) -> Iterator[tuple[KeyedStream, set[int]]]:
-        for source in self.sources:
-            with source.open(spec.options) as stream:
-                selected = {state for state, _ in spec.bind(stream.header, stream.form).values()}
-                if selected:
-                    yield stream, selected
+        with self.opened_ahead():
+            for source in self.sources:
+                with source.open(spec.options) as stream:
+                    selected = {state for state, _ in spec.bind(stream.header, stream.form).values()}
+                    if selected:
+                        yield stream, selected
+
+    def opened_ahead(self, width: int = FEW_AHEAD) -> AbstractContextManager[None]:
+        """Return a block within which the sources are opened in the background; at first a few, by default."""
+        key_groups = set(self.key_groups)
+        return opened_ahead((read for source in self.sources for read in source.reads(key_groups)), width)
 
 
 def vertices(

@@ -9,15 +9,15 @@ The key group range of the handle is authoritative: after rescaling, subtasks sh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
-from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
+from pyspark_savepoint.formats.io.byte_source import ByteSource, Read, StateLocation
+from pyspark_savepoint.formats.io.snapshot_files import BEGINNING, WHOLE
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, read_header
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 
 FRAMING_WINDOW = 1 << 24
-RESOLVERS = 16
 TABLE_FILE = ".sst"
+#: Beginnings of the names of the files that say which table files a database has.
+CATALOG = ("CURRENT", "MANIFEST-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,15 @@ class KeyedSource:
                     yield full
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
+
+    def header_reads(self) -> Iterator[Read]:
+        """Yield what :meth:`header` reads."""
+        yield self.location, BEGINNING
+
+    def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
+        """Yield what is read when the source is opened for some key groups."""
+        whole = all(key_group in key_groups for key_group in self.key_group_range)
+        yield self.location, WHOLE if whole else BEGINNING
 
     def _read_header(self, source: ByteSource) -> KeyedBackendHeader:
         first = min((offset for offset in self.offsets.offsets if offset > 0), default=source.size)
@@ -142,9 +152,7 @@ class RocksDBSource:
     ) -> RocksDBSource:
         """Build the description from a handle."""
         known = handle.shared_state + handle.private_state
-        # On remote storage, checking where a file is takes a request per file.
-        with ThreadPoolExecutor(RESOLVERS) as pool:
-            places = list(pool.map(lambda file: savepoint.resolve(file.handle, operator), known))
+        places = [savepoint.resolve(file.handle, operator) for file in known]
         files: dict[str, StateLocation] = {}
         for file, location in zip(known, places, strict=True):
             if file.local_path in files:
@@ -165,6 +173,15 @@ class RocksDBSource:
                 return read_header(KeyedBackendHeader, source, source.size)
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
+
+    def header_reads(self) -> Iterator[Read]:
+        """Yield what :meth:`header` reads."""
+        yield self.meta, BEGINNING
+
+    def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
+        """Yield what is read when the database is opened, before its table files."""
+        yield self.meta, BEGINNING
+        yield from ((location, WHOLE) for name, location in self.files if name.startswith(CATALOG))
 
     @property
     def table_files(self) -> dict[object, int]:
@@ -220,6 +237,11 @@ class DifferingSource(RocksDBSource):
             for side, mine in enumerate(both)
         )  # fmt: skip
         return older, newer
+
+    def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
+        """Yield what is read when both databases are opened."""
+        yield from RocksDBSource.reads(self, key_groups)
+        yield from self.other.reads(key_groups)
 
     @contextmanager
     def open(self, options: DecodeOptions) -> Iterator[RocksDBKeyedStream]:

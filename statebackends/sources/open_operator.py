@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import StateFileNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
-from pyspark_savepoint.formats.io.byte_source import FileLocation, StateLocation
+from pyspark_savepoint.formats.io.byte_source import FileLocation, Read, StateLocation, opened_ahead
 from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
 from pyspark_savepoint.formats.keyed.changelog import FileChanges
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
@@ -56,6 +56,7 @@ KEPT, MAX_FILES, MAX_INLINE = 8, 1024, 1 << 20
 
 class _Stream(Protocol[H]):
     def header(self) -> H: ...
+    def header_reads(self) -> Iterator[Read]: ...
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,11 @@ class OpenOperator:
     def keyed_that_is_there(self) -> OperatorHeaders:
         """Return the sources of keyed state whose files are there, for a listing; :attr:`keyed` needs all of them."""
         readable: list[tuple[AnyKeyedSource, Any]] = []
-        for source in keyed_sources(self.savepoint, self.operator):
-            with suppress(StateFileNotFoundError):
-                readable.append((source, source.header()))
+        found = keyed_sources(self.savepoint, self.operator)
+        with opened_ahead(read for source in found for read in source.header_reads()):
+            for source in found:
+                with suppress(StateFileNotFoundError):
+                    readable.append((source, source.header()))
         sources, headers = zip(*readable, strict=True) if readable else ((), ())
         return OperatorHeaders(self.operator, sources, headers)
 
@@ -157,6 +160,11 @@ def _locations(source: AnyKeyedSource) -> Iterator[StateLocation]:
 def _headers(sources: Iterable[_Stream[H]]) -> tuple[H, ...]:
     """Read the headers, several at a time if a stream takes long to open, and keep equal ones once."""
     streams = list(sources)
+    with opened_ahead(read for stream in streams for read in stream.header_reads()):
+        return _headers_of(streams)
+
+
+def _headers_of(streams: Sequence[_Stream[H]]) -> tuple[H, ...]:
     headers = [stream.header() for stream in streams[:1]]  # to parse it may take longer than to open its file
     start = perf_counter()
     headers += [stream.header() for stream in streams[1:2]]
@@ -222,7 +230,7 @@ class OpenedOperators:
             return known.opened
         filesystem, path = location = Snapshot.find(request.path)
         # Taken before the file is read: if it is replaced meanwhile, it is read again the next time.
-        identity = filesystem.identity(path)
+        identity = None if filesystem.is_remote else filesystem.identity(path)
         savepoint = Snapshot.open(
             request.path,
             allow_outside=request.allow_outside,
@@ -230,6 +238,7 @@ class OpenedOperators:
             found=location,
             classes=request.classes,
         )
+        identity = savepoint.identity or identity
         operator = savepoint.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
         alone = replace(savepoint, metadata=replace(savepoint.metadata, operators=(operator,), master_states=()))
         opened = OpenOperator(alone, operator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Longs, distinct
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
+from pyspark_savepoint.formats.io.byte_source import ByteSource, Read, StateLocation
+from pyspark_savepoint.formats.io.snapshot_files import BEGINNING, WHOLE
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, read_header
 from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -43,6 +45,14 @@ class OperatorSource:
                 return self._header(source)
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
+
+    def header_reads(self) -> Iterator[Read]:
+        """Yield what :meth:`header` reads."""
+        yield self.location, BEGINNING
+
+    def reads(self) -> Iterator[Read]:
+        """Yield what is read when the stream is opened."""
+        yield self.location, WHOLE
 
     def stream(self, opened: ByteSource, header: OperatorBackendHeader | None = None) -> OperatorStream:
         """Return the open stream, with its header, which is read unless it is known."""

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.formats.io.run_ahead import AHEAD
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, binary_column
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -111,6 +112,10 @@ class HeaviestKeys:
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield the ``top`` heaviest rows of every state of each file."""
+        with self.split.opened_ahead(AHEAD):
+            yield from self._of_sources(request)
+
+    def _of_sources(self, request: TableRequest) -> Iterator[Row]:
         for source in self.split.sources:
             with source.open(request.decode) as stream:
                 header = stream.header

@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Longs
-from pyspark_savepoint.formats.io.byte_source import ByteSource
+from pyspark_savepoint.formats.io.byte_source import ByteSource, Read
+from pyspark_savepoint.formats.io.run_ahead import AHEAD
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.keyed_block import HEAP, MANY_STATES, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
@@ -153,13 +154,14 @@ class KeyedSizes:
         """Yield one row per state and key group."""
         sums, key_groups, options = _Sums(), set(self.split.key_groups), request.decode.undecoded()
         header, wanted, described = None, set[int](), list[tuple[str, str, str]]()
-        for source in self.split.sources:
-            with source.open(options) as stream:
-                if stream.header is not header:
-                    header, wanted = stream.header, wanted_states(stream, request)
-                    described = [describe(meta) for meta in header.states]
-                if wanted:
-                    _add_stream(stream, key_groups, wanted, described, sums, request)
+        with self.split.opened_ahead(AHEAD):
+            for source in self.split.sources:
+                with source.open(options) as stream:
+                    if stream.header is not header:
+                        header, wanted = stream.header, wanted_states(stream, request)
+                        described = [describe(meta) for meta in header.states]
+                    if wanted:
+                        _add_stream(stream, key_groups, wanted, described, sums, request)
         for timers in self.raw:
             for queue, at, key_group in timers.timers(set(self.split.key_groups), request.decode):
                 if request.state is None:
@@ -202,6 +204,10 @@ class OperatorStateSizes:
 
     operator: Surveyed
     source: OperatorSource
+
+    def reads(self) -> Iterator[Read]:
+        """Yield what is read: the header, and broadcast state."""
+        return self.source.header_reads()
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield one row per state, computed from offsets; only broadcast state is read, for its number of entries."""

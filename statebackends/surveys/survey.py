@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.io.byte_source import Read, opened_ahead
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM as MAX_PARALLELISM
@@ -59,6 +60,14 @@ class SurveyPart(Protocol):
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield rows of the table; missing values are NULL."""
+
+
+@runtime_checkable
+class ReadingPart(Protocol):
+    """Unit of reading that says beforehand what it reads, so that a store begins to answer."""
+
+    def reads(self) -> Iterator[Read]:
+        """Yield what is read, in about this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +184,14 @@ class SurveyPartition:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all parts."""
         rows: list[Row] = []
-        for operator, part in self._planned():
-            # A part that fails has only the row with its note: the rows before the error would be incomplete.
-            rows += self._rows(operator, part)
-            while len(rows) >= self.request.batch_rows:
-                yield to_batch(rows[: self.request.batch_rows], self.schema)
-                rows = rows[self.request.batch_rows :]
+        planned = list(self._planned())
+        with opened_ahead(read for _, part in planned if isinstance(part, ReadingPart) for read in part.reads()):
+            for operator, part in planned:
+                # A part that fails has only the row with its note: the rows before the error would be incomplete.
+                rows += self._rows(operator, part)
+                while len(rows) >= self.request.batch_rows:
+                    yield to_batch(rows[: self.request.batch_rows], self.schema)
+                    rows = rows[self.request.batch_rows :]
         if rows:
             yield to_batch(rows, self.schema)
 

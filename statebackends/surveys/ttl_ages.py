@@ -89,8 +89,10 @@ def _states_with_ttl(headers: OperatorHeaders, request: TableRequest) -> Iterato
 
 def snapshot_time_of(savepoint: Snapshot) -> int:
     """Return the time of the snapshot in microseconds since 1970."""
-    info = savepoint.location.filesystem.info(savepoint.metadata_path)
-    seconds = info.modified if info is not None and info.modified is not None else time.time()
+    seconds = savepoint.modified
+    if seconds is None:
+        info = savepoint.location.filesystem.info(savepoint.metadata_path)
+        seconds = info.modified if info is not None and info.modified is not None else time.time()
     return int(seconds * MICROS)
 
 

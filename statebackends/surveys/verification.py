@@ -17,7 +17,7 @@ Parts are key groups of one handle; they hold one block of bytes in memory, what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -26,7 +26,8 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Longs
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
-from pyspark_savepoint.formats.io.byte_source import FileLocation, StateLocation
+from pyspark_savepoint.formats.io.byte_source import FileLocation, Read, StateLocation
+from pyspark_savepoint.formats.io.snapshot_files import SIZE, WHOLE
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -158,6 +159,10 @@ class KeyedVerification:
     operator: Surveyed
     source: AnyKeyedSource
     key_groups: tuple[int, ...]
+
+    def reads(self) -> Iterator[Read]:
+        """Yield what is read when the source is opened."""
+        return self.source.reads(set(self.key_groups))
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield one row per state and subtask, and one per error."""
@@ -297,6 +302,10 @@ class OperatorStateVerification:
     operator: Surveyed
     source: OperatorSource
 
+    def reads(self) -> Iterator[Read]:
+        """Yield what is read: all of it."""
+        return self.source.reads()
+
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield one row per state."""
         request = replace(request, decode=exact_options(request.decode))
@@ -413,12 +422,16 @@ class Bytes:
     locations: tuple[StateLocation, ...]
     note: str
 
+    def reads(self) -> Iterator[Read]:
+        """Yield what is read: how large each file is."""
+        return ((location, SIZE) for location in self.locations)
+
     def rows(self, request: TableRequest) -> Iterator[Row]:
         what = {"table": self.table, "kind": "RAW", "subtask": self.subtask, "entries": self.entries}
         size = self.size or 0
         try:
             for location in self.locations:
-                with location.open() as opened:
+                with location.open(SIZE) as opened:
                     size += opened.size
         except SavepointError as error:
             yield self.operator.row(status=ERROR, note=str(error), **what)
@@ -458,6 +471,16 @@ class Files:
     location: SnapshotLocation
     handles: tuple[StreamStateHandle, ...]
 
+    def reads(self) -> Iterator[Read]:
+        """Yield what is read of each file: all of it if it has checksums, else how large it is."""
+        for handle in self.handles:
+            with suppress(SavepointError):
+                yield self._read(handle)
+
+    def _read(self, handle: StreamStateHandle) -> Read:
+        location = self.location.resolve(handle, self.operator.label)
+        return location, WHOLE if isinstance(location, FileLocation) and location.checksums is not None else SIZE
+
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield one row for all correct files, and one for each of the others."""
         count = size = 0
@@ -481,10 +504,10 @@ class Files:
 
         Return a text if the file is longer than it was written.
         """
-        location = self.location.resolve(handle, self.operator.label)
+        location, opening = self._read(handle)
         if not isinstance(location, FileLocation):
             return None
-        with location.open() as opened:
+        with location.open(opening) as opened:
             if location.checksums is not None:
                 for start in range(0, opened.size, BLOCK):
                     opened.read_into(start, memoryview(buffer)[: opened.size - start])

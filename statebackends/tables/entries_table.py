@@ -86,9 +86,10 @@ class EntriesPartition:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield entries in the order of the files."""
         numbers = {state: number for number, state in enumerate(self.wanted.states) if state is not None}
-        for batch, key in self._all(numbers):
-            moved = batch if self.wanted.max_parallelism is None else self._rehashed(batch, key)
-            yield moved.select(self.schema.names)
+        with self.split.opened_ahead():
+            for batch, key in self._all(numbers):
+                moved = batch if self.wanted.max_parallelism is None else self._rehashed(batch, key)
+                yield moved.select(self.schema.names)
 
     def _all(self, numbers: dict[tuple[str, bool], int]) -> Iterator[tuple[pa.RecordBatch, TypeSerializer]]:
         for source in self.split.sources:

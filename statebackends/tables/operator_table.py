@@ -23,6 +23,8 @@ from pyspark_savepoint.formats.errors import (
     StateNotFoundError,
     UndecodableStateError,
 )
+from pyspark_savepoint.formats.io.byte_source import opened_ahead
+from pyspark_savepoint.formats.io.run_ahead import FEW_AHEAD
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream, Pieces
@@ -192,15 +194,16 @@ class OperatorPartition:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield elements in stream order."""
-        for source, first, count in self.shares:
-            try:
-                with source.location.open() as opened:
-                    stream = source.stream(opened)
-                    meta = next((meta for meta in stream.header.states if meta.name == self.state), None)
-                    offsets = source.offsets(self.state)
-                    yield from self.elements(stream, meta, offsets, source.subtask, first, count)
-            except SavepointError as error:
-                raise error.with_facts(operator=source.operator, state=self.state) from None
+        with opened_ahead((read for source, _, _ in self.shares for read in source.header_reads()), FEW_AHEAD):
+            for source, first, count in self.shares:
+                try:
+                    with source.location.open() as opened:
+                        stream = source.stream(opened)
+                        meta = next((meta for meta in stream.header.states if meta.name == self.state), None)
+                        offsets = source.offsets(self.state)
+                        yield from self.elements(stream, meta, offsets, source.subtask, first, count)
+                except SavepointError as error:
+                    raise error.with_facts(operator=source.operator, state=self.state) from None
 
     def elements(
         self,

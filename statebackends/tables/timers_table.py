@@ -138,14 +138,15 @@ class TimerPartition:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield timers in the order of the files."""
         wanted = set(self.split.key_groups)
-        for source in self.split.sources:
-            with source.open(self.request.decode) as stream:
-                queues = {i: queue for i, queue in timer_queues(stream.header) if queue.service in self.services}
-                if not queues:
-                    continue
-                for block in stream.blocks(wanted, set(queues), False, self.request.block_bytes):
-                    for i, queue in queues.items():
-                        yield from self._queue(block, block.entries_of(i), queue)
+        with self.split.opened_ahead():
+            for source in self.split.sources:
+                with source.open(self.request.decode) as stream:
+                    queues = {i: queue for i, queue in timer_queues(stream.header) if queue.service in self.services}
+                    if not queues:
+                        continue
+                    for block in stream.blocks(wanted, set(queues), False, self.request.block_bytes):
+                        for i, queue in queues.items():
+                            yield from self._queue(block, block.entries_of(i), queue)
         for raw in self.raw:
             for queue, at, key_group in raw.timers(wanted, self.request.decode):
                 if queue.service in self.services and len(at):

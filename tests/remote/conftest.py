@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_savepoint.formats.filesystems.remote import connect
+from pyspark_savepoint.formats.filesystems.filesystem import store_of
 from tests.remote.storage import CREDENTIALS, FaultyProxy, faulty_proxy, put, s3_store, upload
 
 SHOP = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
@@ -29,9 +29,9 @@ def store() -> Iterator[int]:
 @pytest.fixture(autouse=True)
 def _no_connections() -> Iterator[None]:
     """Ports are used again: what was connected to one store is not taken for another."""
-    connect.cache_clear()
+    store_of.cache_clear()
     yield
-    connect.cache_clear()
+    store_of.cache_clear()
 
 
 @pytest.fixture

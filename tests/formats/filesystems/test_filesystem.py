@@ -23,7 +23,8 @@ from pyspark_savepoint.formats.errors import (
     UnsafePathError,
 )
 from pyspark_savepoint.formats.filesystems import filesystem
-from pyspark_savepoint.formats.filesystems.filesystem import ArrowFileSystem, LocalFileSystem, is_encodable, locate
+from pyspark_savepoint.formats.filesystems.arrow_store import ArrowStore
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, RemoteFileSystem, is_encodable, locate
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.local_files import local_error
 from pyspark_savepoint.formats.io.snapshot_files import Anchor
@@ -64,7 +65,7 @@ def test_relative_paths_are_made_absolute() -> None:
     ],
 )
 def test_remote_paths(text: str, scheme: str, authority: str, path: str) -> None:
-    assert locate(text) == (ArrowFileSystem(scheme, authority), path)
+    assert locate(text) == (RemoteFileSystem(scheme, authority), path)
     assert locate(text)[0].uri(path) == f"{scheme}://{authority}{path}"
 
 
@@ -72,9 +73,9 @@ def test_options_of_a_store_belong_to_the_file_system_but_not_to_its_identity() 
     path = pickle.loads(pickle.dumps(StoragePath.of("s3://bucket/key", '{"endpoint": "http://localhost:9000/"}')))
     found, located = locate(path)
     assert (path, located) == ("s3://bucket/key", "/key")
-    assert isinstance(found, ArrowFileSystem)
+    assert isinstance(found, RemoteFileSystem)
     assert pickle.loads(pickle.dumps(found)).options == StorageOptions(endpoint="http://localhost:9000")
-    assert found == ArrowFileSystem("s3", "bucket")
+    assert found == RemoteFileSystem("s3", "bucket")
 
 
 def test_other_schemes_and_machines_are_option_errors() -> None:
@@ -182,8 +183,9 @@ def test_pyarrow_file_systems_read_list_and_pickle(tmp_path: Path, monkeypatch: 
     """The description is of a real pyarrow file system over local files, so no network is needed."""
     (tmp_path / "dir").mkdir()
     (tmp_path / "dir" / "x").write_bytes(bytes(range(50)))
-    monkeypatch.setattr(filesystem, "connect", lambda *_: (arrow_fs.LocalFileSystem(), str(tmp_path)))
-    remote = ArrowFileSystem("s3", "bucket")
+    store = ArrowStore(arrow_fs.LocalFileSystem(), str(tmp_path), "s3://bucket", "")
+    monkeypatch.setattr(filesystem, "store_of", lambda _: store)
+    remote = RemoteFileSystem("s3", "bucket")
     assert pickle.loads(pickle.dumps(remote)) == remote
     (entry,) = remote.list("/dir")
     assert (entry.path, entry.size, entry.is_directory) == ("/dir/x", 50, False)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyspark_savepoint.formats.errors import OptionError, UnsafePathError
-from pyspark_savepoint.formats.filesystems.filesystem import ArrowFileSystem
+from pyspark_savepoint.formats.filesystems.filesystem import RemoteFileSystem
 from pyspark_savepoint.formats.filesystems.remote import connect
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions, StoragePath
 from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
@@ -116,10 +116,10 @@ def test_keys_of_azure_go_to_their_account_only(
 
 def test_what_a_snapshot_names_is_marked_and_reached_as_the_snapshot_is() -> None:
     options = StorageOptions(endpoint="http://host:1")
-    location = SnapshotLocation(ArrowFileSystem("abfss", MINE, options), "/sp", allow_outside=True, options=options)
+    location = SnapshotLocation(RemoteFileSystem("abfss", MINE, options), "/sp", allow_outside=True, options=options)
     for authority, recorded in ((OTHER, True), (MINE, False)):
         filesystem, _ = location._locate_outside(f"abfss://{authority}/elsewhere/x")
-        assert isinstance(filesystem, ArrowFileSystem)
+        assert isinstance(filesystem, RemoteFileSystem)
         assert (filesystem.authority, filesystem.options, filesystem.recorded) == (authority, options, recorded)
 
 
@@ -134,6 +134,6 @@ def test_what_a_snapshot_names_is_marked_and_reached_as_the_snapshot_is() -> Non
 )
 @pytest.mark.parametrize("allow_outside", [False, True])
 def test_handles_choose_no_endpoint(path: str, allow_outside: bool) -> None:
-    location = SnapshotLocation(ArrowFileSystem("gs", "bucket"), "/sp", allow_outside)
+    location = SnapshotLocation(RemoteFileSystem("gs", "bucket"), "/sp", allow_outside)
     with pytest.raises(UnsafePathError, match="the path of a handle is not valid"):
         location.resolve(FileStateHandle(path, 1))

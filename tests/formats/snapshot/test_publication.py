@@ -15,9 +15,8 @@ import pytest
 from pyarrow import fs as arrow_fs
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, OutputError, SavepointError, SavepointWarning
-from pyspark_savepoint.formats.filesystems.conditional_store import ConditionalStore
-from pyspark_savepoint.formats.filesystems.filesystem import ArrowFileSystem, LocalFileSystem
-from pyspark_savepoint.formats.filesystems.remote_files import ArrowOutputFile
+from pyspark_savepoint.formats.filesystems.arrow_store import ArrowOutputFile, ArrowStore
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, RemoteFileSystem
 from pyspark_savepoint.formats.io import outputs
 from pyspark_savepoint.formats.io.snapshot_files import Published, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, write_metadata
@@ -37,7 +36,7 @@ from pyspark_savepoint.formats.snapshot.publication import (
 )
 
 
-class OnDisk(ArrowFileSystem):
+class OnDisk(RemoteFileSystem):
     """pyarrow's own local file system, without renames and conditions, so that its files can be looked at and denied.
 
     Real stores, and each fault that one can answer with, are in ``tests/remote/test_publication.py``.
@@ -45,15 +44,13 @@ class OnDisk(ArrowFileSystem):
 
     __slots__ = ()
 
-    def connected(self) -> tuple[arrow_fs.FileSystem, str]:
-        return arrow_fs.LocalFileSystem(), ""
+    @property
+    def store(self) -> ArrowStore:
+        return ArrowStore(arrow_fs.LocalFileSystem(), "", self.uri(""), "a local file system has no conditions")
 
     def open_output(self, path: str, *, durable: bool = True) -> ArrowOutputFile:
         Path(path).parent.mkdir(parents=True, exist_ok=True)  # as object stores have it: a file makes its folders
-        return super().open_output(path, durable=durable)
-
-    def conditional(self) -> ConditionalStore:
-        raise LookupError("a local file system has no conditions")
+        return self.store.create(path)
 
 
 SYSTEMS = [LocalFileSystem(), OnDisk("s3", "bucket")]

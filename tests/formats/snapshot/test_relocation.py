@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_savepoint.formats.errors import StateExistsError, UnsafePathError, UnsupportedVersionError
-from pyspark_savepoint.formats.filesystems.filesystem import ArrowFileSystem, LocalFileSystem
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, RemoteFileSystem
 from pyspark_savepoint.formats.metadata import (
     FINISHED_SUBTASK,
     NULL_PROPERTIES,
@@ -175,7 +175,7 @@ def test_references_are_absolute(tmp_path: Path, corpus: Path) -> None:
     ],
 )
 def test_references_keep_the_scheme_that_the_user_gave(given: str, expected: str) -> None:
-    assert absolute(ArrowFileSystem("s3", "bucket"), "/base/f", given) == expected
+    assert absolute(RemoteFileSystem("s3", "bucket"), "/base/f", given) == expected
 
 
 def test_replacing_nothing_changes_nothing(corpus: Path) -> None:

@@ -1,0 +1,167 @@
+"""Files of stores that are opened before they are needed: many at a time, bounded in number and bytes.
+
+Who reads many files announces them in about the order in which they will be opened. The first ones are opened in the
+background at once, and each time one is taken, further ones. A file that is announced and not taken is given up when
+much later ones are taken. Local files are not announced: the operating system is faster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from typing import TypeVar
+
+from pyspark_savepoint.formats.io.snapshot_files import InputFile
+
+S = TypeVar("S")
+T = TypeVar("T")
+#: Number of requests at a time across files, and the bytes of files that are open ahead of their reader.
+AHEAD, AHEAD_BYTES = 32, 64 << 20
+#: Number of files that are opened ahead at first by readers that may stop soon.
+FEW_AHEAD = 2
+
+
+class Announcement:
+    """One file to open: what names it, its bytes, and how it is opened."""
+
+    __slots__ = ("file", "key", "number", "open", "size")
+
+    def __init__(self, key: object, size: int, open_file: Callable[[], InputFile]) -> None:
+        self.key, self.size, self.open = key, size, open_file
+        self.file: Future[InputFile] | None = None
+        self.number = 0
+
+    def give_up(self) -> None:
+        """Close the file as soon as it is open, if it is opened at all."""
+
+        def close(file: Future[InputFile]) -> None:
+            if not file.cancelled() and file.exception() is None:
+                file.result().close()
+
+        if self.file is not None and not self.file.cancel():
+            self.file.add_done_callback(close)
+
+
+class _Queue:
+    """Files in about the order in which they will be taken; ``width`` of them are opened ahead, later more."""
+
+    def __init__(self, files: Iterator[Announcement], width: int) -> None:
+        self._waiting = files
+        self._width = width
+        self._started: deque[Announcement] = deque()
+        self._pool = ThreadPoolExecutor(AHEAD, thread_name_prefix="savepoint-ahead")
+        self._count = 0
+        self._top_up()
+
+    def _top_up(self) -> None:
+        while len(self._started) < self._width and (_Bytes.open < AHEAD_BYTES or not self._started):
+            file = next(self._waiting, None)
+            if file is None:
+                return
+            if file.key in _OPENING:
+                continue
+            file.file = self._pool.submit(file.open)
+            file.number = self._count = self._count + 1
+            _OPENING[file.key] = self, file
+            self._started.append(file)
+            _Bytes.open += file.size
+
+    def take(self, wanted: Announcement) -> Future[InputFile]:
+        """Return a file that is being opened, give up those long before it, and open further ones."""
+        self._drop(wanted)
+        while self._started and self._started[0].number < wanted.number - AHEAD:
+            self._drop(self._started[0]).give_up()
+        self._width = min(2 * self._width, AHEAD)
+        self._top_up()
+        assert wanted.file is not None
+        return wanted.file
+
+    def _drop(self, file: Announcement) -> Announcement:
+        self._started.remove(file)
+        _OPENING.pop(file.key, None)
+        _Bytes.open -= file.size
+        return file
+
+    def end(self) -> None:
+        """Give up all files that were not taken."""
+        with _LOCK:
+            self._waiting = iter(())
+            while self._started:
+                self._drop(self._started[0]).give_up()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Bytes:
+    """The bytes of files that are open ahead, in this process."""
+
+    open = 0
+
+
+#: Files that are being opened, by their keys, and the lock of all queues.
+_OPENING: dict[object, tuple[_Queue, Announcement]] = {}
+_LOCK = threading.Lock()
+
+
+@contextlib.contextmanager
+def announced(files: Iterable[Announcement], width: int = AHEAD) -> Iterator[None]:
+    """Open files in the background within the block, in their order; ``files`` are of stores only.
+
+    ``width`` is how many are opened ahead at first, each time one is taken twice as many.
+    """
+    waiting = iter(files)
+    first = next(waiting, None)
+    if first is None:
+        yield
+        return
+
+    def all_files() -> Iterator[Announcement]:
+        yield first
+        yield from waiting
+
+    with _LOCK:
+        queue = _Queue(all_files(), width)
+    try:
+        yield
+    finally:
+        queue.end()
+
+
+def taken(key: object) -> InputFile | None:
+    """Return the file of a key that was announced, as soon as it is open; None if it was not."""
+    if not _OPENING:
+        return None
+    with _LOCK:
+        found = _OPENING.get(key)
+        file = None if found is None else found[0].take(found[1])
+    return None if file is None else file.result()
+
+
+def ahead(function: Callable[[S], T], items: Iterable[S], *, remote: bool, width: int = AHEAD) -> Iterator[T]:
+    """Yield a function's results in the order of the items; those of stores are worked out many at a time.
+
+    Args:
+        function: Called with each item, in threads if ``remote``.
+        items: What it is called with.
+        remote: Whether each call waits for a store.
+        width: How many calls run at a time, or have results that were not taken yet.
+
+    """
+    if not remote:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(width, thread_name_prefix="savepoint-ahead") as pool:
+        started: deque[Future[T]] = deque()
+        try:
+            for item in items:
+                started.append(pool.submit(copy_context().run, function, item))
+                if len(started) >= width:
+                    yield started.popleft().result()
+            while started:
+                yield started.popleft().result()
+        finally:
+            for each in started:
+                each.cancel()

@@ -1,0 +1,172 @@
+"""Reading of ``_metadata``: one version of it, parsed once.
+
+A process keeps what it parsed last. In a store, opening the same snapshot again is one request, which the store answers
+without the bytes if they are the same; within one verb (:func:`looked_at_once`) it is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import xxhash
+
+from pyspark_savepoint.formats.errors import FileReplacedError, StateFileNotFoundError, UnsafePathError
+from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Published, SnapshotFileSystem
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, read_metadata
+
+T = TypeVar("T")
+# The job manager holds a metadata file in one Java array, so none can be larger.
+MAX_METADATA_BYTES = MAX_PUBLISHED
+#: Size in bytes up to which parsed metadata is kept for the next opening; its objects take about four times as much.
+MAX_KEPT_METADATA = 1 << 24
+#: Number of attempts to read a metadata file that other writers replace at the same time.
+READINGS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMetadata:
+    """The content of a metadata file, the checksum of its bytes, and when it was written if that is known."""
+
+    metadata: CheckpointMetadata
+    digest: bytes
+    modified: float | None
+    #: As the store's ``identity`` of the file; None if it has no versions.
+    identity: str | None = None
+
+
+class _Kept:
+    """What was read of stores, by URI and with the version in the store; of a bounded number of bytes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, tuple[Published, int, ReadMetadata]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, uri: str) -> tuple[Published, ReadMetadata] | None:
+        with self._lock:
+            found = self._known.get(uri)
+            return None if found is None else (found[0], found[2])
+
+    def keep(self, uri: str, published: Published, read: ReadMetadata) -> None:
+        size = len(published.data)
+        with self._lock:
+            self._forget(uri)
+            if size <= MAX_KEPT_METADATA and published.version:
+                self._known[uri] = Published(b"", published.version, published.modified), size, read
+                self._bytes += size
+                while self._bytes > MAX_KEPT_METADATA:
+                    self._bytes -= self._known.popitem(last=False)[1][1]
+
+    def _forget(self, uri: str) -> None:
+        if uri in self._known:
+            self._bytes -= self._known.pop(uri)[1]
+
+
+_KEPT = _Kept()
+#: What the verb that is running now has read of stores, by URI.
+_SEEN: ContextVar[dict[object, Any] | None] = ContextVar("seen", default=None)
+
+
+@contextlib.contextmanager
+def looked_at_once() -> Iterator[None]:
+    """Within the block, metadata in stores is read once, and is then what it was."""
+    if _SEEN.get() is not None:
+        yield
+        return
+    token = _SEEN.set({})
+    try:
+        yield
+    finally:
+        _SEEN.reset(token)
+
+
+def look_again() -> None:
+    """Forget what the running verb has read, because it has written something."""
+    seen = _SEEN.get()
+    if seen is not None:
+        seen.clear()
+
+
+def kept_for_verb(key: object, found: Callable[[], T]) -> T:
+    """Return what the running verb has found before under a key, or find it."""
+    seen = _SEEN.get()
+    if seen is None:
+        return found()
+    if key not in seen:
+        seen[key] = found()
+    known: T = seen[key]
+    return known
+
+
+def load(filesystem: SnapshotFileSystem, metadata_path: str, *, keep: bool = True) -> ReadMetadata:
+    """Read one consistent version of a metadata file; read again if it is replaced during the read.
+
+    ``keep``: for the verb that is running, if the file is in a store.
+    """
+    if keep and filesystem.is_remote:
+        return kept_for_verb(filesystem.uri(metadata_path), lambda: _load(filesystem, metadata_path))
+    return _load(filesystem, metadata_path)
+
+
+def _load(filesystem: SnapshotFileSystem, metadata_path: str) -> ReadMetadata:
+    for _ in range(READINGS):
+        with contextlib.suppress(FileReplacedError):
+            return _read(filesystem, metadata_path)
+    return _read(filesystem, metadata_path)
+
+
+def _read(filesystem: SnapshotFileSystem, metadata_path: str) -> ReadMetadata:
+    if filesystem.is_remote:
+        return _read_remote(filesystem, metadata_path)
+    file = filesystem.open_input(metadata_path)
+    try:
+        _expect_size(file.path, file.size)
+        data = bytearray(file.size)
+        file.read_into(0, data)
+    finally:
+        file.close()
+    return _parsed(bytes(data), filesystem.uri(metadata_path), file.modified)
+
+
+def _read_remote(filesystem: SnapshotFileSystem, metadata_path: str) -> ReadMetadata:
+    uri = filesystem.uri(metadata_path)
+    kept = _KEPT.get(uri)
+    published = filesystem.read_published(metadata_path, MAX_METADATA_BYTES, None if kept is None else kept[0])
+    if published is None:
+        raise StateFileNotFoundError("a file of the snapshot is missing", path=uri)
+    if kept is not None and published is kept[0]:
+        return kept[1]
+    read = _parsed(published.data, uri, published.modified)
+    e_tag = dict(published.version).get("e_tag")
+    if e_tag is not None:
+        read = replace(read, identity=f"{e_tag} of {len(published.data)} bytes")
+    _KEPT.keep(uri, published, read)
+    return read
+
+
+def _expect_size(path: str, size: int) -> None:
+    if size > MAX_METADATA_BYTES:
+        raise UnsafePathError(
+            "the _metadata file is larger than Flink writes",
+            path=path,
+            expected=f"at most {MAX_METADATA_BYTES} bytes",
+            found=f"{size} bytes",
+        )
+
+
+def _parsed(data: bytes, uri: str, modified: float | None) -> ReadMetadata:
+    parse = _parse_again if len(data) <= MAX_KEPT_METADATA else read_metadata
+    return ReadMetadata(parse(data, uri), xxhash.xxh3_128_digest(data), modified)
+
+
+@lru_cache(maxsize=1)
+def _parse_again(data: bytes, path: str) -> CheckpointMetadata:
+    """Parse metadata as ``read_metadata`` does; a process that opens the same version again keeps the result."""
+    return read_metadata(data, path)
