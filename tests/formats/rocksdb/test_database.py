@@ -90,7 +90,7 @@ class Counted:
         self.data = data
         self.size = len(data)
 
-    def open(self) -> ByteSource:
+    def open(self, *_: object) -> ByteSource:
         return Counting(self.name, self.data)
 
 
