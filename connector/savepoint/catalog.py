@@ -13,8 +13,9 @@
 
 The last two take options of a read by name: ``savepoint_state('/checkpoints/7d2e', 'accounts', versionAsOf =>
 'latest')``. Spark asks for their columns when it analyzes a query, and the query reads the snapshots that were there
-then. A table function without a table as its input runs in one task, which passes rows in bounded memory one by one: it
-refuses more than :data:`MAX_BYTES` of state, for which the data source has tasks.
+then. A table function without a table as its input runs in one task, in bounded memory: it refuses more than
+:data:`MAX_BYTES` of state, for which the data source has tasks. The task passes record batches, and before PySpark 4.1
+rows one by one.
 
 ``pyspark_savepoint.register(spark)`` registers them in a session, and the format too on platforms that do not find it.
 They run on an executor, which needs the package as for every read.
@@ -36,6 +37,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
+from pyspark.util import PythonEvalType
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateExistsError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
@@ -58,6 +60,7 @@ from pyspark_savepoint.statebackends.catalog.statements import (
 from pyspark_savepoint.verbs.summaries import expect_last
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.udtf import UserDefinedTableFunction
 
@@ -71,6 +74,9 @@ FUNCTIONS = {
 }
 #: Bytes of state that a table function reads in its one task.
 MAX_BYTES = 1 << 30
+#: From PySpark 4.1 on a table function may return record batches. ``arrow_udtf`` asks for columns that are known before
+#: (SPARK-53286); the evaluation itself also takes those that ``analyze`` returns.
+TAKES_BATCHES = hasattr(PythonEvalType, "SQL_ARROW_UDTF")
 #: Options that read a few keys of large state.
 OF_SOME_KEYS = frozenset({"keys", "keygroups"})
 
@@ -110,7 +116,10 @@ def register(spark: SparkSession) -> list[str]:
         function = udtf(handler(table), returnType=spark_schema(SCHEMAS[table]))
         spark.udtf.register(name, cast("UserDefinedTableFunction", function))
     for name, kind in OF_STATE.items():
-        spark.udtf.register(name, cast("UserDefinedTableFunction", udtf(kind)))
+        of_state = cast("UserDefinedTableFunction", udtf(kind))
+        if TAKES_BATCHES:
+            of_state.evalType = PythonEvalType.SQL_ARROW_UDTF
+        spark.udtf.register(name, of_state)
     return [*FUNCTIONS, *OF_STATE]
 
 
@@ -134,10 +143,15 @@ def rows_of(path: str, table: str) -> Iterator[tuple[Any, ...]]:
     try:
         for partition in open_table(TableRequest(path, table=table)).partitions(1):
             for batch in partition.batches():
-                for row in batch.to_pylist(maps_as_pydicts="strict"):
-                    yield tuple(row.values())
+                yield from as_tuples(batch)
     except SavepointError as error:
         raise error.with_traceback(None) from None
+
+
+def as_tuples(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a batch."""
+    for row in batch.to_pylist(maps_as_pydicts="strict"):
+        yield tuple(row.values())
 
 
 @dataclass
@@ -154,12 +168,14 @@ class OfState:
         assert analyzed.table is not None
         self.table = analyzed.table
 
-    def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows as tuples, batch by batch."""
+    def results(self) -> Iterator[Any]:
+        """Yield record batches where Spark takes them, else their rows as tuples."""
         batches: Iterator[Any] = self.table.batches()
         for batch in batches:
-            for row in batch.to_pylist(maps_as_pydicts="strict"):
-                yield tuple(row.values())
+            if TAKES_BATCHES:
+                yield batch
+            else:
+                yield from as_tuples(batch)
 
 
 class StateFunction(OfState):
@@ -170,9 +186,9 @@ class StateFunction(OfState):
         """Return the columns of the table that the arguments choose."""
         return analyzed("savepoint_state", {"path": path, "uid": uid, **options}, {})
 
-    def eval(self, path: str, uid: str | None = None, **options: Any) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows."""
-        yield from self.rows()
+    def eval(self, path: str, uid: str | None = None, **options: Any) -> Iterator[Any]:
+        """Yield the rows, as :meth:`results` does."""
+        yield from self.results()
 
 
 class ChangesFunction(OfState):
@@ -195,11 +211,9 @@ class ChangesFunction(OfState):
         feed = feed_options(start_at, end_at, str(next(iter(mode.values()), DROP_CARRYOVERS)))
         return analyzed(name, {"path": path, "uid": uid, **options}, feed)
 
-    def eval(
-        self, path: str, uid: str | None, start: Any, end: Any = None, **options: Any
-    ) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows."""
-        yield from self.rows()
+    def eval(self, path: str, uid: str | None, start: Any, end: Any = None, **options: Any) -> Iterator[Any]:
+        """Yield the rows, as :meth:`results` does."""
+        yield from self.results()
 
 
 #: The table functions whose columns depend on their arguments.
