@@ -9,10 +9,22 @@ from __future__ import annotations
 import struct
 from typing import NoReturn
 
-from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, OptionError
 from pyspark_savepoint.formats.java import decode_modified_utf8, encode_modified_utf8, utf16_units
 
 MAX_UTF_BYTES = 65535
+
+
+def too_long(name: str, size: int) -> OptionError:
+    """Return the error for a name that Java's ``writeUTF`` cannot write."""
+    return OptionError(
+        "a name is too long for Flink",
+        expected=f"at most {MAX_UTF_BYTES:,} bytes of UTF-8",
+        found=f"{size:,} bytes: {name[:40]!r}...",
+        remedy="give a shorter name",
+    )
+
+
 I8, I16, U16, I32, I64 = (struct.Struct(code) for code in (">b", ">h", ">H", ">i", ">q"))
 
 
@@ -228,10 +240,10 @@ class DataOutputView:
         self.buffer.append(1 if value else 0)
 
     def write_utf(self, text: str) -> None:
-        """Write ``DataOutput.writeUTF``; ValueError past 65535 bytes, as Java's UTFDataFormatException."""
+        """Write ``DataOutput.writeUTF``; OptionError past 65535 bytes, as Java's UTFDataFormatException."""
         data = encode_modified_utf8(text)
         if len(data) > MAX_UTF_BYTES:
-            raise ValueError(f"{len(data)} bytes do not fit writeUTF's {MAX_UTF_BYTES}: {text[:40]!r}...")
+            raise too_long(text, len(data))
         self.write_u16(len(data))
         self.buffer += data
 

@@ -22,14 +22,17 @@ SHOWN_INSTEAD = "***"
 MAX_SHOWN = 2048
 #: Unicode's categories Cc (except tabs and line ends), Cf, Zl, Zp and Cs: control and format characters, among them
 #: those that change the direction of text or have no width; separators of lines; lone surrogates. Also U+FFFE and
-#: U+FFFF, which XML does not allow. As ranges: asking ``unicodedata`` about every character takes 0.2 s.
+#: U+FFFF, which XML does not allow. As ranges: asking ``unicodedata`` about every character takes 0.2 s. Between two
+#: emoji the joiner U+200D makes one of them, and is left.
 _UNPRINTABLE = (
-    "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e"
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u200c\u200e\u200f\u2028-\u202e"
     "\u2060-\u2064\u2066-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001343f"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f"
 )
-UNPRINTABLE = re.compile(f"[{_UNPRINTABLE}]")
-UNPRINTABLE_IN_LINE = re.compile(f"[{_UNPRINTABLE}\t\n]")
+_EMOJI = "\u2600-\u27bf\ufe0f\U0001f300-\U0001faff"
+_JOINERS = f"(?<![{_EMOJI}])\u200d|\u200d(?![{_EMOJI}])"
+UNPRINTABLE = re.compile(f"[{_UNPRINTABLE}]|{_JOINERS}")
+UNPRINTABLE_IN_LINE = re.compile(f"[{_UNPRINTABLE}\t\n]|{_JOINERS}")
 #: Shorter values are not treated as secrets: a value such as "test" occurs in too many texts.
 MIN_SECRET = 6
 #: The middle of a longer text is removed before the search.
@@ -143,6 +146,8 @@ def printable(text: str, *, line: bool = False) -> str:
 
     >>> printable("a\x1b[2Jb\u200e\ud800\n"), printable("a\nb", line=True)
     ('a\\x1b[2Jb\\u200e\\ud800\n', 'a\\nb')
+    >>> printable("\U0001f469\u200d\U0001f680 a\u200db") == "\U0001f469\u200d\U0001f680 a\\u200db"
+    True
 
     """
     return (UNPRINTABLE_IN_LINE if line else UNPRINTABLE).sub(lambda match: ascii(match[0])[1:-1], text)

@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in words
     form = Form.JSON if "--json" in words else Form.CSV if "--csv" in words else Form.TEXT
-    output = Output(sys.stdout, sys.stderr, form, None if "--wide" in words else _width())
+    command = next((word for word in words if not word.startswith("-")), None)
+    output = Output(sys.stdout, sys.stderr, form, None if "--wide" in words else _width(), command)
     try:
         code = _run(words, output)
         sys.stdout.flush()

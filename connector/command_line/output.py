@@ -39,7 +39,7 @@ INDENT = "    "
 #: Longest part of a word that makes a column as wide, so that it is not broken.
 WORD = 12
 #: Columns of sentences, which stand below a row that they would make too wide.
-PROSE = frozenset({"note", "problem", "reason"})
+PROSE = frozenset({"note", "problem", "reason", "remedy"})
 #: First columns that stand above their rows, if these would be too wide: paths always, operators if they have several.
 PATH, OPERATOR = "path", "operator"
 
@@ -82,6 +82,8 @@ class Output:
     remarks: TextIO
     form: Form = Form.TEXT
     width: int | None = None
+    #: The command whose words sentences get.
+    command: str | None = None
     #: Not empty once a result was printed.
     begun: set[str] = field(default_factory=set)
 
@@ -97,6 +99,7 @@ class Output:
         """Print a line for people, wrapped at words."""
         if not self.is_text:
             return
+        text = self._worded(text)
         if self.width is None or width_of(text) <= self.width:
             self._print(text)
             return
@@ -107,12 +110,23 @@ class Output:
 
     def remark(self, text: str) -> None:
         """Print lines that are no result; on a terminal wrapped at spaces, so that paths and names stay whole."""
-        lines = printable(text).split("\n")
+        lines = printable(self._worded(text)).split("\n")
         if self.width is not None and self.remarks.isatty():
             indents = (line[: len(line) - len(line.lstrip())] + GAP for line in lines)
             lines = [part for line, indent in zip(lines, indents, strict=True) for part in self._wrapped(line, indent)]
         erase()
         print("\n".join(lines), file=self.remarks, flush=True)
+
+    def _worded(self, text: str) -> str:
+        """Return a sentence in the words of the command."""
+        from pyspark_savepoint.command_line.wording import worded
+
+        return worded(text, self.command)
+
+    def _sentences(self, row: Row) -> Row:
+        """Return a row whose sentences are in the words of the command."""
+        own = {name: self._worded(row[name]) for name in PROSE if isinstance(row.get(name), str)}
+        return {**row, **own} if own else row
 
     def _wrapped(self, line: str, indent: str) -> list[str]:
         """Return a line in parts; a path, with what it is, is one."""
@@ -151,7 +165,7 @@ class Output:
             The number of rows.
 
         """
-        following = iter(rows)
+        following = map(self._sentences, rows)
         shown = islice(following, limit) if limit else following
         if self.form is Form.TEXT:
             count = self._text(columns, shown, all_columns, lines)

@@ -34,6 +34,7 @@ from pyspark_savepoint.command_line.arguments import read_options
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.execution.table_reads import cpus
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
+from pyspark_savepoint.formats.io.local_files import local_directory
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint, open_savepoint
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.model.applicability import SURVEYED
@@ -63,7 +64,7 @@ def warm_up(arguments: Namespace, output: Output) -> int:
     if arguments.path is not None:
         read = read_all(open_savepoint(arguments.path, **read_options(arguments)))
     else:
-        with TemporaryDirectory() as folder, warnings.catch_warnings():
+        with TemporaryDirectory(dir=local_directory()) as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", SavepointWarning)
             here, other = (Path(folder, name) for name in ("here", "other"))
             with second_process(other):

@@ -32,7 +32,7 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import Registe
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state, is_keyed
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome, PartVerdict
-from pyspark_savepoint.statebackends.model.applicability import ROWS_OF_KEYS
+from pyspark_savepoint.statebackends.model import applicability
 from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
 
 
@@ -413,20 +413,24 @@ def _moment(millis: int) -> str:
 
 
 def check_growth(surveys: Surveys, older: Surveys) -> Iterator[Finding]:
-    """Yield states without time to live that grew since an older snapshot while no key group lost entries."""
+    """Yield states without time to live, and timers, that grew while no key group lost entries."""
     with_ttl = {(label_of(row), row["state"]) for row in surveys.states if row["ttl"]}
     before = {size.place: size for size in older.sizes}
     for size in surveys.sizes:
         was = before.get(size.place)
-        if size.table not in ROWS_OF_KEYS or (size.operator, size.state) in with_ttl or was is None:
+        if size.table not in applicability.KEYED_TABLES or (size.operator, size.state) in with_ttl or was is None:
             continue
+        timers = size.table == applicability.TIMERS
         shrunk = any(size.groups.get(group, (0, 0))[0] < entries for group, (entries, _) in was.groups.items())
         if not shrunk and was.entries and size.entries > GROWTH * was.entries:
             yield Finding(
-                "grows-without-ttl",
+                "timers-grow" if timers else "grows-without-ttl",
                 Severity.WARNING,
-                f"from {was.entries} to {size.entries} entries since {older.path}, and no key group lost any",
-                "give the state a time to live (StateTtlConfig), or clear it with a timer",
+                f"from {was.entries} to {size.entries} {'timers' if timers else 'entries'} since {older.path}, and no "
+                "key group lost any",
+                "delete timers that a key no longer needs, and register one for each key at the same rounded time"
+                if timers
+                else "give the state a time to live (StateTtlConfig), or clear it with a timer",
                 size.operator,
                 size.state,
             )

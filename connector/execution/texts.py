@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark_savepoint.formats.errors import OutputError, SavepointError
+from pyspark_savepoint.formats.io.outputs import REMEDIES
 
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 #: What is no file, by the type of its mode.
@@ -90,9 +91,14 @@ def replacing(target: Path, mode: int = 0o666) -> Iterator[Path]:
     except OSError as error:
         if isinstance(error, SavepointError):
             raise
-        raise OutputError("the file cannot be written", path=str(target), found=_why(error.errno, error)) from None
+        raise OutputError(
+            "the file cannot be written",
+            path=str(target),
+            found=_why(error.errno, error),
+            remedy=REMEDIES.get(error.errno or 0, "name a file in another folder"),
+        ) from None
     finally:
-        with suppress(FileNotFoundError, NotADirectoryError):
+        with suppress(OSError):
             pending.unlink()
 
 

@@ -30,6 +30,7 @@ from pyspark_savepoint.execution.migrating import run_here
 from pyspark_savepoint.formats.columns import fixed_array, fixed_values
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, ValueRangeError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.io.local_files import local_directory
 from pyspark_savepoint.local.local_table import ComputedTable, LocalHistory, LocalTable, SnapshotOf, SnapshotTable
 from pyspark_savepoint.options.ddl import arrow_columns
 from pyspark_savepoint.options.options import SavepointReadOptions
@@ -613,7 +614,7 @@ class _SpillFolder:
     """A temporary folder that is removed with the rows whose files it has, or when Python ends."""
 
     def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="savepoint-"))
+        self.path = Path(tempfile.mkdtemp(prefix="savepoint-", dir=local_directory()))
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 

@@ -189,6 +189,13 @@ class SnapshotTable(LocalTable):
     def __repr__(self) -> str:
         """Return one line: the table, its operator and state, its columns and its path."""
         read = self.options
+        if read.versions:
+            known = [version.checkpoint_id for version in read.versions if version is not None]
+            return shown(
+                f"<LocalTable of the changes of {read.uid or read.uid_hash or read.table!r} to checkpoints "
+                f"{known[0 if read.versions[0] is None else 1] if len(known) > 1 else known[0]} to {known[-1]}: "
+                f"{columns_of(self.schema)} in {read.path}>"
+            )
         operator = read.uid or read.uid_hash or read.operator_name or read.node
         parts = [read.table or ("states" if operator is None else "operator_state")]
         parts += [f"of {operator!r}"] if operator is not None else []

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
+from pyspark_savepoint.formats.data_view import MAX_UTF_BYTES, too_long
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError, StateNotFoundError, did_you_mean, type_name
+from pyspark_savepoint.formats.java import encode_modified_utf8
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
@@ -265,6 +267,9 @@ def expect_name(name: object, operator: str) -> None:
         )
     if not name.strip():
         raise OptionError("the name of a state must not be empty", operator=operator, found=repr(name))
+    size = len(encode_modified_utf8(name))
+    if size > MAX_UTF_BYTES:
+        raise too_long(name, size).with_facts(operator=operator)
 
 
 def _renamed(state: PlannedState, old: str, new: str) -> PlannedState:

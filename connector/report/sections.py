@@ -213,7 +213,7 @@ def _what(to: Section, surveys: Surveys, asked: Asked) -> None:
         )
     if snapshot.operators and not any(operator.uid for operator in snapshot.operators):
         to.notes.append(
-            "Operators are named by hashes of their uids, for Flink 1.16 to 1.20 does not record uids. "
+            "Operators are named by hashes of their uids, as Flink before 2.0 does not record uids. "
             f"{code('--option uids=UID,UID')} takes the uids of the job's code, and names their operators."
         )
     rows = [

@@ -157,7 +157,19 @@ def truncated(path: str, offset: int, expected: str, found: str = "the end of th
 def local_directory() -> str:
     """Return the folder for temporary files: the first existing local folder of the executor, else the system's."""
     folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
-    return next((folder for folder in folders if folder and os.path.isdir(folder)), tempfile.gettempdir())
+    return next((folder for folder in folders if folder and os.path.isdir(folder)), None) or _temporary_folder()
+
+
+def _temporary_folder() -> str:
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise SpillError(
+            "there is no folder for temporary files",
+            expected="a folder in which this user can write",
+            found=str(error.strerror or error),
+            remedy="set TMPDIR to such a folder (with Spark: SPARK_LOCAL_DIRS of the executors)",
+        ) from None
 
 
 def temporary_file(what: str, directory: str | None = None) -> Any:

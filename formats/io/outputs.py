@@ -42,8 +42,8 @@ REMEDIES = {
     errno.EDQUOT: "the quota of this user is used up: free space there, or write elsewhere",
     errno.EFBIG: "the limit on the size of files (ulimit -f) is too low, or the file system has one: "
     "raise it, or write with a greater parallelism",
-    errno.EACCES: "give the user that runs Spark's executors and driver the right to write there",
-    errno.EPERM: "give the user that runs Spark's executors and driver the right to write there",
+    errno.EACCES: "give the user that runs this (with Spark: its driver and executors) the right to write there",
+    errno.EPERM: "give the user that runs this (with Spark: its driver and executors) the right to write there",
     errno.ENOENT: "no folder can be made there: check the path, or write elsewhere",
     errno.EROFS: "the file system is read-only: write elsewhere",
 }

@@ -630,18 +630,18 @@ def leftovers(filesystem: SnapshotFileSystem, directory: str) -> Iterator[None]:
     try:
         yield
     except SavepointError as error:
-        warn_of_leftovers(filesystem, directory, _shown(error))
+        warn_of_leftovers(filesystem, directory, _shown(error), known=False)
     except OSError as error:
-        warn_of_leftovers(filesystem, directory, str(error))
+        warn_of_leftovers(filesystem, directory, str(error), known=False)
 
 
-def warn_of_leftovers(filesystem: SnapshotFileSystem, directory: str, why: str) -> None:
-    """Warn the user of files that remain."""
+def warn_of_leftovers(filesystem: SnapshotFileSystem, directory: str, why: str, known: bool = True) -> None:
+    """Warn the user of files that remain, or may remain if that is not ``known``."""
     # Publication must succeed even if Python is configured to turn warnings into errors.
     with contextlib.suppress(SavepointWarning):
         warnings.warn(
-            f"files that no savepoint needs were left in {filesystem.uri(directory)} ({why}); Savepoint.vacuum deletes "
-            "those that this package wrote",
+            f"files that no savepoint needs {'were' if known else 'may have been'} left in {filesystem.uri(directory)} "
+            f"({why}); Savepoint.vacuum deletes those that this package wrote",
             SavepointWarning,
             stacklevel=2,
         )

@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.keyed.canonical_writer import read_only
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
 from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
-from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, KeyedDescriptor
+from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, TIMER_PREFIX, KeyedDescriptor
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
 
 PLAIN = DecodeOptions(timestamps="raw")
@@ -169,6 +169,17 @@ class KeyCodec:
         except (SavepointError, pa.ArrowException, ValueError, OverflowError):
             return f"of bytes {sort_key.hex()}"
         return text
+
+
+def shown_key(serializer: TypeSerializer | None, composite: bytes, state: str) -> str:
+    """Return the key of an entry of a state as text for errors: its composite key begins with it, a timer's after 8."""
+    if serializer is None:
+        return f"key of bytes {composite.hex()}"
+    at = Cursors.over([composite[8:] if state.startswith(TIMER_PREFIX) else composite], options=PLAIN)
+    try:
+        return f"key {serializer.decode(at)[0].as_py()!r}"
+    except (SavepointError, pa.ArrowException, ValueError, OverflowError):
+        return f"key of bytes {composite.hex()}"
 
 
 def entry_keys(state: Ints, composite: pa.BinaryArray) -> pa.BinaryArray:

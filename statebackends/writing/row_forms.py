@@ -39,6 +39,7 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError, ValueRangeError, did_you_mean
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, Entries, read_only
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import naming
 from pyspark_savepoint.statebackends.model.descriptors import (
     NAMESPACE_COLUMN,
@@ -47,7 +48,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     StateDescriptor,
 )
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys, refuse_null
+from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys, refuse_null, shown_key
 from pyspark_savepoint.statebackends.model.sorting import SortedBatch, group_bounds
 from pyspark_savepoint.statebackends.model.state_entries import (
     KeySpans,
@@ -153,10 +154,17 @@ class EntrySink:
     Rows have the values in a binary column ``value``; without that column values are empty, as for timers.
     """
 
-    def __init__(self, writer: CanonicalKeyedStreamWriter, states: Sequence[str], operator: str | None = None) -> None:
+    def __init__(
+        self,
+        writer: CanonicalKeyedStreamWriter,
+        states: Sequence[str],
+        operator: str | None = None,
+        key: TypeSerializer | None = None,
+    ) -> None:
         self.writer = writer
         self.states = states
         self.operator = operator
+        self.key = key
         self._keys = _UniqueKeys()
 
     def add(self, batch: SortedBatch) -> None:
@@ -186,12 +194,13 @@ class EntrySink:
 
     def _refuse(self, batch: SortedBatch, row: int) -> NoReturn:
         key = batch.key[row].as_py()
+        state = self.states[int.from_bytes(key[:2], "big")]
         raise DuplicateKeyError(
             "a state has more than one entry, or timer, of the same key",
             operator=self.operator,
-            state=self.states[int.from_bytes(key[:2], "big")],
+            state=state,
             expected="every composite key of a state once",
-            found=f"bytes {key[2:].hex()} again, in key group {batch.key_group[row]}",
+            found=f"{shown_key(self.key, key[2:], state)} again, in key group {batch.key_group[row]}",
             remedy=DUPLICATE,
         )
 
@@ -352,7 +361,9 @@ class TimerForm:
 
     def sink(self, writer: CanonicalKeyedStreamWriter) -> StreamSink:
         """Return the sink for timers, which are entries without values."""
-        return EntrySink(writer, [state.name for state in self.descriptor.states], self.label)
+        return EntrySink(
+            writer, [state.name for state in self.descriptor.states], self.label, self.descriptor.key_serializer
+        )
 
 
 @dataclass(frozen=True)
@@ -371,4 +382,5 @@ class EntryForm:
         return key_group, entry_keys(state, batch.column(KEY)), values
 
     def sink(self, writer: CanonicalKeyedStreamWriter) -> EntrySink:
-        return EntrySink(writer, [meta.name for meta in self.plan.header().states], self.plan.label)
+        header = self.plan.header()
+        return EntrySink(writer, [meta.name for meta in header.states], self.plan.label, header.key_serializer)

@@ -42,7 +42,7 @@ from pyspark_savepoint.statebackends.merging.entry_chunk import (
 )
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY, VALUE
-from pyspark_savepoint.statebackends.model.key_codec import entry_keys
+from pyspark_savepoint.statebackends.model.key_codec import entry_keys, shown_key
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.model.sorting import RowSorter, SortedBatch, group_bounds
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
@@ -375,13 +375,15 @@ class _Merge:
                 sink.add(piece)
 
     def _refuse(self, chunk: EntryChunk, row: int) -> None:
-        key = chunk.keys[chunk.key_start[row] : chunk.key_end[row]].tobytes()
+        composite = chunk.keys[chunk.key_start[row] : chunk.key_end[row]].tobytes()
+        state = self.states[int(chunk.state[row])]
+        key = shown_key(self.plan.header().key_serializer, composite, state)
         raise DuplicateKeyError(
             "a state has more than one entry, or timer, of the same key",
             operator=self.plan.label,
-            state=self.states[int(chunk.state[row])],
+            state=state,
             expected="every composite key of a state once",
-            found=f"bytes {key.hex()} again, in key group {chunk.key_group[row]}",
+            found=f"{key} again, in key group {chunk.key_group[row]}",
             remedy=DUPLICATE,
         )
 

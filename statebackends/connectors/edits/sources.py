@@ -7,8 +7,8 @@ which Flink would read records twice, or skip records that the change does not n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any
 
 from pyspark_savepoint.formats.connectors.payloads.kind import (
@@ -86,6 +86,9 @@ UNDERSTOOD = {"kafka_consumer": KAFKA_SPLITS.columns.names}
 NEW_ENUMERATORS: Mapping[str, Any] = {"kafka": KafkaEnumerator(()), "number_sequence": ()}
 REWOUND = "records are read again: their changes of keyed state, and what sinks have committed, are not undone"
 
+#: Largest position.
+MAX_LONG = (1 << 63) - 1
+
 
 def with_offsets(
     source: SourceState, offsets: Mapping[Any, Target] | None, to: str | None = None, by: int | None = None
@@ -112,6 +115,7 @@ def with_offsets(
             _refuse_unknown(source, rows.values())
             wanted = {key: _changing(edits, row) for key, row in rows.items()}
         changed = {key: change(everything[key]) for key, change in wanted.items()}
+        _refuse_beyond(changed.values())
     back = [key for key in changed if key in known and edits.goes_back(known[key], changed[key])]
     splits = tuple(replace(split, value=changed.get(edits.key(split.value), split.value)) for split in source.splits)
     moved = {key: value for key, value in changed.items() if key in pending}
@@ -242,6 +246,26 @@ class _Refusals:
             raise OptionError(str(error), operator=self.operator) from None
         if isinstance(error, KeyError):  # of a row without a column of its split
             raise OptionError(f"column {error.args[0]!r} of a split is missing", operator=self.operator) from None
+
+
+def _refuse_beyond(splits: Iterable[Any]) -> None:
+    """Raise ValueError for a position that is no LONG, as all connectors write them."""
+    beyond = next((number for split in splits for number in _numbers(split) if number > MAX_LONG), None)
+    if beyond is not None:
+        raise ValueError(f"position {beyond} is beyond the largest, {MAX_LONG}")
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    """Yield the numbers of a split."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from _numbers(part)
+    elif isinstance(value, int):
+        yield value
 
 
 def _edits(source: SourceState) -> SplitEdits:

@@ -1,7 +1,7 @@
 """Check of an operator that a job and a snapshot both have: its parallelism, its key, and each of its states.
 
 =================== ==========================================================================================
-the key             as is or reconfigured; keys never migrate
+the key             as is or reconfigured; Flink never migrates keys
 the kind            VALUE, LIST, MAP, REDUCING, AGGREGATING and LIST, UNION must not change
 the namespace       as is or reconfigured
 the value           anything but incompatible; a map's keys do not migrate in RocksDB and ForSt
@@ -276,7 +276,10 @@ class MatchedOperator:
 def _remedy_for_types(states: list[StateVerdict]) -> str:
     names = [state.state for state in states if state.verdict == Compatibility.INCOMPATIBLE]
     if not names:
-        return "keep the type of the key: keys never migrate"
+        return (
+            "keep the type of the key in the job, as Flink does not migrate keys; or write the operator's rows under "
+            "the other type into a new savepoint (with_operator)"
+        )
     return (
         f"give the job's state another name, or take {', '.join(names)} out of the snapshot (remove_state), "
         "or write it with the new type (with_state)"

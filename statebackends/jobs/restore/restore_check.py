@@ -11,7 +11,6 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from pyspark_savepoint.formats.errors import nearest
 from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK
 from pyspark_savepoint.formats.java import hash_map_order
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -21,6 +20,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.compatibility import flink_of, metadata_problem
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription, OperatorDescription
 from pyspark_savepoint.statebackends.jobs.restore.matched_operator import MatchedOperator, cannot_start
+from pyspark_savepoint.statebackends.jobs.restore.moved_operator import moved_to
 from pyspark_savepoint.statebackends.jobs.restore.restore_plan import Match, match_job
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import (
     OperatorVerdict,
@@ -29,6 +29,7 @@ from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import (
     Verdict,
 )
 
+REMOVE = "remove it from the snapshot (remove_operator), or start the job with allowNonRestoredState"
 INLINED = "a source that runs inside an operator with several inputs: Flink restores no state of it"
 
 
@@ -57,7 +58,7 @@ def check_restore(
     empty = [operator for number, operator in enumerate(job.operators) if number not in matches]
     for state in savepoint.operators:
         if state.operator_id not in taken:
-            rows.append(_left_behind(state, job, empty, allow_non_restored_state))
+            rows.append(_left_behind(savepoint, state, job, empty, allow_non_restored_state))
     rows = [_with_task(row, rows) for row in rows]
     return RestoreCheck(tuple(rows), job.notes)
 
@@ -89,7 +90,7 @@ def has_state(operator: OperatorState) -> bool:
 
 
 def _left_behind(
-    state: OperatorState, job: JobDescription, empty: list[OperatorDescription], allowed: bool
+    savepoint: Snapshot, state: OperatorState, job: JobDescription, empty: list[OperatorDescription], allowed: bool
 ) -> OperatorVerdict:
     match = Match(state, "")
     ids = {operator_id: operator for operator in job.operators for _, operator_id in operator.ids.candidates}
@@ -111,18 +112,8 @@ def _left_behind(
             "or disableChaining()"
         )
         return OperatorVerdict(verdict, None, match, (INLINED,), remedy)
-    return OperatorVerdict(verdict, None, match, ("the job has no operator of this id",), _remedy(state, empty))
-
-
-def _remedy(state: OperatorState, empty: list[OperatorDescription]) -> str:
-    """Suggest an operator of the job that may be this one: it starts empty and has a similar uid or name."""
-    named = {name: operator for operator in empty for name in (operator.name, operator.uid) if name}
-    similar = [name for own in (state.uid, state.name) if own for name in nearest(own, named)]
-    if not similar:
-        return "remove it from the snapshot (remove_operator), or start the job with allowNonRestoredState"
-    new = named[similar[0]]
-    how = repr(new.uid) if new.uid is not None else f"uid hash {new.ids.generated}"
-    return f"if this is {new.label} of the job: change_operator_identifier of {state.operator_id} to {how}"
+    remedy = moved_to(savepoint, state, empty) or REMOVE
+    return OperatorVerdict(verdict, None, match, ("the job has no operator of this id",), remedy)
 
 
 def _with_task(row: OperatorVerdict, rows: Iterable[OperatorVerdict]) -> OperatorVerdict:

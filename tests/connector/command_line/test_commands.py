@@ -166,6 +166,8 @@ def test_offsets_are_set(run: Run, corpus: Path, tmp_path: Path) -> None:
         ([], "one of them"),
         (["--by", "1", "--to", "latest"], "one of them"),
         (["sink", "--by", "1"], "no source"),
+        (["--by", "1234567890123456789012"], "beyond the largest, 9223372036854775807"),
+        (["--by", "9223372036854775807"], "beyond the largest"),
     ],
 )
 def test_offsets_that_cannot_be_set(run: Run, corpus: Path, tmp_path: Path, options: list[str], told: str) -> None:

@@ -13,6 +13,7 @@ from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import (
+    OperatorIDPair,
     generated_ids,
     identifiers_to_change,
     operator_at,
@@ -61,9 +62,7 @@ def test_an_operator_that_is_gone_is_named_with_what_it_may_be_now(shop: Snapsho
     row = only(check, Verdict.FAILS)
     assert row.match is not None
     assert row.match.state.uid == "accounts"
-    assert row.remedy == (
-        "if this is 'account' of the job: change_operator_identifier of 14cfd403e0929194539014eaed9ae6ed to 'account'"
-    )
+    assert row.remedy == ("if this is 'account' of the job: change_operator_identifier('accounts', 'account')")
     assert only(check, Verdict.BEGINS_EMPTY).operator is not None
     allowed = check_restore(shop, job(without=("accounts",)), allow_non_restored_state=True)
     assert only(allowed, Verdict.IS_DROPPED).reasons == ("the job has no operator of this id",)
@@ -75,10 +74,29 @@ def test_an_operator_is_recognised_by_its_name(shop: Snapshot) -> None:
     rows = {row.match.state.uid: row for row in check_restore(shop, from_graph(made)).operators if row.match}
     assert rows["orders-per-minute"].remedy == (
         "if this is 'orders per minute' (uid 'per-minute') of the job: "
-        "change_operator_identifier of 0b637ce1b947c559bb5f723647b7cc8e to 'per-minute'"
+        "change_operator_identifier('orders-per-minute', 'per-minute')"
     )
-    assert "uid hash" in str(rows["orders-source"].remedy)
+    assert re.search(
+        r"change_operator_identifier\('orders-source', '[0-9a-f]{32}'\)$", str(rows["orders-source"].remedy)
+    )
     assert "remove_operator" in str(rows["currency-converter"].remedy)
+
+
+def test_an_operator_that_moved_is_recognised_by_its_states(shop: Snapshot) -> None:
+    described = describe_job(shop)
+    moved = [
+        replace(
+            one, uid="ledger", name="Ledger", label="'ledger'", ids=OperatorIDPair(OperatorID.from_uid("ledger"), "uid")
+        )
+        if one.uid == "accounts"
+        else one
+        for one in described.operators
+    ]
+    row = only(check_restore(shop, replace(described, operators=tuple(moved))), Verdict.FAILS)
+    assert row.remedy == "if this is 'ledger' of the job: change_operator_identifier('accounts', 'ledger')"
+    other = [replace(one, key=None, keyed_states={}) if one.uid == "ledger" else one for one in moved]
+    row = only(check_restore(shop, replace(described, operators=tuple(other))), Verdict.FAILS)
+    assert row.remedy == "remove it from the snapshot (remove_operator), or start the job with allowNonRestoredState"
 
 
 def test_a_source_inside_another_operator_is_not_restored(shop: Snapshot) -> None:

@@ -385,4 +385,4 @@ def test_an_entry_twice_is_refused(batch_rows: int) -> None:
     with pytest.raises(DuplicateKeyError) as caught:
         write_entries([(1, 2, b"\x0a\x0b", b"x"), (1, 2, b"\x0a\x0b", b"y"), (1, 3, b"\x0a\x0b", b"x")], batch_rows)
     assert caught.value.facts["state"] == "items"
-    assert caught.value.facts["found"] == "bytes 0a0b again, in key group 1"
+    assert caught.value.facts["found"] == "key of bytes 0a0b again, in key group 1"
