@@ -23,6 +23,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pyspark_savepoint
@@ -146,6 +147,20 @@ def test_everything_has_a_sentence() -> None:
     everything = [*classes(), *callables(), *properties, *public_errors]
     assert len(everything) > 400
     assert [each.name for each in everything if not re.match(r"[A-Z`].*[.:]\n?", each.text)] == []
+
+
+def test_no_sentence_ends_in_the_middle() -> None:
+    """A docstring that a formatter has split is two texts, of which Python takes the first."""
+    root = Path(__file__).parents[1]
+    places = []
+    folders = [root / name for name in ("connector", "formats", "statebackends")]
+    for path in (path for folder in folders for path in folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                first = (ast.get_docstring(node) or ".").partition("\n\n")[0].rstrip()
+                if first[-1:] not in ".:?!":
+                    places.append(f"{path.relative_to(root)}: {first}")
+    assert places == []
 
 
 def test_args_are_the_parameters() -> None:

@@ -132,7 +132,7 @@ def _of_option(taken: frozenset[str], camel: bool) -> Callable[[re.Match[str]], 
         if name == "readChangeFeed":
             return "pyspark-savepoint changes"
         if own in taken:
-            return f"{own} {_given(name, value)}".rstrip()
+            return own if value is None else f"{own} {_given(name, value)}".rstrip()
         if "--option" in taken:
             return f"--option {_quoted(name, value)}"
         if own == "--table":
@@ -142,12 +142,10 @@ def _of_option(taken: frozenset[str], camel: bool) -> Callable[[re.Match[str]], 
     return argument
 
 
-def _given(name: str, value: str | None) -> str:
+def _given(name: str, value: str) -> str:
     """Return the value of an argument; of an option of types, which is JSON, the first of them."""
     if name == "allowOutside":
         return ""
-    if value is None:
-        return "..."
     if name in ("types", "states"):
         try:
             types = json.loads(value)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,11 @@ import numpy as np
 
 from pyspark_savepoint.doctor.surveys import Examined, Surveys, label_of
 from pyspark_savepoint.execution.texts import readable_size
-from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, did_you_mean
+from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, SavepointWarning, did_you_mean
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.report.metrics import bytes_of_subtasks
-from pyspark_savepoint.report.page import brief
-from pyspark_savepoint.report.sections import age_of, histogram_edges, history_of, parallelisms
+from pyspark_savepoint.report.page import brief, moment
+from pyspark_savepoint.report.sections import age_of, histogram_edges, history_of, left_out_of, parallelisms
 from pyspark_savepoint.statebackends.surveys.ttl_ages import snapshot_time_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,17 @@ if TYPE_CHECKING:
 
 MAX_NAME = 60
 LAST = 50
-DAY_MILLIS = 86_400_000
+#: Units of time in milliseconds, the longest first.
+UNITS = {
+    "years": 31_557_600_000,
+    "days": 86_400_000,
+    "hours": 3_600_000,
+    "minutes": 60_000,
+    "seconds": 1000,
+    "milliseconds": 1,
+}
+#: Timers whose distance from the snapshot is as many times their span are shown from the first of them on.
+FAR = 20
 #: Bars of a histogram of times.
 MOST_TIMES = 48
 #: Distances of ticks in a unit of bytes.
@@ -79,7 +90,7 @@ class Plots:
         axes.margins(x=0.15)
         axes.set_title("Bytes by state")
         _in_bytes(axes, "x")
-        return figure
+        return self._with_hole(figure)
 
     def skew(self, uid: str | None = None) -> Figure:
         """Draw the bytes of the key groups of an operator, and of its heaviest subtask at several parallelisms.
@@ -122,7 +133,7 @@ class Plots:
         right.axhline(1, color=_ink(right), linestyle="--", linewidth=1)
         right.set_title("heaviest subtask, per average")
         right.set_xlabel(f"parallelism (now {operator.parallelism})")
-        return figure
+        return self._with_hole(figure)
 
     def growth(self, folder: str | PathLike[str], last: int = LAST) -> Figure:
         """Draw the bytes of the largest states in the snapshots of a folder, up to this one.
@@ -161,10 +172,10 @@ class Plots:
         for text in legend.get_texts():
             text.set_parse_math(False)
         _in_bytes(axes, "y")
-        return figure
+        return self._with_hole(figure)
 
     def timers(self, uid: str | None = None) -> Figure:
-        """Draw the timers of operators by time, in days after the snapshot.
+        """Draw the timers of operators by time, as far after the snapshot, or after the first if all are far from it.
 
         Args:
             uid: The operator: its uid, or the uid hash of one without; by default all that have timers.
@@ -186,21 +197,24 @@ class Plots:
         now = snapshot_time_of(self._surveys.snapshot) / 1000
         first, last = min(one.first for one in timers.values()), max(one.last for one in timers.values())
         edges = [*histogram_edges(first, last, MOST_TIMES), last + 1]
-        days = (np.array(edges) - now) / DAY_MILLIS
+        start, unit, said = _time_axis(first, last, now)
+        times_of_edges = np.array([edge - start for edge in edges]) / UNITS[unit]
         below = np.zeros(len(edges) - 1)
         for (operator, domain), times in timers.items():
             heights = np.diff(times.before(edges))
             label = _name(f"{brief(operator)}, {domain} time")
-            axes.bar(days[:-1], heights, np.diff(days), bottom=below, align="edge", label=label)
+            widths = np.diff(times_of_edges)
+            axes.bar(times_of_edges[:-1], heights, widths, bottom=below, align="edge", label=label)
             below += heights
-        if days[0] <= 0 <= days[-1]:
-            axes.axvline(0, color=_ink(axes), linestyle="--", linewidth=1)
-        axes.set_xlabel("days after the snapshot")
+        if first <= now <= last:
+            axes.axvline((now - start) / UNITS[unit], color=_ink(axes), linestyle="--", linewidth=1)
+        axes.ticklabel_format(axis="x", style="plain", useOffset=False)
+        axes.set_xlabel(said)
         axes.set_ylabel("timers")
         axes.set_title("Timers by time")
         for text in axes.legend(fontsize=8).get_texts():
             text.set_parse_math(False)
-        return figure
+        return self._with_hole(figure, self._surveys.unread_timers)
 
     def ttl(self) -> Figure:
         """Draw how long before the snapshot state with a time to live was last used.
@@ -234,7 +248,32 @@ class Plots:
         axes.set_title("Ages of state with a time to live")
         for text in axes.legend(fontsize=8).get_texts():
             text.set_parse_math(False)
+        return self._with_hole(figure, [label_of(row) for row in self._surveys.ages if row["units"] is None])
+
+    def _with_hole(self, figure: Figure, others: Iterable[str] = ()) -> Figure:
+        """Return the figure, which says which operators it leaves out because they cannot be read; so does a warning.
+
+        ``others`` are operators of which the figure cannot show its own part.
+        """
+        left_out = self._surveys.unread_operators.union(others)
+        if left_out:
+            said = left_out_of(self._surveys, left_out)
+            figure.supxlabel(said, fontsize=8, color="#b3261e", parse_math=False, wrap=True)
+            warnings.warn(f"the figure leaves out what cannot be read: {said}", SavepointWarning, stacklevel=3)
         return figure
+
+
+def _time_axis(first: int, last: int, now: float) -> tuple[float, str, str]:
+    """Return the moment where the axis of timers has 0, in milliseconds, the unit, and what it shows.
+
+    That is the snapshot, unless all timers are so far from it that their distances would all look the same.
+    """
+    reach = max(abs(first - now), abs(last - now))
+    start, what = (now, "the snapshot")
+    if last - first < reach / FAR:
+        start, what, reach = float(first), f"the first timer, {moment(first / 1000)}", last - first
+    unit = next((name for name, millis in UNITS.items() if reach >= 2 * millis), "milliseconds")
+    return start, unit, f"{unit} after {what}"
 
 
 def _name(text: str) -> str:

@@ -10,7 +10,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import astuple, dataclass, field, fields
 from itertools import pairwise
 from typing import Any
@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     KeyedStateHandle,
     KeyGroupsSavepointStateHandle,
 )
+from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.formats.snapshot.as_of import in_order
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
@@ -41,6 +42,7 @@ from pyspark_savepoint.report.page import (
     Cell,
     Chart,
     Section,
+    brief,
     code,
     count_of,
     html,
@@ -71,6 +73,8 @@ DAY = 86_400
 FIRST_RELEASE, LEAST_TIME = 1_400_000_000, 3_600
 #: Rows of a table that is not folded.
 MOST_OPEN = 12
+#: Operators that a figure leaves out, by name, and how long their names may be.
+MOST_NAMED, MAX_NAMED = 3, 60
 #: Timers that are so many seconds from the snapshot are of another clock.
 FAR = 10 * 365 * DAY
 #: Lengths of bars of times, in milliseconds.
@@ -243,13 +247,23 @@ def _kinds(snapshot: Snapshot) -> Iterator[str]:
 def _hole(surveys: Surveys) -> str:
     """Return what is missing in all numbers; an empty text if nothing is."""
     unread = surveys.unread_operators
-    if not unread:
-        return ""
+    return f"{_left_out(surveys, unread)}: no number of state includes them. " if unread else ""
+
+
+def _left_out(surveys: Surveys, unread: Collection[str]) -> str:
+    """Return how many operators cannot be read, and how many bytes of files they have."""
     size = sum(one.state_size for one in surveys.snapshot.operators if (one.uid or str(one.operator_id)) in unread)
     return (
         f"{len(unread)} of {numbered(len(surveys.snapshot.operators), 'operator')} cannot be read, with "
-        f"{readable_size(size)} in files: no number of state includes them. "
+        f"{readable_size(size)} in files"
     )
+
+
+def left_out_of(surveys: Surveys, unread: Collection[str]) -> str:
+    """Return which operators a figure leaves out, and how many bytes of files they have."""
+    named = sorted(shown(brief(name), MAX_NAMED, line=True) for name in unread)
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    return f"{_left_out(surveys, unread)}: {', '.join(named[:MOST_NAMED])}{more}"
 
 
 def _files(to: Section, snapshot: Snapshot) -> None:

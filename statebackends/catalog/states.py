@@ -10,8 +10,12 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     ASYNC_STATE,
+    COMMITTABLES,
     IN_FLIGHT,
+    KAFKA_CONSUMER_STATE,
+    KINESIS_CONSUMER_STATE,
     SOURCE_COORDINATOR,
+    SPLITS,
     STATES_OF_TABLES,
 )
 from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundError
@@ -68,8 +72,12 @@ STATES = schema(
 
 #: The tables of the state of sources, sinks and asynchronous functions.
 _TABLES_OF_STATES = {state: table for table, names in STATES_OF_TABLES.items() for state in names} | {
-    ASYNC_STATE: IN_FLIGHT
+    ASYNC_STATE: IN_FLIGHT,
+    KAFKA_CONSUMER_STATE: SPLITS,
+    KINESIS_CONSUMER_STATE: SPLITS,
 }
+#: Of sinks with a two-phase commit, such as FlinkKafkaProducer: the type of their states, which have any name.
+_TWO_PHASE_COMMIT = "TWO_PHASE_COMMIT<"
 
 
 def states(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
@@ -261,7 +269,9 @@ def _operator_states(savepoint: Snapshot, operator: OperatorState, request: Tabl
                 "ttl": False,
                 "serializer": value.snapshot_class,
                 "options": {"state": meta.name},
-                "note": _shown_by(_TABLES_OF_STATES.get(meta.name)),
+                "note": _shown_by(
+                    COMMITTABLES if value.flink_type.startswith(_TWO_PHASE_COMMIT) else _TABLES_OF_STATES.get(meta.name)
+                ),
             }
 
 

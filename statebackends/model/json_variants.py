@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import list_array, map_array, struct_array, valid_rows
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.serializers.sql.binary_data import list_parts, map_parts
 from pyspark_savepoint.formats.variant_json import JSON_FIELD, json_texts
 from pyspark_savepoint.statebackends.model.request import Described, Table, TablePartition
 from pyspark_savepoint.statebackends.model.type_names import is_variant
@@ -114,6 +113,8 @@ def _json_column(column: pa.Array, field: pa.Field) -> pa.Array:
             return json_texts(column)
         except SavepointError as error:
             raise error.with_facts(column=field.name) from None
+    from pyspark_savepoint.formats.serializers.sql.binary_data import list_parts, map_parts
+
     target, valid = _json_type(kind), valid_rows(column)
     if pa.types.is_struct(kind):
         parts = [_json_column(*pair) for pair in zip(column.flatten(), kind, strict=True)]

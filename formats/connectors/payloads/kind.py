@@ -115,6 +115,8 @@ OFFSETS = "offsets"
 READER_STATE = "SourceReaderState"
 COMMITTER_STATE = "streaming_committer_raw_states"
 ASYNC_STATE = "_async_wait_operator_state_"
+#: Union state of consumers of Kafka and Kinesis before FLIP-27.
+KAFKA_CONSUMER_STATE, KINESIS_CONSUMER_STATE = "topic-partition-offset-states", "Kinesis-Stream-Shard-State"
 #: Operator state of writers of sinks (V2), and of StreamingFileSink.
 WRITER_STATE = "writer_raw_states"
 BUCKET_STATE = "bucket-states"

@@ -15,13 +15,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.payloads.kind import SPLITS, ConnectorKind, Position, Row, columns, is_text
+from pyspark_savepoint.formats.connectors.payloads.kind import (
+    KAFKA_CONSUMER_STATE,
+    SPLITS,
+    ConnectorKind,
+    Position,
+    Row,
+    columns,
+    is_text,
+)
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.java import signed32, string_hash
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError, KryoInput, KryoOutput
 
-STATE = "topic-partition-offset-states"
+STATE = KAFKA_CONSUMER_STATE
 MAX_LONG = (1 << 63) - 1
 #: Offsets that are markers of a position, and the words for them.
 NOT_SET, EARLIEST, LATEST, COMMITTED = "not set", "earliest", "latest", "committed"

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.connectors.payloads.kind import (
+    KINESIS_CONSUMER_STATE,
     SOURCE_COORDINATOR,
     SPLITS,
     ConnectorKind,
@@ -47,7 +48,7 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.java import signed32, string_hash
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError, KryoInput, KryoOutput
 
-CONSUMER_STATE = "Kinesis-Stream-Shard-State"
+CONSUMER_STATE = KINESIS_CONSUMER_STATE
 ITERATOR_TYPES = ("TRIM_HORIZON", "LATEST", "AT_TIMESTAMP", "AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER")
 STATUS = MappingProxyType({0: "assigned", 1: "unassigned", 2: "finished"})
 #: Sequence numbers of the consumer that are markers of a position.

@@ -308,9 +308,7 @@ FOUND = "the source discovers the partitions of its clusters itself"
 
 
 class DynamicKafkaEdits:
-    """Edits of partitions: offsets are those of readers, of unassigned partitions those of their cluster's"""
-
-    """enumerator."""
+    """Edits of partitions: offsets are those of readers, of unassigned ones those of their cluster's enumerator."""
 
     key_columns = ("cluster", "topic", "partition")
 

@@ -48,9 +48,7 @@ class _ShardEdits:
 
 
 class KinesisEdits(_ShardEdits):
-    """Edits of shards of KinesisStreamsSource: positions are those of readers, of unassigned shards the"""
-
-    """enumerator's."""
+    """Edits of shards of KinesisStreamsSource: positions are those of readers, of unassigned ones the enumerator's."""
 
     def key(self, value: Row) -> Key:
         """Return the shard."""

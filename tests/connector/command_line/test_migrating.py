@@ -65,7 +65,7 @@ def test_a_state_is_named_by_the_uid_of_its_operator_which_flink_1_only_hashed(
         (("--type", "state.w=LIST<STRING>"), "there are 'key', 'v'"),
         (("--type", "source.SourceReaderState=LIST<STRING>"), "in which nothing depends on it"),
         (("--types-from", MIGRATION / "flows" / "no-uids-window" / "1.20.5-hashmap"), "none of the operators"),
-        (("--kryo-types", "com.shop.Money(cents"), "option 'kryoTypes' is not valid"),
+        (("--kryo-types", "com.shop.Money(cents"), "--kryo-types is not valid"),
         (("--kryo-types", "com.shop.Money VARIANT"), "needs the fields"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,15 @@ from matplotlib.figure import Figure
 
 import pyspark_savepoint
 from pyspark_savepoint import LocalSavepoint
-from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError
+from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, SavepointWarning
+from pyspark_savepoint.report.plots import UNITS, _time_axis
 from tests.connector.command_line.test_texts_that_leave import acting
 from tests.connector.report.test_report import HOSTILE, SHOP
 from tests.fuzz.shapes import keyed_subtask, made, operator, snapshot, state
+
+DAY = UNITS["days"]
+#: The operator of the shop's largest file.
+OF_LARGEST = "accounts"
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +73,46 @@ def test_timers(shop: LocalSavepoint, tmp_path: Path) -> None:
     assert sum(bar.get_height() for container in axes.containers for bar in container) == 400
     with pytest.raises(OperatorNotFoundError):
         shop.plot.timers("orders-source")
+
+
+def test_what_cannot_be_read_is_said_in_the_figure_and_warned_of(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(SHOP, broken)
+    files = [path for path in broken.iterdir() if path.name != "_metadata"]
+    largest = max(files, key=lambda path: path.stat().st_size)
+    largest.write_bytes(b"damaged" * 9)
+    plot = pyspark_savepoint.open(broken).plot
+    with pytest.warns(SavepointWarning, match="leaves out what cannot be read: 1 of 7 operators cannot be read, with"):
+        figure = plot.sizes()
+    said = figure.get_supxlabel()
+    assert said.endswith(f"in files: {OF_LARGEST}")
+    with pytest.warns(SavepointWarning, match=OF_LARGEST):
+        assert plot.skew("orders-per-minute").get_supxlabel() == said
+    drawn(figure, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "now", "expected"),
+    [
+        (DAY, 4 * DAY, 2 * DAY, "days after the snapshot"),
+        (1000 * DAY, 1000 * DAY, 2 * DAY, "milliseconds after the first timer, 1972-09-27 00:00:00 UTC"),
+        (0, 90_000, 20_700 * DAY, "seconds after the first timer, 1970-01-01 00:00:00 UTC"),
+        (-(1 << 62), 1 << 62, 0, "years after the snapshot"),
+        (20 * DAY, 21 * DAY, 20 * DAY, "hours after the snapshot"),
+    ],
+)
+def test_the_axis_of_timers_is_readable(first: int, last: int, now: int, expected: str) -> None:
+    start, unit, said = _time_axis(first, last, now)
+    assert said == expected
+    assert abs(last - start) / UNITS[unit] < 1e9
+
+
+def test_timers_far_from_now_have_plain_ticks(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2, 3], "timestamp": pa.array([0, 1, 90], pa.int64()), "domain": ["event"] * 3})
+    written = pyspark_savepoint.create().with_operator("far").with_timers("far", rows, key="id")
+    (axes,) = drawn(written.write(tmp_path / "far").plot.timers(), tmp_path).axes
+    assert axes.get_xlabel() == "milliseconds after the first timer, 1970-01-01 00:00:00 UTC"
+    assert axes.xaxis.get_major_formatter().get_offset() == ""
 
 
 def test_growth_and_ages(corpus: Path, tmp_path: Path) -> None:
