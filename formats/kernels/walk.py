@@ -78,6 +78,83 @@ def find_runs(buf: Any, pos: Any, end: int, key_group: int, prefix: int, states:
 
 
 @kernel
+def find_key_group_runs(
+    buf: Any, ends: Any, key_groups: Any, prefix: int, column_of: Any, runs: Any, bounds: Any
+) -> Any:
+    """Find the runs of some states in adjacent key groups, each up to its end; return the number of their entries.
+
+    ``column_of`` has a column, or -1, for each state. Each row of ``runs`` is (column, start, stop, entries);
+    ``bounds[g + 1]`` gets the number of runs up to key group g. Returns -1 if a key group has errors, or a state twice.
+    """
+    states = column_of.shape[0]
+    in_group = np.empty((states, 4), np.int64)
+    pos, count, entries = 0, 0, 0
+    for g in range(ends.shape[0]):
+        why, after, found = find_runs(buf, pos, ends[g], key_groups[g], prefix, states, in_group)
+        if why != DONE or after != ends[g]:
+            return -1
+        first = count
+        for i in range(found):
+            column = column_of[in_group[i, STATE]]
+            if column < 0:
+                continue
+            for other in range(first, count):
+                if runs[other, STATE] == column:
+                    return -1
+            runs[count, STATE] = column
+            for part in range(START, COUNT + 1):
+                runs[count, part] = in_group[i, part]
+            entries += in_group[i, COUNT]
+            count += 1
+        bounds[g + 1] = count
+        pos = ends[g]
+    return entries
+
+
+@kernel
+def merge_key_groups(
+    buf: Any,
+    runs: Any,
+    bounds: Any,
+    prefix: int,
+    tail: int,
+    key_start: Any,
+    key_end: Any,
+    value_start: Any,
+    value_end: Any,
+    row_bounds: Any,
+) -> int:
+    """Merge the runs of adjacent key groups by :func:`merge_runs`; return the first one that is not sorted, or -1.
+
+    ``runs`` and ``bounds`` are those of :func:`find_key_group_runs`; ``row_bounds[g + 1]`` gets the number of rows up
+    to key group g.
+    """
+    columns = value_start.shape[0]
+    for g in range(bounds.shape[0] - 1):
+        first, last = bounds[g], bounds[g + 1]
+        row = row_bounds[g]
+        at = runs[first:last, START].copy()
+        stop = runs[first:last, STOP].copy()
+        column = runs[first:last, STATE].copy()
+        after = merge_runs(
+            buf, at, stop, np.ones(last - first, np.bool_), column, prefix, tail, row,
+            key_start, key_end, value_start, value_end,
+        )  # fmt: skip
+        if after < 0:
+            return g
+        if last - first < columns:
+            for c in range(columns):
+                missing = True
+                for r in range(last - first):
+                    missing = missing and column[r] != c
+                if missing:
+                    for i in range(row, after):
+                        value_start[c, i] = -1
+        row_bounds[g + 1] = after
+    return -1
+
+
+@kernel
 def merge_runs(
     buf: Any,
     at: Any,

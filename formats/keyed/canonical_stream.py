@@ -17,7 +17,7 @@ those with maps are joined by ``statebackends.tables``. Both use local disk if t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -85,6 +85,8 @@ ROW_BYTES = 16
 SPANS_PER_BYTE = 6
 #: Size of the smallest entry in bytes: two lengths and one byte of key.
 MIN_FRAME = 9
+#: Size of the smallest run of a state: its number, and one entry.
+MIN_RUN = 2 + MIN_FRAME
 #: Number of entries whose spans are computed at a time when only their sizes are needed.
 SOME_FRAMES = 1 << 12
 
@@ -292,31 +294,34 @@ class CanonicalKeyedStream:
         from pyspark_savepoint.formats.kernels import walk
 
         tail = self._tail(set(columns))
-        column_index = {state: i for i, state in enumerate(columns)}
-        runs = np.empty((len(self.header.states), 4), np.int64)
-        chosen_runs, capacity, start = [], 0, 0
-        for extent, end in zip(extents, ends, strict=True):
-            why, position, count = walk.find_runs(
-                buffer, start, end, extent.key_group, self.prefix, len(self.header.states), runs
-            )
-            chosen = runs[[i for i in range(count) if int(runs[i, walk.STATE]) in column_index]]
-            if why != 0 or position != end or len(set(chosen[:, walk.STATE].tolist())) != len(chosen):
-                return None
-            chosen_runs.append(chosen)
-            capacity += int(chosen[:, walk.COUNT].sum())
-            start = end
-        if most is not None and capacity * ROW_BYTES * (1 + len(columns)) > most:
+        compared = 0 if namespaced else tail
+        column_of = np.full(len(self.header.states), -1, np.int64)
+        column_of[columns] = np.arange(len(columns))
+        runs = np.empty((min(len(ends) * len(columns), len(buffer) // MIN_RUN + 1), 4), np.int64)
+        bounds = np.zeros(len(ends) + 1, np.int64)
+        key_groups = np.array([extent.key_group for extent in extents], np.int64)
+        entries = walk.find_key_group_runs(
+            buffer, np.array(ends, np.int64), key_groups, self.prefix, column_of, runs, bounds
+        )
+        if entries < 0 or (most is not None and entries * ROW_BYTES * (1 + len(columns)) > most):
             return None
-        rows = RowSpans(capacity, len(columns))
-        for chosen in chosen_runs:
-            before = rows.count
-            column = np.array([column_index[state] for state in chosen[:, walk.STATE].tolist()], np.int64)
-            after = self._join(buffer, chosen, column, 0 if namespaced else tail, rows, hashed=most is None)
-            if after < 0:
+        rows = RowSpans(entries, len(columns))
+        row_bounds = np.zeros(len(bounds), np.int64)
+        unsorted = 0
+        if self._sorted:
+            unsorted = walk.merge_key_groups(buffer, runs, bounds, self.prefix, compared, *rows.arrays, row_bounds)
+            # If a writer did not sort one key group, it will not have sorted the next.
+            self._sorted = unsorted < 0
+        if not self._sorted:
+            if most is not None:
                 return None
-            for missing in column_index.keys() - set(chosen[:, walk.STATE].tolist()):
-                rows.value_start[column_index[missing], before:after] = -1
-            rows.bounds.append(after)
+            for group in range(unsorted, len(extents)):
+                some = runs[bounds[group] : bounds[group + 1]]
+                after = self._hash(buffer, some, compared, rows, int(row_bounds[group]))
+                if after < 0:
+                    return None
+                row_bounds[group + 1] = after
+        rows.bounds = row_bounds.tolist()
         return self._rows(buffer, origin, columns, tail, extents, rows)
 
     def _rows(
@@ -330,26 +335,13 @@ class CanonicalKeyedStream:
             rows.key_start[:n], composite_end - tail, composite_end, rows.value_start[:, :n], rows.value_end[:, :n],
         )  # fmt: skip
 
-    def _join(self, buffer: Bytes, runs: Any, column: Longs, tail: int, rows: RowSpans, *, hashed: bool) -> int:
-        """Append the rows of one key group; return the total number of rows, or -1 on error.
-
-        Only if ``hashed``, states that are not sorted are joined with a hash table.
-        """
+    def _hash(self, buffer: Bytes, runs: Longs, tail: int, rows: RowSpans, row: int) -> int:
+        """Join states of one key group that are not sorted, from a row on; return the next row, or -1 on error."""
         from pyspark_savepoint.formats.kernels import hashing, walk
 
-        spans = rows.arrays
-        start, stop = runs[:, walk.START].copy(), runs[:, walk.STOP].copy()
-        after = -1
-        if self._sorted:
-            whole = np.ones(len(start), np.bool_)
-            after = walk.merge_runs(buffer, start.copy(), stop, whole, column, self.prefix, tail, rows.count, *spans)
-            # If a writer did not sort one key group, it will not have sorted the next.
-            self._sorted = after >= 0
-        if after < 0 and hashed:
-            entries = int(runs[:, walk.COUNT].sum())
-            table = np.empty(1 << (2 * entries).bit_length(), np.int32)
-            secret = hashing.SECRET
-            after = walk.hash_runs(buffer, start, stop, column, self.prefix, tail, rows.count, *spans, table, secret)
+        column, start, stop = (runs[:, part].copy() for part in (walk.STATE, walk.START, walk.STOP))
+        table = np.empty(1 << (2 * int(runs[:, walk.COUNT].sum())).bit_length(), np.int32)
+        after = walk.hash_runs(buffer, start, stop, column, self.prefix, tail, row, *rows.arrays, table, hashing.SECRET)
         return int(after)
 
     def _partial(self, extent: Extent, selected: set[int], namespaced: bool, block_bytes: int) -> Iterator[KeyedBlock]:
