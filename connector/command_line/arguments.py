@@ -489,6 +489,14 @@ COMMANDS = (
                 help="write nothing if there is state that cannot be looked into, or keys that cannot be removed",
             ),
             argument(
+                "--accept",
+                action="append",
+                default=[],
+                metavar="PLACE",
+                help="with --strict: a place that is accepted, as --dry-run names it: UID.STATE, UID.TABLE, such as "
+                "orders.coordinator_state of one's own source, or UID.STATE.COLUMN",
+            ),
+            argument(
                 "--below",
                 metavar="FOLDER",
                 help="the report names snapshots below this folder that have the keys too (default: the job's folder)",
@@ -525,7 +533,8 @@ COMMANDS = (
                 action="append",
                 default=[],
                 metavar="PLACE",
-                help="a place where values are equal to a key by chance, as the report names it: UID.STATE.COLUMN",
+                help="a place where keys may stand, as the report names it: UID.STATE.COLUMN of values that are equal "
+                "by chance, UID.STATE or UID.TABLE of what was not looked into, or a file that _metadata does not name",
             ),
             READ_OPTION,
         ),

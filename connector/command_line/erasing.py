@@ -14,8 +14,10 @@ from pyspark_savepoint.command_line.files import free_target, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.row_files import file_form, rows_of_file, text_of_file
 from pyspark_savepoint.erasure.erasing import is_self_contained, new_salt
-from pyspark_savepoint.erasure.report import ERROR, ErasureReport
-from pyspark_savepoint.erasure.tables import place_of
+from pyspark_savepoint.erasure.files import NOT_NAMED
+from pyspark_savepoint.erasure.proof import ERROR
+from pyspark_savepoint.erasure.report import ErasureReport
+from pyspark_savepoint.erasure.tables import place_of, unknown_place
 from pyspark_savepoint.execution.texts import numbered, replacing, writable
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SnapshotNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
@@ -33,6 +35,8 @@ def erase(arguments: Namespace, output: Output) -> int:
     keys, options = _keys(arguments), _options(arguments)
     if (arguments.all_below is None) != (arguments.all_to is None):
         raise UsageError("--all-below and --all-to go together: what is read, and where it is written")
+    if arguments.accept and not arguments.strict:
+        raise UsageError("--accept names places for --strict, which is not set")
     base = opened(arguments, arguments.path)
     free_target(arguments)
     _expect_report_files(arguments)
@@ -85,7 +89,15 @@ def _erased(
         erasing.may_be_gone = True
         # The report of the first one names the others.
         report = base._erase(
-            erasing, target, arguments.dry_run, arguments.strict, options["salt"], None, others=False, **common
+            erasing,
+            target,
+            arguments.dry_run,
+            arguments.strict,
+            options["salt"],
+            None,
+            accept=arguments.accept,
+            others=False,
+            **common,
         )
     else:
         report = base.erase(
@@ -93,6 +105,7 @@ def _erased(
             to=target,
             dry_run=arguments.dry_run,
             strict=arguments.strict,
+            accept=arguments.accept,
             below=arguments.below,
             **common,
             **options,
@@ -109,12 +122,17 @@ def _erased(
     verb = "would be removed: nothing was written" if arguments.dry_run else "removed"
     output.say(f"{numbered(report.removed, 'row')} {verb}")
     for one in content["not_looked_into"]:
-        location = place_of({**one, "column": one["table"]})
-        hits = sum(hit["hits"] for hit in one["hits"])
-        output.say(f"not looked into: {location}, {one['bytes']} bytes, {hits} hits: {one['why']}")
+        size = "size unknown" if one["bytes"] is None else numbered(one["bytes"], "byte")
+        hits = numbered(sum(hit["hits"] for hit in one["hits"]), "hit")
+        output.say(f"not looked into: {unknown_place(one)}, {size}, {hits}: {one['why']}")
     for one in content["standing"]:
         inside = sum(hit["hits"] for hit in one["inside"])
         output.say(f"stays: {place_of(one)}: {one['equal']} equal, {inside} inside")
+    for one in content["before"]["files"]:
+        if NOT_NAMED in one["of"] and (one.get("hits") or "problem" in one):
+            found = numbered(sum(hit["hits"] for hit in one.get("hits", ())), "hit")
+            location = posixpath.join(content["before"]["path"], one["name"])
+            output.say(f"not part of the snapshot: {location}: {one.get('problem') or found}")
     for one in content["others"]:
         output.say(f"also in: {one['path']}: {one['note'] or _held(one)}")
     if content["below"] is None and not may_be_gone:

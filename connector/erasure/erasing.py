@@ -44,7 +44,7 @@ from pyspark_savepoint.erasure.tables import (
     look_at_rows,
     reading,
 )
-from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.execution.conditions import flattened
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     ASYNC_STATE,
     COMMITTABLES,
@@ -70,6 +70,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.release import __version__
@@ -176,6 +177,8 @@ class Erasing:
     search: Search = field(default_factory=lambda: Search(Patterns()))
     #: What arguments name may be gone: the snapshot is the one without it, or another one of the job.
     may_be_gone: bool = False
+    #: Uids by their hashes: those that arguments name, and those of a report.
+    uids: dict[str, str] = field(default_factory=dict)
 
     # -- what is there ----------------------------------------------------------------------------------------
 
@@ -250,6 +253,7 @@ class Erasing:
                     expected="a uid, or a uid hash",
                     remedy=did_you_mean(name, [plan.label for plan in keyed]),
                 )
+            self._note_uid(name, plan)
             self.columns[plan.identifier.operator_id.hex] = columns
         for name, kind in self.record_types.items():
             resolved = self._named(name)
@@ -271,8 +275,19 @@ class Erasing:
         return [row for row in self.states if row.get("operator_uid_hash") == own]
 
     def _uid(self, plan: OperatorPlan) -> str | None:
-        """Return the uid of an operator, which option ``uids`` may know alone."""
-        return next((row["operator_uid"] for row in self._rows_of(plan)), plan.identifier.uid)
+        """Return the uid of an operator, which option ``uids``, arguments or a report may know alone."""
+        known = next((row["operator_uid"] for row in self._rows_of(plan)), None) or plan.identifier.uid
+        return known or self.uids.get(plan.identifier.operator_id.hex)
+
+    def _note_uid(self, name: str, plan: OperatorPlan) -> None:
+        """Keep the uid by which an argument names an operator."""
+        if identifier_of(name).uid is not None:
+            self.uids.setdefault(plan.identifier.operator_id.hex, name)
+
+    def known_uids(self) -> dict[str, str]:
+        """Return the uids that are known, by their hashes."""
+        known = {plan.identifier.operator_id.hex: self._uid(plan) for plan in self.plan.operators}
+        return {own: uid for own, uid in known.items() if uid}
 
     def _tables(self, plan: OperatorPlan) -> list[str]:
         tables = {row["table"] for row in self._rows_of(plan)}
@@ -317,6 +332,7 @@ class Erasing:
         """
         plan = self.plan.find(name) if name.strip() else None
         if plan is not None:
+            self._note_uid(name, plan)
             return plan, []
         for dot in (position for position, sign in enumerate(name) if sign == "."):
             plan = self.plan.find(name[:dot]) if name[:dot].strip() else None
@@ -326,12 +342,15 @@ class Erasing:
             for row in self._rows_of(plan):
                 known = row["state"] == rest and rest != ASYNC_STATE
                 if known and row["table"] in ("keyed_state", "window_state", "operator_state"):
+                    self._note_uid(name[:dot], plan)
                     return plan, [row]
             nothing: Place = {"state": None, "kind": "", "ttl": False}
             if rest in OF_CONNECTORS and rest in self._others(plan):
+                self._note_uid(name[:dot], plan)
                 return plan, [{**nothing, "table": rest}]
             parts = [part for part in self._in_flight(plan) if rest in (part, IN_FLIGHT)]
             if parts:
+                self._note_uid(name[:dot], plan)
                 return plan, [{**nothing, "table": IN_FLIGHT, "state": part} for part in parts]
         if self.may_be_gone:
             return None
@@ -347,7 +366,8 @@ class Erasing:
         known = [operator.label for operator in self.plan.operators]
         for row in self.states:
             if row["state"]:
-                known.append(f"{row['operator_uid'] or row['operator_uid_hash']}.{row['state']}")
+                own = row["operator_uid_hash"]
+                known.append(f"{row['operator_uid'] or self.uids.get(own, own)}.{row['state']}")
         for plan in self.plan.operators:
             uid = self._uid(plan) or plan.identifier.operator_id.hex
             known += [f"{uid}.{table}" for table in self._others(plan) if table in OF_CONNECTORS]
@@ -455,13 +475,13 @@ class Erasing:
             location = {**base, "table": table, "state": state}
             texts = {"uidHash": own, "table": table} | ({"state": state} if state is not None else {})
             if table == IN_FLIGHT:
-                texts |= self._record_type(plan, state)
+                texts |= self._record_type(own, state)
             removed = [one for one in self.elements.get(own, ()) if (one.table, one.state) == (table, state)]
             self._read_rows(location, leaves, removed, **texts)
 
-    def _record_type(self, plan: OperatorPlan, part: str | None) -> dict[str, str]:
+    def _record_type(self, own: str, part: str | None) -> dict[str, str]:
         """Return the option with the type of records in flight, if one is given."""
-        given = self.types.get((plan.identifier.operator_id.hex, str(part)))
+        given = self.types.get((own, str(part)))
         return {} if given is None else {"recordTypes": json.dumps({part: given})}
 
     @staticmethod
@@ -587,12 +607,15 @@ class Erasing:
 
     def _selected(self, plan: OperatorPlan, one: Elements) -> list[Place]:
         """Return the rows of a table of connectors, or in flight, that a condition removes."""
-        texts = {"uidHash": plan.identifier.operator_id.hex, "table": one.table}
-        if one.state is not None:
-            texts |= {"state": one.state, **self._record_type(plan, one.state)}
-        schema, batches = batches_of(self.held, self.path, **texts)
+        options = self.rows_options(plan.identifier.operator_id.hex, one)
+        schema, batches = batches_of(self.held, self.path, **options)
         mask = one.mask(schema)
         return [row for batch in batches for row in batch.filter(mask(batch)).to_pylist()]
+
+    def rows_options(self, own: str, one: Elements) -> dict[str, str]:
+        """Return the options that read the rows of a table without keys that a condition is on."""
+        texts = {"uidHash": own, "table": one.table}
+        return texts if one.state is None else texts | {"state": one.state, **self._record_type(own, one.state)}
 
     def _without_records(self) -> dict[str, OperatorState]:
         """Return the operators whose buffers change, by uid hash."""
@@ -667,7 +690,7 @@ class Erasing:
 
     # -- what is said -----------------------------------------------------------------------------------------
 
-    def report(self, salt: bytes, strict: bool, dry_run: bool) -> dict[str, Any]:
+    def report(self, salt: bytes, strict: bool, accept: Sequence[str], dry_run: bool) -> dict[str, Any]:
         """Return the report before anything is written; the salt is not in it."""
         return {
             "form": FORM,
@@ -680,6 +703,7 @@ class Erasing:
                 "where": {name: salted(salt, str(condition)) for name, condition in self.where.items()},
                 "record_types": dict(self.record_types),
                 "strict": strict,
+                "accept": sorted(accept),
                 "dry_run": dry_run,
             },
             "before": {"path": self.path, "files": files_of(self.files)},
@@ -751,7 +775,7 @@ class Erasing:
                 size = sum(one.size or 0 for one in self.files if (own, kind[row["table"]]) in one.of)
                 hits = self._hits_in_files(own, kind[row["table"]])
             yield {
-                "operator_uid": row.get("operator_uid"),
+                "operator_uid": row.get("operator_uid") or self.uids.get(own or ""),
                 "operator_uid_hash": own,
                 "table": row["table"],
                 "state": state,
@@ -899,7 +923,7 @@ class WithoutElements:
     def _of_collections(self, batch: pa.RecordBatch, column: pa.Array) -> tuple[pa.RecordBatch, int, int]:
         is_map = pa.types.is_map(column.type)
         valid = column.is_valid().to_numpy(zero_copy_only=False)
-        counts, parts = _flat(column)
+        counts, parts = flattened(column)
         parents = np.repeat(np.arange(len(column)), counts)
         within = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
         rows = {name: batch.column(name).take(pa.array(parents)) for name in self.keys}
@@ -921,22 +945,9 @@ class WithoutElements:
         for name in changed:
             kind = batch.column(name).type
             made = pa.MapArray if pa.types.is_map(kind) else pa.ListArray
-            elements = [part.filter(stays) for part in _flat(batch.column(name))[1]]
+            elements = [part.filter(stays) for part in flattened(batch.column(name))[1]]
             kept[name] = made.from_arrays(ends, *elements, type=kind, mask=nulls)
         return _with_columns(batch, kept), len(parents), gone.true_count
-
-
-def _flat(column: pa.Array) -> tuple[Longs, list[pa.Array]]:
-    """Return the number of elements of each list or map, and the elements of all: values, or keys and values."""
-    # Compact, so that offsets begin at 0 and NULLs are empty.
-    column = pa.concat_arrays([pa.array([], column.type), column])
-    is_map = pa.types.is_map(column.type)
-    lists = pa.ListArray.from_arrays(column.offsets, column.keys) if is_map else column
-    counts = pc.if_else(column.is_valid(), pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-    counts = counts.astype(np.int64)
-    starts = np.repeat(column.offsets.to_numpy().astype(np.int64)[:-1], counts)
-    places = pa.array(starts + np.arange(len(starts)) - np.repeat(np.cumsum(counts) - counts, counts))
-    return counts, [part.take(places) for part in ((column.keys, column.items) if is_map else (column.values,))]
 
 
 def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:

@@ -1,8 +1,11 @@
-"""Files of a snapshot: their SHA-256, and the patterns in them, with what is compressed opened.
+"""Files of a snapshot: their SHA-256, and the patterns in them, with what Flink compresses opened.
 
 Every file is searched as it is, and so is what it holds: parts that are framed by Snappy (key groups, elements,
 changelogs), and blocks of RocksDB's and ForSt's table files, with keys put together again. So entries are found that no
 table shows, because later ones delete or replace them.
+
+Files below the folder that ``_metadata`` does not name are searched in the same way, and so are their names. Links are
+not followed, and archives and other compressed files are not opened: both have a ``problem``.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from pyspark_savepoint.formats.columns import Bytes
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io import snappy
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, InlineLocation
+from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
@@ -29,12 +33,34 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     InMemoryChangelogStateHandle,
     KeyedStateHandle,
 )
+from pyspark_savepoint.formats.snapshot.publication import entries_of
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
 
 #: Bytes of a file that are read at once.
 WINDOW = 16 << 20
+#: What a file holds that is below the folder of the snapshot, and that ``_metadata`` does not name.
+NOT_NAMED = "not named by _metadata"
+#: Beginnings of files whose content is compressed, and what they are.
+COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"\x1f\x9d": "compress",
+    b"PK\x03\x04": "ZIP",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"\x04\x22\x4d\x18": "LZ4",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh": "bzip2",
+    b"7z\xbc\xaf\x27\x1c": "7-Zip",
+    b"Rar!": "RAR",
+    b"PAR1": "Parquet",
+    b"ORC": "ORC",
+    b"Obj\x01": "Avro",
+    b"ARROW1": "Arrow",
+    b"%PDF": "PDF",
+}
+#: How many bytes that look like Snappy's and are not are read for each byte of a file.
+VAIN = 4
 #: Blocks of a table file that are opened at once.
 BLOCKS = 256
 #: Fields of a subtask's state, as they are named here.
@@ -62,6 +88,11 @@ class Searched:
     hits: Hits = field(default_factory=Counter)
     problem: str | None = None
 
+    @property
+    def is_named(self) -> bool:
+        """Whether ``_metadata`` names the file, or is it."""
+        return ("", NOT_NAMED) not in self.of
+
     def row(self) -> dict[str, Any]:
         """Return the file for a report."""
         named = sorted(f"{operator} {kind}".strip() for operator, kind in self.of)
@@ -71,7 +102,7 @@ class Searched:
 
 
 def searched_files(snapshot: Snapshot, search: Search) -> list[Searched]:
-    """Read every file of a snapshot once: ``_metadata`` and what it names.
+    """Read every file of a snapshot once: ``_metadata``, what it names, and all other files below its folder.
 
     Raises:
         SavepointError: If a file is missing; one that cannot be opened as what it is has a ``problem``.
@@ -85,6 +116,8 @@ class _Files:
     snapshot: Snapshot
     search: Search
     found: dict[str, Searched] = field(default_factory=dict)
+    #: Paths of the files that were searched.
+    paths: set[str] = field(default_factory=set)
 
     def all(self) -> Iterator[Searched]:
         metadata = FileLocation(self.snapshot.location.filesystem, self.snapshot.metadata_path)
@@ -103,6 +136,43 @@ class _Files:
         for master in self.snapshot.metadata.master_states:
             yield self._part(f"_metadata: master state {master.name}", ("", "master state"), [master.data])
         yield from (searched for name, searched in self.found.items() if name != "_metadata")
+        yield from self._not_named()
+
+    def _not_named(self) -> Iterator[Searched]:
+        """Search the files below the folder that are not searched yet, and their names."""
+        filesystem, directory = self.snapshot.location.filesystem, self.snapshot.location.directory
+        folders = [directory]
+        while folders:
+            folder = folders.pop()
+            try:
+                entries = entries_of(filesystem, folder)
+            except SavepointError as error:
+                yield self._unsearched(posixpath.relpath(folder, directory) + "/", str(error))
+                continue
+            for info in entries:
+                if info.is_directory:
+                    folders.append(info.path)
+                elif info.path not in self.paths:
+                    yield self._other(filesystem, info, posixpath.relpath(info.path, directory))
+
+    def _other(self, filesystem: SnapshotFileSystem, info: FileInfo, name: str) -> Searched:
+        """Search a file that ``_metadata`` does not name."""
+        if info.is_link:
+            return self._unsearched(name, "a link, which is not followed")
+        try:
+            one = self._file(FileLocation(filesystem, info.path), name, ("", NOT_NAMED))
+        except SavepointError as error:
+            return self._unsearched(name, str(error))
+        one.hits += self._spelled(name)
+        return one
+
+    def _unsearched(self, name: str, problem: str) -> Searched:
+        return Searched(name, of={("", NOT_NAMED)}, hits=self._spelled(name), problem=problem)
+
+    def _spelled(self, name: str) -> Hits:
+        """Search the name of a file, with a byte before and after it, so that a word ends with the name."""
+        spelled = f"\0{name}\0".encode("utf-8", "surrogateescape")
+        return self.search.count(np.frombuffer(spelled, np.uint8))
 
     def _name(self, location: FileLocation) -> str:
         folder, name = posixpath.split(location.path)
@@ -114,6 +184,7 @@ class _Files:
         if known is not None:
             known.of.add(of)
             return known
+        self.paths.add(location.path)
         one = self.found[name] = Searched(name, of={of})
         with replace(location, start=0, size=0, segment=False).open() as source:
             digest, framed = hashlib.sha256(), []
@@ -130,22 +201,45 @@ class _Files:
                 framed += [start - before + at for at in _marks(data, mark, before, before + size)]
             one.size, one.sha256 = source.size, digest.hexdigest()
             self._framed(source, framed, one)
+            if not one.is_named:
+                self._open(source, one)
         return one
+
+    def _open(self, source: ByteSource, one: Searched) -> None:
+        """Search the entries of a file that is a table file; say so of a file that is compressed."""
+        from pyspark_savepoint.formats.rocksdb.sst import is_table
+
+        start = source.read(0, min(source.size, max(map(len, COMPRESSED))))
+        kind = next((kind for magic, kind in COMPRESSED.items() if start.startswith(magic)), None)
+        if kind is not None:
+            one.problem = f"compressed ({kind}): its content cannot be searched"
+        elif is_table(source):
+            try:
+                for content in _entries_of_any(source):
+                    one.hits += self.search.count(content)
+            except SavepointError as error:
+                one.problem = str(error)
 
     def _framed(self, source: ByteSource, starts: list[int], one: Searched) -> None:
         """Search what Snappy frames, from each identifier on."""
-        done = 0
+        done, vain = 0, VAIN * source.size
         for start in starts:
             if start < done:
                 continue
             content = bytearray()
             for end, chunk in _chunks(source, start):
+                if chunk is None:
+                    vain -= end
+                    break
                 done = end
                 content += chunk
                 if len(content) > WINDOW:
                     self._add(one, content, len(content) - self.search.overlap)
                     del content[: len(content) - self.search.overlap]
             self._add(one, content, len(content))
+            if vain < 0:
+                one.problem = "too many bytes look like compressed ones of Snappy, and are none"
+                return
 
     def _add(self, one: Searched, content: bytearray, end: int) -> None:
         one.hits += self.search.count(np.frombuffer(bytes(content), np.uint8), 0, max(end, 0))
@@ -167,6 +261,7 @@ class _Files:
                     location = database.files[info.name]
                     name = self._name(location) if isinstance(location, FileLocation) else f"_metadata: {info.name}"
                     one = self.found.setdefault(name, Searched(name))
+                    self.paths |= {location.path} if isinstance(location, FileLocation) else set()
                     if ("", "entries") in one.of:
                         continue
                     one.of |= {("", "entries"), (operator.operator_id.hex, "keyed state")}
@@ -227,8 +322,8 @@ def _marks(data: Bytes, mark: Bytes, begin: int, end: int) -> Iterator[int]:
     yield from at.tolist()
 
 
-def _chunks(source: ByteSource, start: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the end and content of the chunks after an identifier, up to what is none."""
+def _chunks(source: ByteSource, start: int) -> Iterator[tuple[int, bytes | None]]:
+    """Yield the end and content of the chunks after an identifier, up to what is none: its size, if it was read."""
     at = start + len(snappy.IDENTIFIER)
     while at + 4 <= source.size:
         head = source.read(at, 4)
@@ -239,20 +334,41 @@ def _chunks(source: ByteSource, start: int) -> Iterator[tuple[int, bytes]]:
         try:
             chunk = bytes(cramjam.snappy.decompress(snappy.IDENTIFIER + head + source.read(at + 4, length)))
         except cramjam.DecompressionError:
-            return  # bytes that only look like a chunk, and were searched as they are
+            yield length, None  # bytes that only look like a chunk, and were searched as they are
+            return
         at += 4 + length
         yield at, chunk
+
+
+def _entries_of_any(source: ByteSource) -> Iterator[Bytes]:
+    """Yield the contents and whole keys of a table file that no manifest describes."""
+    from pyspark_savepoint.formats.rocksdb.database import MAX_NUMBER
+    from pyspark_savepoint.formats.rocksdb.entries import all_entries
+    from pyspark_savepoint.formats.rocksdb.sst import undescribed
+
+    table = undescribed(source)
+    table = table.of_key_groups(source, 0, MAX_NUMBER) if table.partitioned else table
+    for part in _parts(table):
+        yield from _contents(all_entries(table.read(source, part), table, int(table.index.size[part].sum())))
 
 
 def _entries(source: ByteSource, table: Any, last: int) -> Iterator[Bytes]:
     """Yield the contents and whole keys of some blocks of a table file after the other."""
     from pyspark_savepoint.formats.rocksdb.entries import decode_entries
 
+    for part in _parts(table):
+        size = int(table.index.size[part].sum())
+        yield from _contents(decode_entries(table.read(source, part), table, 0, last, size))
+
+
+def _parts(table: Any) -> Iterator[slice]:
+    """Yield the blocks of a table file, some at a time."""
     count = len(table.index.offset)
-    for start in range(0, count, BLOCKS):
-        part = slice(start, min(count, start + BLOCKS))
-        entries = decode_entries(table.read(source, part), table, 0, last, int(table.index.size[part].sum()))
-        if len(entries):
-            first = int(min(entries.key_start.min(), entries.value_start.min()))
-            end = int(max(entries.key_end.max(), entries.value_end.max()))
-            yield entries.buffer[first:end]
+    return (slice(start, min(count, start + BLOCKS)) for start in range(0, count, BLOCKS))
+
+
+def _contents(entries: Any) -> Iterator[Bytes]:
+    if len(entries):
+        first = int(min(entries.key_start.min(), entries.value_start.min()))
+        end = int(max(entries.key_end.max(), entries.value_end.max()))
+        yield entries.buffer[first:end]

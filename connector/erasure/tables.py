@@ -132,6 +132,15 @@ def place_of(row: Mapping[str, Any]) -> str:
     return ".".join(filter(None, (operator_of(row), row.get("state"), row["column"])))
 
 
+def unknown_place(row: Mapping[str, Any]) -> str:
+    """Return the name of state that cannot be looked into: ``UID.STATE``, or ``UID.TABLE`` of what has no name.
+
+    >>> unknown_place({"operator_uid": "orders", "table": "coordinator_state", "state": None})
+    'orders.coordinator_state'
+    """
+    return ".".join(filter(None, (operator_of(row), row.get("state") or row["table"])))
+
+
 def exact(held: Mapping[str, str]) -> dict[str, str]:
     """Return the options that read times of any size, which no key is compared with.
 

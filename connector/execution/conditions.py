@@ -7,41 +7,67 @@
     coupon IS NOT NULL                           IS [NOT] NULL
     last_seen < TIMESTAMP '2026-01-01 00:00:00'  also DATE '2026-01-01', X'C0FFEE', TRUE, FALSE, 1.5, -2e3
     `order id` = 7                               names of any characters
+    lines[].buyer = 1042                         true for one of the elements; spent{key}, spent{value} of a map
 
 The meaning is Spark's: a comparison with NULL is NULL, a row is kept where the condition is true, NaN is equal to
 itself and greater than any other number. A comparison of different types is an error instead of a cast that may fail.
+A test of elements (``[]``, ``{key}``, ``{value}``) is true if it is for at least one of them, also with NOT in it, as
+``NOT IN`` has; else it is false. Elements are compared with values, and not with columns.
+
+Parts that AND or OR join are a list, and the values of IN are one set: their number does not matter. Parentheses are
+functions in functions, up to :data:`MAX_DEPTH`.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import reduce
 from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 
 TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?!\w)|(?P<bytes>[xX]'[0-9a-fA-F]*')"
-    r"|(?P<text>'(?:[^']|'')*')|(?P<quoted>`(?:[^`]|``)+`)|(?P<word>[^\W\d]\w*)|(?P<sign><=|>=|<>|!=|==|[=<>(),.-]))"
+    r"\s*(?:(?P<number>(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+)(?!\w)|(?P<bytes>[xX]'[0-9a-fA-F]*')"
+    r"|(?P<text>'(?:[^']|'')*')|(?P<quoted>`(?:[^`]|``)+`)|(?P<word>[^\W\d]\w*)"
+    r"|(?P<sign><=|>=|<>|!=|==|[=<>(),.\[\]{}-]))"
 )
 COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+#: How many parentheses can be inside of each other.
+MAX_DEPTH = 100
+#: How many digits a number can have: as many as DECIMAL of Flink and Spark.
+MAX_DIGITS = 38
+#: How much of a condition an error shows on each side of the place that it is about.
+SHOWN = 60
+#: Units of times, and how many of them a microsecond has, or how many microseconds one of them has.
+PER_MICRO, MICROS = {"ns": 1000, "us": 1}, {"s": 1_000_000, "ms": 1000}
 WORDS = frozenset(["AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS", "NULL", "TRUE", "FALSE", "TIMESTAMP", "DATE"])
+
+
+#: Values of a batch, or of elements.
+Values = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A column, a field of one, or a literal: its type, and its values in a batch."""
+    """A column, a field of one, or a literal: its type, and its values in a batch.
+
+    ``elements``: of a column with ``[]`` or ``{key}``, all elements in a batch, and the row of each.
+    """
 
     kind: pa.DataType
-    of: Callable[[pa.RecordBatch], Any]
+    of: Values
     text: str
     literal: pa.Scalar | None = None
+    elements: Callable[[pa.RecordBatch], tuple[pa.Array, Longs]] | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +75,7 @@ class Condition:
     """A condition that was parsed: ``columns`` that it needs, and which rows of a batch are kept."""
 
     columns: tuple[str, ...]
-    of: Callable[[pa.RecordBatch], Any]
+    of: Values
     #: The argument that has it, for errors.
     argument: str = "--where"
 
@@ -110,6 +136,10 @@ class _Parser:
     def __init__(self, text: str, schema: pa.Schema, argument: str) -> None:
         self.text, self.schema, self.argument = text, schema, argument
         self.used: dict[str, None] = {}
+        self.names = dict.fromkeys(schema.names)
+        self.depth = 0
+        #: The column whose elements are compared at the moment.
+        self.of_elements: str | None = None
         self.tokens = list(self._tokens())
         self.position = 0
 
@@ -125,12 +155,14 @@ class _Parser:
             position = match.end()
 
     def _refuse(self, problem: str, position: int, remedy: str = "") -> NoReturn:
-        shown = self.text[position:].strip()
+        shown = self.text[position : position + 2 * SHOWN].strip()
+        start, end = max(0, position - SHOWN), position + 2 * SHOWN
+        context = ("..." if start else "") + self.text[start:end] + ("..." if end < len(self.text) else "")
         raise OptionError(
             f"{self.argument}: {problem}",
-            found=f"{shown[:60]!r}, at character {position + 1} of {self.text!r}"
+            found=f"{shown[:SHOWN]!r}, at character {position + 1} of {context!r}"
             if shown
-            else f"the end of {self.text!r}",
+            else f"the end of {context!r}",
             remedy=remedy or f"such as {self.argument} \"total < 0 AND profile.tier = 'GOLD'\"",
         )
 
@@ -164,29 +196,55 @@ class _Parser:
             self._refuse("AND or OR is missing", self._here)
         return Condition(tuple(self.used), condition, self.argument)
 
-    def _either(self) -> Callable[[pa.RecordBatch], Any]:
-        one = self._both()
+    def _either(self) -> Values:
+        parts = [self._both()]
         while self._take("OR"):
-            one = _joined(pc.or_kleene, one, self._both())
-        return one
+            parts.append(self._both())
+        return _folded(pc.or_kleene, parts)
 
-    def _both(self) -> Callable[[pa.RecordBatch], Any]:
-        one = self._negated()
+    def _both(self) -> Values:
+        parts = [self._negated()]
         while self._take("AND"):
-            one = _joined(pc.and_kleene, one, self._negated())
-        return one
+            parts.append(self._negated())
+        return _folded(pc.and_kleene, parts)
 
-    def _negated(self) -> Callable[[pa.RecordBatch], Any]:
-        if self._take("NOT"):
-            return _not(self._negated())
+    def _negated(self) -> Values:
+        negated = False
+        while self._take("NOT"):
+            negated = not negated
+        start = self._here
         if self._take("("):
+            self.depth += 1
+            if self.depth > MAX_DEPTH:
+                self._refuse(
+                    f"there are more than {MAX_DEPTH} parentheses inside of each other",
+                    start,
+                    "leave out those that are not needed: AND and OR take any number of parts",
+                )
             inner = self._either()
             self._expect(")")
-            return inner
-        return self._comparison()
+            self.depth -= 1
+        else:
+            inner = self._comparison()
+        return _not(inner) if negated else inner
 
-    def _comparison(self) -> Callable[[pa.RecordBatch], Any]:
+    def _comparison(self) -> Values:
         start, left = self._here, self._operand()
+        if left.elements is None:
+            return self._predicate(left, start)
+        self.of_elements = left.text
+        predicate, elements = self._predicate(Operand(left.kind, _same, left.text), start), left.elements
+        self.of_elements = None
+
+        def one_of_them(batch: pa.RecordBatch) -> pa.Array:
+            values, rows = elements(batch)
+            matches = predicate(values).fill_null(False).to_numpy(zero_copy_only=False)
+            return pa.array(np.bincount(rows[matches], minlength=len(batch)) > 0)
+
+        return one_of_them
+
+    def _predicate(self, left: Operand, start: int) -> Values:
+        """Return what is said of a column, or of its elements."""
         sign = self._take(*COMPARISONS)
         if sign is not None:
             return self._compared(COMPARISONS[sign], left, self._operand(), start)
@@ -202,9 +260,8 @@ class _Parser:
             low = self._operand()
             self._expect("AND")
             high = self._operand()
-            predicate = _joined(
-                pc.and_kleene, self._compared(">=", left, low, start), self._compared("<=", left, high, start)
-            )
+            bounds = [self._compared(">=", left, low, start), self._compared("<=", left, high, start)]
+            predicate = _folded(pc.and_kleene, bounds)
         elif self._take("LIKE"):
             predicate = self._like(left, start)
         elif negated:
@@ -215,22 +272,72 @@ class _Parser:
             self._refuse(f"a comparison with {left.text} is missing", self._here)
         return _not(predicate) if negated else predicate
 
-    def _among(self, left: Operand, start: int) -> Callable[[pa.RecordBatch], Any]:
+    def _among(self, left: Operand, start: int) -> Values:
+        """Return the test whether a value is in a list: literals are one set, anything else is compared by itself."""
         self._expect("(")
-        predicate = self._compared("=", left, self._operand(), start)
-        while self._take(","):
-            predicate = _joined(pc.or_kleene, predicate, self._compared("=", left, self._operand(), start))
+        family = _family(left) if left.literal is None else ""
+        values: list[Any] = []
+        parts: list[Values] = []
+        while True:
+            value = self._plain(family)
+            if value is not None:
+                values.append(value)
+            else:
+                parts.append(self._compared("=", left, self._operand(), start))
+            if self._take(",") is None:
+                break
         self._expect(")")
-        return predicate
+        if values:
+            parts.insert(0, _in_set(left, self._set(left.kind, values, start)))
+        return _folded(pc.or_kleene, parts)
 
-    def _like(self, left: Operand, start: int) -> Callable[[pa.RecordBatch], Any]:
+    def _plain(self, family: str) -> Any:
+        """Take a number or text of a list that is compared with values of a family; None for all else."""
+        at = self.position
+        negative = family == "number" and at < len(self.tokens) and self.tokens[at][1] == "-"
+        at += negative
+        if at + 1 >= len(self.tokens) or self.tokens[at + 1][1] not in (",", ")"):
+            return None
+        kind, text, start = self.tokens[at]
+        if kind == "number" and family == "number" and text.isdecimal() and len(text) < MAX_DIGITS:
+            value: Any = -int(text) if negative else int(text)
+        elif kind == "number" and family == "number" and "e" not in text.lower():
+            literal = self._number(f"-{text}" if negative else text, start).literal
+            value = None if literal is None else literal.as_py()
+        elif kind == "text" and family in ("text", "date", "timestamp"):
+            value = text[1:-1].replace("''", "'")
+        else:
+            return None
+        self.position = at + 1
+        return value
+
+    def _set(self, kind: pa.DataType, values: list[Any], start: int) -> pa.Array:
+        """Return those of some literals that a type can hold, in this type; floating numbers as doubles."""
+        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            zone = getattr(kind, "tz", None)
+            return _moments([self._parsed(text, pa.types.is_date(kind), zone, start) for text in values], kind)
+        if pa.types.is_floating(kind):
+            return pa.array([float(value) + 0.0 for value in values], pa.float64())
+        if pa.types.is_integer(kind):
+            width = kind.bit_width - pa.types.is_signed_integer(kind)
+            low = -(1 << width) if pa.types.is_signed_integer(kind) else 0
+            return pa.array([int(value) for value in values if value == int(value) and low <= value < 1 << width], kind)
+        if pa.types.is_decimal(kind):
+            step, limit = Decimal(1).scaleb(-kind.scale), Decimal(10) ** (kind.precision - kind.scale)
+            exact = (Decimal(value) for value in values)
+            return pa.array([value for value in exact if abs(value) < limit and not value % step], kind)
+        return pa.array(values, kind)
+
+    def _like(self, left: Operand, start: int) -> Values:
         pattern = self._operand()
         if pattern.literal is None or not pa.types.is_string(pattern.kind) or not pa.types.is_string(left.kind):
             self._refuse("LIKE takes a column of texts and a text", start)
         return lambda batch: pc.match_like(left.of(batch), pattern.literal.as_py())  # type: ignore[union-attr]
 
-    def _compared(self, sign: str, left: Operand, right: Operand, start: int) -> Callable[[pa.RecordBatch], Any]:
+    def _compared(self, sign: str, left: Operand, right: Operand, start: int) -> Values:
         one, other = _family(left), _family(right)
+        if right.elements is not None:
+            self._refuse(f"elements are on the left side: {right.text} is on the right one", start)
         if "null" in (one, other):
             self._refuse("a comparison with NULL is never true", start, "IS NULL, or IS NOT NULL")
         if one in ("date", "timestamp") and right.literal is not None and other == "text":
@@ -241,7 +348,9 @@ class _Parser:
             self._refuse(
                 f"{left.text} is {_named(left)}, {right.text} is {_named(right)}: they cannot be compared",
                 start,
-                "compare a field of it, such as profile.tier" if "nested" in (one, other) else "",
+                "compare a field of it, such as profile.tier, or its elements: lines[], spent{key}, spent{value}"
+                if "nested" in (one, other)
+                else "",
             )
         if one == "boolean" and sign not in ("=", "<>"):
             self._refuse("booleans are equal or not", start)
@@ -254,9 +363,15 @@ class _Parser:
         return self._at(literal.literal.as_py(), pa.types.is_date(kind), getattr(kind, "tz", None), start)
 
     def _at(self, text: str, is_date: bool, zone: str | None, start: int) -> Operand:
+        parsed = self._parsed(text, is_date, zone, start)
+        kind = pa.date32() if is_date else pa.timestamp("us", None if zone is None else "UTC")
+        return _literal(pa.scalar(parsed, kind), repr(text))
+
+    def _parsed(self, text: str, is_date: bool, zone: str | None, start: int) -> dt.date:
+        """Return a day, or a moment, which has a zone if the column has one."""
         try:
             if is_date:
-                return _literal(pa.scalar(dt.date.fromisoformat(text)), repr(text))
+                return dt.date.fromisoformat(text)
             moment = dt.datetime.fromisoformat(text)
         except ValueError:
             self._refuse(
@@ -268,23 +383,22 @@ class _Parser:
             moment = moment.replace(tzinfo=dt.UTC)
         if zone is None and moment.tzinfo is not None:
             self._refuse("the column has no time zone", start)
-        return _literal(pa.scalar(moment, pa.timestamp("us", None if zone is None else "UTC")), repr(text))
+        return moment
 
     # -- operands ----------------------------------------------------------------------------------------------
 
     def _operand(self) -> Operand:
-        start = self._here
-        if self._take("-"):
-            number = self._operand()
-            if number.literal is None or _family(number) != "number":
+        start, negative = self._here, False
+        while self._take("-"):
+            negative = not negative
+            if self.position == len(self.tokens) or self.tokens[self.position][0] not in ("number", "sign"):
                 self._refuse("a number is missing after -", start)
-            return _literal(pa.scalar(-number.literal.as_py(), number.kind), f"-{number.text}")
         if self.position == len(self.tokens):
             self._refuse("a column or value is missing", start)
         kind, text, _ = self.tokens[self.position]
         self.position += 1
         if kind == "number":
-            return _literal(_number(text), text)
+            return self._number(f"-{text}" if negative else text, start)
         if kind == "text":
             return _literal(pa.scalar(text[1:-1].replace("''", "'")), text)
         if kind == "bytes":
@@ -294,8 +408,22 @@ class _Parser:
         if kind == "word" and text.upper() in WORDS:
             return self._word(text.upper(), start)
         if kind == "sign":
-            self._refuse("a column or value is missing", start)
+            self._refuse("a number is missing after -" if negative else "a column or value is missing", start)
         return self._column(start)
+
+    def _number(self, text: str, start: int) -> Operand:
+        """Return a literal as SQL has it: whole, decimal, or with an exponent a double."""
+        if "e" in text.lower():
+            double = float(text)
+            if double in (float("inf"), float("-inf")):
+                self._refuse("the number is out of range", start, "numbers with an exponent are doubles, up to 1.8e308")
+            return _literal(pa.scalar(double), text)
+        if len(text.removeprefix("-").replace(".", "").lstrip("0")) > MAX_DIGITS:
+            self._refuse(f"the number has more than {MAX_DIGITS} digits", start)
+        if "." in text:
+            return _literal(pa.scalar(Decimal(text)), text)
+        number = int(text)
+        return _literal(pa.scalar(number if -(1 << 63) <= number < 1 << 63 else Decimal(number)), text)
 
     def _word(self, word: str, start: int) -> Operand:
         if word in ("TRUE", "FALSE"):
@@ -315,34 +443,58 @@ class _Parser:
         name = text[1:-1].replace("``", "`") if kind == "quoted" else text
         if self._is("("):
             self._refuse(f"{name} is a function: conditions have none", start)
-        column = self._known(name, self.schema.names, start)
+        if self.of_elements is not None:
+            self._refuse(f"{self.of_elements} is compared with values, and not with a column", start)
+        column = self._known(name, self.names, start)
         self.used[column] = None
-        data_type, path = self.schema.field(column).type, [column]
-        while self._take("."):
-            if self.position == len(self.tokens) or self.tokens[self.position][0] not in ("word", "quoted"):
-                self._refuse("the name of a field is missing", self._here)
-            kind, text, at = self.tokens[self.position]
-            self.position += 1
-            if not pa.types.is_struct(data_type):
-                self._refuse(f"{'.'.join(path)} has no fields", at)
-            fields = [data_type.field(number) for number in range(data_type.num_fields)]
-            name = text[1:-1].replace("``", "`") if kind == "quoted" else text
-            name = self._known(name, [field.name for field in fields], at)
-            path.append(name)
-            data_type = next(field.type for field in fields if field.name == name)
-        inner = path[1:]
+        data_type, shown = self.schema.field(column).type, column
+        steps: list[Step] = []
+        while sign := self._take(".", "[", "{"):
+            at = self._here
+            if sign == ".":
+                if self.position == len(self.tokens) or self.tokens[self.position][0] not in ("word", "quoted"):
+                    self._refuse("the name of a field is missing", at)
+                kind, text, at = self.tokens[self.position]
+                self.position += 1
+                if not pa.types.is_struct(data_type):
+                    self._refuse(f"{shown} has no fields{_ways(shown, data_type)}", at)
+                fields = {data_type.field(i).name: data_type.field(i).type for i in range(data_type.num_fields)}
+                name = text[1:-1].replace("``", "`") if kind == "quoted" else text
+                name = self._known(name, fields, at)
+                shown, data_type = f"{shown}.{name}", fields[name]
+                steps.append(name)
+                continue
+            part = None
+            if sign == "[" and self._take("]") and pa.types.is_list(data_type):
+                part, shown, data_type = 0, f"{shown}[]", data_type.value_type
+            elif (
+                sign == "{" and (word := self._take("KEY", "VALUE")) and self._take("}") and pa.types.is_map(data_type)
+            ):
+                part = int(word == "VALUE")
+                shown += f"{{{word.lower()}}}"
+                data_type = data_type.item_type if part else data_type.key_type
+            if part is None:
+                self._refuse(
+                    f"{shown} has no such elements{_ways(shown, data_type)}",
+                    at,
+                    "[] after a list, {key} or {value} after a map",
+                )
+            steps.append(part)
+        if any(isinstance(step, int) for step in steps):
+            return Operand(data_type, _same, shown, elements=lambda batch: _elements_of(batch.column(column), steps))
+        inner = [str(step) for step in steps]
 
         def values(batch: pa.RecordBatch) -> Any:
             whole = batch.column(column)
             return pc.struct_field(whole, inner) if inner else whole
 
-        return Operand(data_type, values, ".".join(path))
+        return Operand(data_type, values, shown)
 
-    def _known(self, name: str, names: list[str], start: int) -> str:
+    def _known(self, name: str, names: Mapping[str, Any], start: int) -> str:
         """Return a name as it is written; as in Spark, case makes no difference unless two names differ by it."""
-        matches = [known for known in names if known == name] or [
-            known for known in names if known.casefold() == name.casefold()
-        ]
+        if name in names:
+            return name
+        matches = [known for known in names if known.casefold() == name.casefold()]
         if len(matches) != 1:
             problem = f"there is no column {name}" if not matches else f"{name} is {' or '.join(matches)}"
             self._refuse(problem, start, did_you_mean(name, names))
@@ -351,16 +503,6 @@ class _Parser:
 
 def _literal(scalar: pa.Scalar, text: str) -> Operand:
     return Operand(scalar.type, lambda _: scalar, text, scalar)
-
-
-def _number(text: str) -> pa.Scalar:
-    """Return a literal as SQL has it: whole, decimal, or with an exponent a double."""
-    if "e" in text.lower():
-        return pa.scalar(float(text))
-    if "." in text:
-        return pa.scalar(Decimal(text))
-    number = int(text)
-    return pa.scalar(number) if number < 1 << 63 else pa.scalar(Decimal(number))
 
 
 def _family(operand: Operand) -> str:
@@ -388,13 +530,82 @@ def _zoned(operand: Operand) -> Operand:
     return Operand(kind, lambda batch: operand.of(batch).cast(kind), operand.text, operand.literal)
 
 
-def _joined(
-    function: Callable[[Any, Any], Any], one: Callable[[pa.RecordBatch], Any], other: Callable[[pa.RecordBatch], Any]
-) -> Callable[[pa.RecordBatch], Any]:
-    return lambda batch: function(one(batch), other(batch))
+def _same(values: Any) -> Any:
+    return values
 
 
-def _not(one: Callable[[pa.RecordBatch], Any]) -> Callable[[pa.RecordBatch], Any]:
+def _folded(function: Callable[[Any, Any], Any], parts: Sequence[Values]) -> Values:
+    """Return what a function makes of all parts, one after the other."""
+    return parts[0] if len(parts) == 1 else lambda batch: reduce(function, (part(batch) for part in parts))
+
+
+def _in_set(left: Operand, values: pa.Array) -> Values:
+    """Return the test whether values are in a set; that of NULL is NULL."""
+
+    def among(batch: Any) -> pa.Array:
+        column = left.of(batch)
+        if pa.types.is_floating(column.type):
+            column = pc.add(pc.cast(column, pa.float64(), safe=False), 0.0)  # -0.0 is 0.0
+        return pc.if_else(pc.is_valid(column), pc.is_in(column, value_set=values), None)
+
+    return among
+
+
+def _moments(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Return days or moments in a type; those that it cannot hold are none of its values."""
+    if pa.types.is_date(kind):
+        return pa.array(values, kind)
+    micros = pa.array(values).cast(pa.timestamp("us", None if kind.tz is None else "UTC")).cast(pa.int64()).to_pylist()
+    if kind.unit in MICROS:
+        each = MICROS[kind.unit]
+        units = [value // each for value in micros if value % each == 0]
+    else:
+        units = [value * PER_MICRO[kind.unit] for value in micros]
+    return pa.array([unit for unit in units if -(1 << 63) <= unit < 1 << 63], pa.int64()).cast(kind)
+
+
+#: A field by its name, elements of lists and keys of maps (0), or values of maps (1).
+Step = str | int
+
+
+def _ways(name: str, kind: pa.DataType) -> str:
+    """Return how the elements of a column are named; nothing if it has none."""
+    if pa.types.is_map(kind):
+        return f": it is a map, of {name}{{key}} and {name}{{value}}"
+    return f": it is a list, of {name}[]" if pa.types.is_list(kind) else ""
+
+
+def _elements_of(column: pa.Array, steps: Sequence[Step]) -> tuple[pa.Array, Longs]:
+    """Return the elements at the end of a path, and the row of each."""
+    rows = np.arange(len(column))
+    for step in steps:
+        if isinstance(step, str):
+            column = pc.struct_field(column, [step])
+        else:
+            counts, parts = flattened(column)
+            rows, column = np.repeat(rows, counts), parts[step]
+    return column, rows
+
+
+def flattened(column: pa.Array) -> tuple[Longs, list[pa.Array]]:
+    """Return the number of elements of each list or map, and the elements of all: values, or keys and values.
+
+    >>> counts, (values,) = flattened(pa.array([[1, 2], None, [], [3]]))
+    >>> counts.tolist(), values.to_pylist()
+    ([2, 0, 0, 1], [1, 2, 3])
+    """
+    # Compact, so that offsets begin at 0 and NULLs are empty.
+    column = pa.concat_arrays([pa.array([], column.type), column])
+    is_map = pa.types.is_map(column.type)
+    lists = pa.ListArray.from_arrays(column.offsets, column.keys) if is_map else column
+    counts = pc.if_else(column.is_valid(), pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    counts = counts.astype(np.int64)
+    starts = np.repeat(column.offsets.to_numpy().astype(np.int64)[:-1], counts)
+    places = pa.array(starts + np.arange(len(starts)) - np.repeat(np.cumsum(counts) - counts, counts))
+    return counts, [part.take(places) for part in ((column.keys, column.items) if is_map else (column.values,))]
+
+
+def _not(one: Values) -> Values:
     return lambda batch: pc.invert(one(batch))
 
 

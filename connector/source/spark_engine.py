@@ -206,9 +206,8 @@ _SIGNS = {
     ">=": ">=",
     "!=": "<>",
     "<>": "<>",
-    "and": "AND",
-    "or": "OR",
 }
+_JOINS = {"and": "AND", "or": "OR"}
 _TESTS = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
 
 
@@ -238,12 +237,16 @@ def _words(node: Any) -> str | None:
         return f"{parent}.{quoted(field[1:-1].replace(chr(39) * 2, chr(39)))}"
     if kind != "UnresolvedFunction":
         return None
-    name = str(node._name if remote else node.functionName()).lower()
-    given = list(node._args) if remote else [node.arguments().apply(i) for i in range(node.arguments().size())]
+    name = _function(node)
+    given = _arguments(node)
+    if name in _JOINS:
+        given = _joined(node, name)
     words = [_words(one) for one in given]
     known = [one for one in words if one is not None]
     if len(known) < len(words):
         return None
+    if name in _JOINS:
+        return "(" + f" {_JOINS[name]} ".join(known) + ")"
     if name in _SIGNS and len(known) == 2:
         return f"({known[0]} {_SIGNS[name]} {known[1]})"
     if name in ("!", "not") and len(known) == 1:
@@ -255,6 +258,30 @@ def _words(node: Any) -> str | None:
     if name == "in" and len(known) > 1:
         return f"({known[0]} IN ({', '.join(known[1:])}))"
     return None
+
+
+def _function(node: Any) -> str | None:
+    """Return the name of the function that a node calls; None if it is no call."""
+    if hasattr(node, "getClass"):
+        is_call = node.getClass().getSimpleName() == "UnresolvedFunction"
+        return str(node.functionName()).lower() if is_call else None
+    return str(node._name).lower() if type(node).__name__ == "UnresolvedFunction" else None
+
+
+def _arguments(node: Any) -> list[Any]:
+    """Return the arguments of a call."""
+    if hasattr(node, "getClass"):
+        return [node.arguments().apply(number) for number in range(node.arguments().size())]
+    return list(node._args)
+
+
+def _joined(node: Any, name: str) -> list[Any]:
+    """Return the parts of ``a & b & c``, which is ``(a & b) & c``: any number, in their order."""
+    parts = []
+    while _function(node) == name:
+        node, *rest = _arguments(node)
+        parts += reversed(rest)
+    return [node, *reversed(parts)]
 
 
 def _literal(value: Any) -> str | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from pyspark_savepoint.erasure.tables import HELD, exact, place_of
+from pyspark_savepoint.erasure.tables import HELD, exact, place_of, unknown_place
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,
@@ -22,7 +23,9 @@ from pyspark_savepoint.verbs.comparisons import changed_rows, overview
 from pyspark_savepoint.verbs.face import Face, R, T
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.erasure.erasing import Erasing
+    import pyarrow as pa
+
+    from pyspark_savepoint.erasure.erasing import Elements, Erasing
     from pyspark_savepoint.erasure.report import ErasureReport
 
 
@@ -38,6 +41,7 @@ class Erasures(Face[R, T]):
         by: Mapping[str, Any] | None = None,
         dry_run: bool = False,
         strict: bool = False,
+        accept: Collection[str] = (),
         salt: str | None = None,
         record_types: Mapping[str, str] | None = None,
         below: str | PathLike[str] | None = None,
@@ -71,6 +75,9 @@ class Erasures(Face[R, T]):
             dry_run: Count only, and write nothing.
             strict: Refuse to write if there is state that cannot be looked into, or from which keys that stand there
                 cannot be removed.
+            accept: With ``strict``: places that are accepted, by their names in the refusal. ``UID.STATE`` or
+                ``UID.TABLE`` is state that cannot be looked into, such as that of one's own source
+                (``orders.coordinator_state``); ``UID.STATE.COLUMN`` is a column where keys stand. The report has them.
             salt: The secret by which the report hashes keys and conditions. By default a random one. It is not in the
                 report, where everybody could try all keys with it: ``report.salt`` has it, to be kept apart. Who proves
                 the erasure needs it, as they need the keys.
@@ -105,7 +112,13 @@ class Erasures(Face[R, T]):
         if keys is None and not where:
             raise OptionError("there is nothing to erase", remedy="give keys, or conditions in 'where'")
         erasing = self._erasing(keys, where or {}, by or {}, record_types or {})
-        return self._erase(erasing, to, dry_run, strict, salt, below, flink_version=flink_version, portable=portable)
+        if accept and not strict:
+            raise OptionError(
+                "'accept' names places for 'strict', which is not set", remedy="strict=True, or leave 'accept' out"
+            )
+        return self._erase(
+            erasing, to, dry_run, strict, salt, below, accept=accept, flink_version=flink_version, portable=portable
+        )
 
     def _erase(
         self,
@@ -116,6 +129,7 @@ class Erasures(Face[R, T]):
         salt: str | None,
         below: str | PathLike[str] | None,
         *,
+        accept: Collection[str] = (),
         others: bool = True,
         **options: Any,
     ) -> ErasureReport:
@@ -128,11 +142,11 @@ class Erasures(Face[R, T]):
 
         erasing.examine()
         secret = new_salt() if salt is None else salt
-        content = erasing.report(secret.encode(), strict, dry_run)
+        content = erasing.report(secret.encode(), strict, tuple(accept), dry_run)
         content["below"] = self._below(erasing, below) if others else None
         content["others"] = list(self._others(erasing, content["below"]))
-        if strict and not dry_run:
-            self._refuse_unknown(content)
+        if strict:
+            self._refuse_unknown(content, accept, dry_run, erasing.may_be_gone)
         if dry_run or to is None:
             return ErasureReport(content, secret)
         new = self._planned(erasing.planned()).write(to, **options)  # type: ignore[attr-defined]
@@ -142,27 +156,39 @@ class Erasures(Face[R, T]):
         content["differences"] = _rows(overview(self, new))
         return ErasureReport(content, secret)
 
-    def _refuse_unknown(self, content: Mapping[str, Any]) -> None:
+    def _refuse_unknown(
+        self, content: Mapping[str, Any], accept: Collection[str], dry_run: bool, lenient: bool
+    ) -> None:
         """Raise UnsupportedStateError if a report lists state that is not known, or keys that cannot be removed."""
-        unknown = [
-            ".".join(filter(None, (one["operator_uid"] or one["operator_uid_hash"], one["table"], one["state"])))
-            for one in content["not_looked_into"]
-        ]
+        unknown = [unknown_place(one) for one in content["not_looked_into"]]
         stays = [
             place_of(one)
             for one in content["standing"]
-            if not one["removable"] and (one["equal"] or any(hit["certain"] for hit in one["inside"]))
+            if unknown_place(one) not in unknown
+            and not one["removable"]
+            and (one["equal"] or any(hit["certain"] for hit in one["inside"]))
         ]
+        known = {*unknown, *(place_of(one) for one in content["standing"])}
+        for accepted in accept:
+            if accepted not in known and not lenient:
+                raise OptionError(
+                    f"accept names {accepted!r}, where nothing is unknown, and no key stands",
+                    path=self.path,
+                    expected="UID.STATE, UID.TABLE or UID.STATE.COLUMN",
+                    remedy=did_you_mean(accepted, sorted(known)),
+                )
         for places, what in (
             (unknown, "there is state that cannot be looked into"),
             (stays, "keys stand in state from which they cannot be removed"),
         ):
-            if places:
+            left = sorted(set(places).difference(accept))
+            if left and not dry_run:
                 raise UnsupportedStateError(
                     f"{what}, and 'strict' is set: nothing was written",
                     path=self.path,
-                    found=", ".join(places[:5]) + (f" and {len(places) - 5} more" if len(places) > 5 else ""),
-                    remedy="erase(..., dry_run=True) lists it with the hits of byte patterns in it",
+                    found=", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else ""),
+                    remedy="erase(..., dry_run=True) lists it with the hits of byte patterns in it; "
+                    f"accept=[{left[0]!r}] accepts a place",
                 )
 
     def verify_erasure(
@@ -178,8 +204,8 @@ class Erasures(Face[R, T]):
     ) -> list[dict[str, Any]]:
         """Prove an erasure: this is the new savepoint, and nothing of the keys is left in it.
 
-        Compares the SHA-256 of all files of both snapshots with the report, searches all tables and files again, and
-        compares both snapshots: only rows of the keys may be missing.
+        Compares the SHA-256 of all files of both snapshots with the report, searches all tables and all files below the
+        folder again, and compares both snapshots: only rows of the keys, and what conditions name, may be missing.
 
         Args:
             report: The report, or its JSON text.
@@ -188,8 +214,9 @@ class Erasures(Face[R, T]):
             by: Needed again if it had expressions: the report has names of columns only.
             salt: The secret of the report; needed if it is given as a text.
             old: The older snapshot, if it is not where it was.
-            accept: Places where the keys may stand, as the report names them (``UID.STATE.COLUMN``): values that are
-                equal by chance. Types of records in flight are those of the report.
+            accept: Places where the keys may stand, as the report names them: ``UID.STATE.COLUMN``, of values that are
+                equal by chance; ``UID.STATE`` or ``UID.TABLE``, of what was not looked into; a file of the folder that
+                ``_metadata`` does not name. Types of records in flight are those of the report.
 
         Returns:
             Findings: ``check``, ``severity`` (``error`` or ``note``), ``evidence``. The erasure is proved if none is an
@@ -205,7 +232,9 @@ class Erasures(Face[R, T]):
             assert not any(one["severity"] == "error" for one in findings)
 
         """
-        from pyspark_savepoint.erasure.report import ErasureReport, conditions_hashed, verified
+        from pyspark_savepoint.erasure.kept import compared
+        from pyspark_savepoint.erasure.proof import places_of, verified
+        from pyspark_savepoint.erasure.report import ErasureReport, conditions_hashed
 
         if isinstance(report, str):
             report = ErasureReport.read(report)
@@ -228,6 +257,7 @@ class Erasures(Face[R, T]):
         try:
             older = self._other(old if old is not None else report.content["before"]["path"])
             before = older._erasing(*arguments)
+            before.uids |= report.uids
             # What the report names may never have been there: --all-below erases in snapshots without it, too.
             before.may_be_gone = arguments[1].keys() == given["where"].keys()
             before.examine()
@@ -236,23 +266,26 @@ class Erasures(Face[R, T]):
         except SavepointError:
             before = None
         new = self._erasing(*arguments)
+        new.uids |= report.uids
         if before is not None:
             new.patterns.include(before.patterns)
             new.may_be_gone = True
         new.examine()
-        places = new.looked.places | {place_of(one) for one in report.content["standing"]}
-        places |= set() if before is None else before.looked.places
+        places = places_of(report, new, *([] if before is None else [before]))
         for accepted in accept:
             if accepted not in places:
                 raise OptionError(
                     f"accept names {accepted!r}, which is no place in the snapshot",
-                    expected="UID.STATE.COLUMN, as the report names places where keys still stand",
+                    expected="UID.STATE.COLUMN, as the report names places where keys still stand, UID.STATE or "
+                    "UID.TABLE of what it did not look into, or a file of the folder that _metadata does not name",
                     remedy=did_you_mean(accepted, sorted(places)),
                 )
         differences = _rows(overview(older, self)) if before is not None else []
         missing = _beside(older, self, before, differences) if before is not None else ()
         hashes = new.sought.hashes(secret), conditions_hashed(new.where, secret)
-        return list(verified(report, new, before, hashes, differences, missing, accept))
+        sides = partial(_changed, older, self)
+        conditions = {} if before is None else dict(compared(before, new, sides))
+        return list(verified(report, new, before, hashes, differences, missing, conditions, accept))
 
     def _erasing(
         self, keys: Any, where: Mapping[str, Any], by: Mapping[str, Any], record_types: Mapping[str, str]
@@ -320,6 +353,11 @@ def _beside(
             yield f"{uid} {table}: cannot be compared: {error}"
         if count:
             yield f"{uid} {table}: {count} rows differ that have none of the keys"
+
+
+def _changed(older: Erasures[R, T], newer: Erasures[R, T], own: str, one: Elements) -> pa.Table:
+    """Return the rows of a state of keys that differ."""
+    return older._engine.gathered(lambda: changed_rows(older, newer, own, one.table, one.state))
 
 
 def _unexplained(

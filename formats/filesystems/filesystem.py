@@ -186,12 +186,17 @@ class LocalFileSystem(LocalOutputs):
         try:
             with os.scandir(path) as scan:
                 entries = [
-                    (entry.path, entry.is_dir(follow_symlinks=False), entry.stat(follow_symlinks=False))
+                    (
+                        entry.path,
+                        entry.is_dir(follow_symlinks=False),
+                        entry.stat(follow_symlinks=False),
+                        entry.is_symlink(),
+                    )
                     for entry in scan
                 ]
         except OSError as error:
             raise local_error(error, path) from None
-        infos = [FileInfo(name, is_directory, at.st_size, at.st_mtime) for name, is_directory, at in entries]
+        infos = [FileInfo(name, folder, at.st_size, at.st_mtime, link) for name, folder, at, link in entries]
         return sorted(infos, key=lambda info: info.path)
 
     def first_names(self, path: str, limit: int) -> tuple[str, ...]:

@@ -19,12 +19,16 @@ MAX_PUBLISHED = (1 << 31) - 1
 @redacted
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """An existing file or folder; ``modified`` in seconds since 1970, None if unknown."""
+    """An existing file or folder; ``modified`` in seconds since 1970, None if unknown.
+
+    ``is_link``: a symbolic link in a list of a folder, which is not followed there.
+    """
 
     path: str
     is_directory: bool
     size: int
     modified: float | None
+    is_link: bool = False
 
     @property
     def name(self) -> str:

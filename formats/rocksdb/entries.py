@@ -84,15 +84,7 @@ def decode_entries(
     ``size`` is the size of the blocks in the file, in bytes. Keys are stored after the contents, in the arena if they
     fit.
     """
-    properties = file.properties
-    content = int((blocks.end - blocks.start).sum())
-    count = min(properties.share(properties.entries, size), content // LEAST_ENTRY + 1)
-    room = (count, min(properties.share(properties.raw_key_size, size), MAX_GROWTH * content + FREE_GROWTH))
-    entries = _decode(blocks, file, room, arena)
-    if entries is None:
-        entries = _decode(blocks, file, _measure(blocks, file), arena)
-    if entries is None:
-        raise _unreadable(file.path, "blocks of entries, as many as were counted")
+    entries = all_entries(blocks, file, size, arena)
     from pyspark_savepoint.formats.kernels import sst
 
     number = np.empty(len(entries), np.int64)
@@ -106,6 +98,20 @@ def decode_entries(
     if len(entries) and not info.smallest.user_key <= entries.key(0) <= entries.key(-1) <= info.largest.user_key:
         raise another_file(file)
     return entries if last - first == len(entries) else entries.cut(first, last)
+
+
+def all_entries(blocks: Blocks, file: SstFile, size: int, arena: Arena | None = None) -> DatabaseEntries:
+    """Return the entries of blocks as they are; ``size`` is the size of the blocks in the file, in bytes."""
+    properties = file.properties
+    content = int((blocks.end - blocks.start).sum())
+    count = min(properties.share(properties.entries, size), content // LEAST_ENTRY + 1)
+    room = (count, min(properties.share(properties.raw_key_size, size), MAX_GROWTH * content + FREE_GROWTH))
+    entries = _decode(blocks, file, room, arena)
+    if entries is None:
+        entries = _decode(blocks, file, _measure(blocks, file), arena)
+    if entries is None:
+        raise _unreadable(file.path, "blocks of entries, as many as were counted")
+    return entries
 
 
 def _measure(blocks: Blocks, file: SstFile) -> tuple[int, int]:

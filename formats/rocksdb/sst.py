@@ -51,6 +51,7 @@ from pyspark_savepoint.formats.rocksdb.manifest import (
     SEQUENCE_BITS,
     TAG,
     FileMetaData,
+    InternalKey,
 )
 
 FOOTER = 53
@@ -358,6 +359,18 @@ class SstFile:
             if start < end:
                 tombstones.append(RangeTombstone(start, end, sequence))
         return tombstones
+
+
+def is_table(source: ByteSource) -> bool:
+    """Return whether a file ends as table files do."""
+    magic = source.read(source.size - 8, 8) if source.size >= FOOTER else b""
+    return int.from_bytes(magic, "little") in (MAGIC, LEGACY_MAGIC)
+
+
+def undescribed(source: ByteSource) -> SstFile:
+    """Return a table file of which no manifest says which keys it has."""
+    none = InternalKey(b"", 0)
+    return SstFile(source, FileMetaData(0, 0, source.size, none, none), 1)
 
 
 def wrong_size(info: FileMetaData, path: str, size: int, manifest: str | None = None) -> CorruptStateError:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from decimal import Decimal
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions
 
 from pyspark_savepoint.execution.conditions import parse_condition
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.source.spark_engine import SparkEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,6 +85,14 @@ profile is null
 PROFILE.Tier = 'S' AND Key > 4
 `order id` >= 5
 n = 1 or n = 7 and key = 5
+n in (1, 7.0, -2, 2.5, 99999999999999999999)
+x in (0, 1, -2.5) or f in (1.5, 3)
+d in (1.5, 0.010, -3, 12345678.005)
+day in ('2026-01-01', '1969-12-31')
+at in ('2025-01-01', '2026-01-01 00:00:00.000005')
+not (s in ('a', 'x'))
+key not in (n, 3)
+b in (x'00FF', x'61')
 not n = 1 and not ok
 true
 false or key=2
@@ -139,3 +151,114 @@ def test_what_is_no_condition_is_refused_with_its_place(condition: str, told: st
     with pytest.raises(OptionError) as raised:
         kept(condition)
     assert told in str(raised.value)
+
+
+ELEMENTS = pa.table(
+    {
+        "key": [1, 2, 3, 4],
+        "l": [[1, 2], None, [], [3]],
+        "m": pa.array([[("a", 1)], [("b", 2), ("c", None)], None, []], pa.map_(pa.string(), pa.int64())),
+        "o": pa.array(
+            [[{"b": 1, "t": ["x"]}], [{"b": 2, "t": ["y", "z"]}, None], [], [{"b": None, "t": []}]],
+            pa.list_(pa.struct([("b", pa.int64()), ("t", pa.list_(pa.string()))])),
+        ),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "keys"),
+    [
+        ("l[] = 2", [1]),
+        ("l[] IN (3, 1)", [1, 4]),
+        ("l[] NOT IN (1)", [1, 4]),
+        ("NOT l[] = 1", [2, 3, 4]),
+        ("m{key} = 'c'", [2]),
+        ("M{VALUE} > 1 OR key = 1", [1, 2]),
+        ("m{value} IS NULL", [2]),
+        ("o[].b = 2", [2]),
+        ("o[].t[] = 'z'", [2]),
+        ("o[].t[] LIKE 'x%' AND l[] BETWEEN 2 AND 3", [1]),
+        ("o[] IS NULL", [2]),
+    ],
+)
+def test_elements_are_named_as_reports_of_erasures_name_them(condition: str, keys: list[int]) -> None:
+    # A slice: its offsets do not begin at 0.
+    for table in (ELEMENTS, pa.concat_tables([ELEMENTS, ELEMENTS]).combine_chunks().slice(4)):
+        parsed = parse_condition(condition, table.schema)
+        found = [key for batch in table.to_batches() for key in parsed.kept(batch).column("key").to_pylist()]
+        assert found == keys
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("l = 1", r"or its elements: lines\[\], spent{key}"),
+        ("l[ = 1", r"it is a list, of l\[\]"),
+        ("l{key} = 1", r"it is a list, of l\[\]"),
+        ("m{kye} = 1", r"it is a map, of m{key} and m{value}"),
+        ("o.b = 1", r"o has no fields: it is a list, of o\[\]"),
+        ("l[] = key", "compared with values, and not with a column"),
+        ("1 = l[]", "elements are on the left side"),
+    ],
+)
+def test_elements_that_cannot_be_compared(condition: str, told: str) -> None:
+    with pytest.raises(OptionError, match=told):
+        parse_condition(condition, ELEMENTS.schema)
+
+
+COUNT = 100_000
+
+
+@pytest.mark.parametrize(
+    ("condition", "keys"),
+    [
+        (f"key IN ({', '.join(map(str, range(3, COUNT)))})", [3, 4, 5]),
+        ("s IN (" + ", ".join(f"'test-{number}'" for number in range(COUNT)) + ")", [4]),
+        (f"x IN ({', '.join(f'{number / 100:.2f}' for number in range(COUNT))})", [1, (1 << 53) + 1]),
+        ("day IN (" + ", ".join(["'2026-01-01'"] * COUNT) + ")", [1]),
+        (" AND ".join(f"key <> {number}" for number in range(3, 3000)), [1, 2, (1 << 53) + 1]),
+        (" OR ".join(f"key = {number}" for number in range(3, 3000)), [3, 4, 5]),
+        ("NOT " * COUNT + "key = 1", [1]),
+        ("key = " + "-" * COUNT + "1", [1]),
+        ("(" * 100 + "key = 1" + ")" * 100, [1]),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_conditions_of_any_length(condition: str, keys: list[int]) -> None:
+    begin = time.process_time()
+    assert kept(condition) == keys
+    assert time.process_time() - begin < 10
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("(" * 101 + "key = 1" + ")" * 101, "more than 100 parentheses"),
+        ("(" * COUNT + "key = 1" + ")" * COUNT, "more than 100 parentheses"),
+        ("key = " + "1" * 5000, "more than 38 digits"),
+        ("key IN (1, " + "1" * 5000 + ")", "more than 38 digits"),
+        ("key = 0." + "1" * 5000, "more than 38 digits"),
+        ("key = 1e999", "out of range"),
+        ("key = " + "1" * 5000 + "e1", "out of range"),
+        ("key = " + "1" * COUNT + "x", "no part of a condition"),
+        ("s = '" + "'" * COUNT, "no part of a condition"),
+        ("s = '" + "a" * COUNT, "no part of a condition"),
+        ("key = \u0663", "no part of a condition"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_conditions_that_are_too_deep_or_too_large(condition: str, told: str) -> None:
+    begin = time.process_time()
+    with pytest.raises(OptionError, match=told) as raised:
+        kept(condition)
+    assert time.process_time() - begin < 10
+    assert len(str(raised.value)) < 1000
+
+
+@pytest.mark.spark
+def test_any_number_of_columns_of_spark_are_joined(spark: SparkSession) -> None:
+    engine = SparkEngine(spark)
+    several = reduce(lambda left, right: left & right, (functions.col("key") != number for number in range(3, 400)))
+    assert kept(str(engine.worded(several | (functions.col("n") == 7)))) == [1, 2, 5, (1 << 53) + 1]
+    assert kept(str(engine.worded(functions.col("key").isin(*range(3, 1003))))) == [3, 4, 5]
