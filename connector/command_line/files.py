@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from pyspark_savepoint.execution.texts import numbered, readable_size
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, absolute
 from pyspark_savepoint.formats.io.local_files import read_regular
+from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.options.option_fields import seconds
@@ -45,13 +45,13 @@ def job_at(given: str, arguments: Namespace) -> Job:
             "the file is too large to be the description of a job", path=str(path), expected="a few kilobytes"
         )
     try:
-        job = json.loads(read_regular(str(path), MAX_JOB_BYTES))
-    except (ValueError, RecursionError) as error:
+        job = parse_json(read_regular(str(path), MAX_JOB_BYTES))
+    except ValueError as error:
         raise OptionError(
             "the file is not the description of a job",
             path=str(path),
             expected="JSON: a description, an execution plan, or the plan of the REST interface",
-            found="brackets too deep" if isinstance(error, RecursionError) else str(error),
+            found=str(error),
         ) from None
     if not isinstance(job, Mapping):
         raise OptionError(

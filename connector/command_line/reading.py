@@ -26,6 +26,7 @@ from pyspark_savepoint.formats.errors import (
     StateNotFoundError,
 )
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, explained
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.local.local_table import SnapshotTable
@@ -207,7 +208,7 @@ def key_of_text(text: str, kind: pa.DataType) -> Any:
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_temporal(kind):
         return text
     try:
-        key = json.loads(text)
+        key = parse_json(text, constants=True)
     except ValueError:
         key = text  # the error that this text causes names the type of the key
     if not pa.types.is_nested(kind) and (isinstance(key, list) or (key is text and "," in text)):

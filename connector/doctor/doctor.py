@@ -115,7 +115,7 @@ def _ratio(name: str, value: str) -> float:
 
 def _seconds(name: str, value: str) -> float:
     try:
-        if value.isdecimal() and int(value):
+        if value.isdecimal() and value.strip("0"):
             raise InvalidOptionValueError("a time with its unit, such as 90s, 30m, 2h or 1d")
         return float(seconds(value))
     except InvalidOptionValueError as refused:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark_savepoint.erasure.erasing import FORM, VERSION
+from pyspark_savepoint.erasure.report_schema import misfit
 from pyspark_savepoint.erasure.sought import salted
 from pyspark_savepoint.erasure.tables import HELD, operator_of, place_of
 from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.redaction import printable
 
 Row = dict[str, Any]
@@ -43,14 +45,21 @@ class ErasureReport:
 
     @classmethod
     def read(cls, text: str) -> ErasureReport:
-        """Return the report of a JSON text; raise OptionError for another text."""
+        """Return the report of a JSON text; raise OptionError for another text, or one that was damaged."""
         try:
-            content = json.loads(text)
+            content = parse_json(text)
         except ValueError:
             content = None
         if not isinstance(content, dict) or content.get("form") != FORM or content.get("version") != VERSION:
             raise OptionError(
                 "this is no report of an erasure", expected=f"JSON with form {FORM!r} and version {VERSION}"
+            )
+        damage = misfit(content)
+        if damage is not None:
+            raise OptionError(
+                "the report of the erasure was damaged",
+                found=damage,
+                remedy="take it as it was written: erase --report",
             )
         return cls(content)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateFileNotFoundError
 from pyspark_savepoint.formats.io.local_files import read_regular
+from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.statebackends.model.applicability import DECODED
 from pyspark_savepoint.statebackends.model.descriptors import TIMER_PREFIX, service_of
@@ -82,7 +83,7 @@ def _marked(items: list[Any]) -> Iterator[tuple[bool, Any]]:
 def read_schema(path: Path) -> Schema:
     """Read the file of a schema; raise OptionError for another file."""
     try:
-        schema = json.loads(read_regular(str(path), MAX_SCHEMA_BYTES))
+        schema = parse_json(read_regular(str(path), MAX_SCHEMA_BYTES))
         _states(schema)
     except StateFileNotFoundError:
         raise OptionError("there is no schema at this path", path=str(path), remedy=_remedy(path)) from None

@@ -6,7 +6,6 @@ in camel case.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import Any
 from pyspark_savepoint.formats.errors import OptionError, nearest
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions
+from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.redaction import elide
 from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError, text, typed
 
@@ -60,7 +60,7 @@ def absolute_path(value: str) -> str:
 def class_paths(value: str) -> tuple[str, ...]:
     """Parse paths separated by commas, or a JSON list of paths."""
     try:
-        paths = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
+        paths = parse_json(value) if value.lstrip().startswith("[") else value.split(",")
     except (ValueError, RecursionError):
         paths = [None]
     if not all(isinstance(path, str) and path.strip() for path in paths):
@@ -178,7 +178,7 @@ def _take_paths(given: dict[str, str]) -> Iterator[str]:
         return
     written = given.pop("paths")
     try:
-        paths = json.loads(written)
+        paths = parse_json(written)
     except (ValueError, RecursionError):
         paths = None
     if isinstance(paths, list) and len(paths) == 1 and isinstance(paths[0], str) and "path" not in given:

@@ -69,7 +69,7 @@ def is_version(at: int | datetime | str) -> bool:
     if isinstance(at, datetime):
         return False
     text = str(at).strip()
-    if text.isdecimal() or text.casefold() == LATEST:
+    if (text.isascii() and text.isdecimal()) or text.casefold() == LATEST:
         return True
     try:
         datetime.fromisoformat(text)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
+from pyspark_savepoint.formats.json_text import parse_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +58,7 @@ def located_types(located: Callable[[str], str], options: Mapping[str, str]) -> 
     """Return the options, with absolute paths in ``typesFrom``, as a function makes them."""
     given = options.get(TYPES_FROM, "")
     try:
-        listed = json.loads(given) if given.lstrip().startswith("[") else [given]
+        listed = parse_json(given) if given.lstrip().startswith("[") else [given]
     except ValueError:
         return dict(options)  # the error is raised when options are parsed
     paths = []

@@ -12,7 +12,6 @@ Spark's own source ``state-metadata`` lists.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     UnsupportedVersionError,
 )
+from pyspark_savepoint.formats.json_text import number_of, parse_json
 from pyspark_savepoint.source.spark_engine import SPARK_ERRORS, first_line, readable_state
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ KINDS: Mapping[str, str] = MappingProxyType({"ValueState": "value", "ListState":
 LOG_VERSIONS = ("v1", "v2")
 _RESTORE = f"{DAMAGED}; or take another batch: batch_id=..."
 OFFSETS, COMMITS = "offsets", "commits"
+MAX_LONG, MAX_INT = (1 << 63) - 1, (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -217,8 +218,8 @@ def _lines(file: str, text: str) -> list[str]:
 def _parsed(text: str) -> Any:
     """Return the value of JSON; None if it is none."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_json(text)
+    except ValueError:
         return None
 
 
@@ -226,7 +227,7 @@ def _number(file: str, text: str, name: str) -> int:
     """Return a number of the metadata in a log; 0 if it has none."""
     metadata = _parsed(text)
     number = metadata.get(name, 0) if isinstance(metadata, dict) else None
-    if type(number) is not int or number < 0:
+    if type(number) is not int or not 0 <= number <= MAX_LONG:
         raise CorruptStateError(
             f"the log of the query has no number {name}", path=file, found=f"{text:.100}", remedy=_RESTORE
         )
@@ -240,9 +241,10 @@ def _sources(file: str, text: str) -> tuple[str, dict[str, str | None]]:
     sources: dict[str, str | None] = {}
     for number, line in enumerate(lines):
         name, logged = (line.partition(":")[0], line.partition(":")[2]) if version == "v2" else (str(number), line)
-        if not logged or (logged[0] in "{[" and _parsed(logged) is None):
+        damaged = not logged or (logged[0] in "{[" and _parsed(logged) is None)
+        if damaged or not _are_offsets(logged):
             raise CorruptStateError(
-                f"the log of the query ends in the offsets of source {name}",
+                f"the log of the query has no whole offsets of source {name}",
                 path=file,
                 found=f"{line:.100}",
                 remedy=_RESTORE,
@@ -266,21 +268,41 @@ def _expect_as_many_sources(file: str, sources: Mapping[str, object], before: st
         )
 
 
+def _partitions(logged: str) -> dict[tuple[str, str], Any]:
+    """Return what a source logs by two names, as Kafka's does by topic and partition; nothing if it logs other things.
+
+    >>> _partitions('{"orders":{"0":23}}'), _partitions('{"logOffset":3}')
+    ({('orders', '0'): 23}, {})
+    """
+    topics = _parsed(logged)
+    if not isinstance(topics, dict) or not all(isinstance(partitions, dict) for partitions in topics.values()):
+        return {}
+    return {(topic, number): offset for topic, partitions in topics.items() for number, offset in partitions.items()}
+
+
+def _are_offsets(logged: str) -> bool:
+    """Return whether all numbers of partitions, if there are such, have an offset from 0."""
+    found = _partitions(logged)
+    if not all(number.lstrip("+-").isdecimal() for _, number in found):
+        return True  # of another kind of source
+    return all(
+        number_of(number, MAX_INT) is not None and type(offset) is int and 0 <= offset <= MAX_LONG
+        for (_, number), offset in found.items()
+    )
+
+
 def partitions_of(logged: str) -> dict[tuple[str, int], int] | None:
     """Return offsets by topic and partition; None if a source does not log them so.
 
     >>> partitions_of('{"orders":{"0":23,"10":7}}'), partitions_of('{"logOffset":3}'), partitions_of("17")
     ({('orders', 0): 23, ('orders', 10): 7}, None, None)
     """
-    topics = _parsed(logged)
     offsets = {}
-    for topic, partitions in topics.items() if isinstance(topics, dict) else ():
-        if not isinstance(partitions, dict):
+    for (topic, number), offset in _partitions(logged).items():
+        partition = number_of(number, MAX_INT)
+        if partition is None or type(offset) is not int or not 0 <= offset <= MAX_LONG:
             return None
-        for partition, offset in partitions.items():
-            if not partition.isdecimal() or type(offset) is not int:
-                return None
-            offsets[topic, int(partition)] = offset
+        offsets[topic, partition] = offset
     return offsets or None
 
 
@@ -293,8 +315,9 @@ def stateful_operators(spark: SparkSession, path: str, batch: int) -> tuple[tupl
         raise OptionError(f"the state after batch {batch} was deleted", path=path, remedy=f"choose one from {first} on")
     operators: dict[int, StreamingOperator] = {}
     for row in sorted(rows, key=lambda row: row["operatorId"]):
-        properties = json.loads(row["operatorProperties"] or "{}")
-        variables = [one for one in properties.get("stateVariables", ()) if one["stateVariableType"] != TIMERS]
+        number, name = row["operatorId"], row["operatorName"]
+        properties = _parsed(row["operatorProperties"] or "{}")
+        variables = [one for one in _variables(properties, path) if one["stateVariableType"] != TIMERS]
         unknown = [one for one in variables if one["stateVariableType"] not in KINDS]
         if unknown:
             raise UnsupportedVersionError(
@@ -305,13 +328,10 @@ def stateful_operators(spark: SparkSession, path: str, batch: int) -> tuple[tupl
                 remedy="a newer release of pyspark-savepoint may know it",
             )
         states = (
-            StreamingState(one["stateName"], KINDS[one["stateVariableType"]], bool(one["ttlEnabled"]))
-            for one in variables
+            StreamingState(one["stateName"], KINDS[one["stateVariableType"]], one["ttlEnabled"]) for one in variables
         )
         mode = str(properties.get("timeMode", "")).lower()
-        operators[row["operatorId"]] = StreamingOperator(
-            row["operatorId"], row["operatorName"], tuple(sorted(states, key=lambda state: state.name)), mode
-        )
+        operators[number] = StreamingOperator(number, name, tuple(sorted(states, key=lambda state: state.name)), mode)
     if not operators and _has_files(spark, f"{path}/state"):
         raise UnsupportedVersionError(
             "Spark did not record the stateful operators of the query",
@@ -320,6 +340,23 @@ def stateful_operators(spark: SparkSession, path: str, batch: int) -> tuple[tupl
             remedy="run the query with Spark 4.0 or later for a batch",
         )
     return tuple(operators.values()), first
+
+
+def _variables(properties: Any, path: str) -> list[dict[str, Any]]:
+    """Return the variables that Spark recorded of an operator; raise CorruptStateError if they are not of its form."""
+    variables = properties.get("stateVariables", []) if isinstance(properties, dict) else None
+    kinds = {"stateName": str, "stateVariableType": str, "ttlEnabled": bool}
+    if not isinstance(variables, list) or not all(
+        isinstance(one, dict) and all(type(one.get(name)) is kind for name, kind in kinds.items()) for one in variables
+    ):
+        raise CorruptStateError(
+            "the checkpoint's record of a stateful operator is damaged",
+            path=path,
+            expected="stateVariables, each with a stateName, a stateVariableType and ttlEnabled",
+            found=f"{properties!r:.200}",
+            remedy=_RESTORE,
+        )
+    return variables
 
 
 def _has_files(spark: SparkSession, path: str) -> bool:

@@ -37,6 +37,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
+from pyspark_savepoint.formats.json_text import number_of
 from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, Followed, job_of, ranges, versions_between
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
@@ -155,12 +156,15 @@ class Offsets:
         try:
             folder, table = offset["folder"], offset["of"]
             version, previous = offset["checkpoint"], offset.get("previous")
-            snapshot = None if not version else self._read(version, offset)
-            between = tuple(self._read(int(number), encoded) for number, encoded in offset.get("between", {}).items())
-            left = tuple(self._path(encoded) for encoded in offset.get("left", {}).values())
-            begins = tuple(self._read(encoded["checkpoint"], encoded) if encoded else None for encoded in _from(offset))
             if not _is_number(version) or not (previous is None or _is_number(previous)):
                 raise TypeError(version, previous)
+            snapshot = None if not version else self._read(version, offset)
+            between = tuple(
+                self._read(number_of(number, MAX_VERSION), encoded)
+                for number, encoded in offset.get("between", {}).items()
+            )
+            left = tuple(self._path(encoded) for encoded in offset.get("left", {}).values())
+            begins = tuple(self._read(encoded["checkpoint"], encoded) if encoded else None for encoded in _from(offset))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise OptionError(
                 "the log of the query has an offset that is none of this source",
@@ -177,10 +181,12 @@ class Offsets:
             )
         return Place(snapshot, between, previous, left, begins)
 
-    def _read(self, number: int, described: Mapping[str, Any]) -> SnapshotInfo:
+    def _read(self, number: object, described: Mapping[str, Any]) -> SnapshotInfo:
         time = described.get("time")
+        if not isinstance(number, int) or not _is_number(number) or not (time is None or _is_number(time)):
+            raise TypeError(number, time)
         path, digest = self._path(described["snapshot"]), bytes.fromhex(described["digest"])
-        return SnapshotInfo(path, None if time is None else int(time) / MICROS, int(number), digest=digest)
+        return SnapshotInfo(path, None if time is None else time / MICROS, number, digest=digest)
 
     def _path(self, relative: str) -> str:
         if posixpath.normpath(relative) != relative or relative.startswith(("/", "..")):
@@ -189,7 +195,7 @@ class Offsets:
 
 
 def _is_number(found: object) -> bool:
-    """Return whether something is a checkpoint id, or 0."""
+    """Return whether something is a checkpoint id, or 0; or microseconds since 1970."""
     return isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= MAX_VERSION
 
 

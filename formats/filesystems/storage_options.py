@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.redaction import redact, shown
 
 IN_ENVIRONMENT = (
@@ -91,7 +92,7 @@ class StorageOptions:
     def parse(cls, text: str) -> Self:
         """Parse JSON; raise OptionError for invalid JSON, unknown names and secrets."""
         try:
-            given = json.loads(text)
+            given = parse_json(text)
         except (ValueError, RecursionError):
             given = None
         if not isinstance(given, dict):

@@ -23,7 +23,6 @@ and the text of EXPLAIN (``1 h``) describe the windows.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 
 #: Columns with starts and ends.
@@ -197,7 +197,7 @@ class PlanNode:
 def names_of(text: str) -> dict[str, Any] | None:
     """Return the JSON of names or of a compiled plan; None for the text of EXPLAIN."""
     try:
-        document: dict[str, Any] = json.loads(text)
+        document: dict[str, Any] = parse_json(text)
     except (ValueError, RecursionError):
         return None
     return document

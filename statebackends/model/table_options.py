@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pyspark_savepoint.formats.errors import OptionError, TypeNotationError, nearest
+from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE
@@ -179,7 +180,7 @@ def record_types(value: str) -> str:
     from pyspark_savepoint.formats.serializers.notation.notation import NEWEST_VERSION, parse_type
 
     try:
-        types = json.loads(value)
+        types = parse_json(value)
     except (ValueError, RecursionError):
         types = None
     if not isinstance(types, dict) or not all(isinstance(notation, str) for notation in types.values()):
@@ -231,7 +232,7 @@ def _key_groups(value: str) -> tuple[tuple[int, int], ...]:
 
 def _keys(value: str) -> str:
     try:
-        keys = json.loads(value)
+        keys = parse_json(value, constants=True)
     except (ValueError, RecursionError):
         keys = None
     if not isinstance(keys, list):
@@ -244,7 +245,7 @@ def _field_names(value: str) -> str:
         """a compiled plan, or names by column such as {"key": ["user"]}, or what EXPLAIN prints"""
     )
     try:
-        parsed = json.loads(value)
+        parsed = parse_json(value)
     except (ValueError, RecursionError):
         if is_explained(value):
             return value
@@ -266,7 +267,7 @@ def _uids(value: str) -> tuple[str, ...]:
     if not value.lstrip().startswith("["):
         return names(value)
     try:
-        uids = json.loads(value)
+        uids = parse_json(value)
     except (ValueError, RecursionError):
         uids = None
     if not isinstance(uids, list) or not all(isinstance(uid, str) and uid for uid in uids):

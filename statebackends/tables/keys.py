@@ -11,7 +11,6 @@ the key groups to open, and their serialized bytes are compared with the entries
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
@@ -23,6 +22,7 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Flags, Ints, Longs
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError, UndecodableStateError
+from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -143,7 +143,7 @@ class KeyLookup:
 def keys_of(text: str, kind: pa.DataType) -> pa.Array:
     """Parse the option's text as a column of a type."""
     try:
-        wanted = json.loads(text)
+        wanted = parse_json(text, constants=True)
     except (ValueError, RecursionError):
         wanted = None
     if not isinstance(wanted, list) or len(wanted) > MAX_KEYS:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pyspark_savepoint.formats.class_files import ClassType, JavaClass, JavaField, TypeVariable
 from pyspark_savepoint.formats.class_files.class_file import ABSTRACT, ENUM, FINAL, PUBLIC, STATIC
 from pyspark_savepoint.formats.class_files.java_types import OBJECT, ClassSignature, JavaType
+from pyspark_savepoint.formats.json_text import number_of
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.names import SIMPLE
 
@@ -197,7 +198,7 @@ def known_class(name: str) -> JavaClass | None:
         return made_up(name, [public_field("ID", ClassType("java.lang.String"))])
     if name.startswith(TUPLE) and name != TUPLE:
         digits = name.removeprefix(TUPLE)
-        if digits.isdecimal() and str(int(digits)) == digits and int(digits) <= 25:
+        if number_of(digits, 25) is not None and str(int(digits)) == digits:
             names = tuple(f"T{index}" for index in range(int(digits)))
             fields = [public_field(f"f{index}", TypeVariable(parameter)) for index, parameter in enumerate(names)]
             return made_up(name, fields, ClassType(TUPLE), names)

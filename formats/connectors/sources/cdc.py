@@ -51,6 +51,7 @@ from pyspark_savepoint.formats.connectors.payloads.layouts import (
     writer,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.json_text import parse_json
 
 SNAPSHOT, STREAM = 1, 2
 #: Versions of enumerators.
@@ -83,7 +84,7 @@ def offset_object(text: str) -> dict[str, Any] | None:
     if not bare.startswith("{") or bare.count("{") > 1 or "[" in bare:
         return None
     try:
-        offset: dict[str, Any] = json.loads(text)
+        offset: dict[str, Any] = parse_json(text)
     except ValueError:
         return None
     return offset

@@ -12,10 +12,12 @@ from pyspark_savepoint.formats.errors import TypeNotationError, did_you_mean
 #: Limit of characters, above the size of any schema that a snapshot can hold.
 MAX_LENGTH = 1 << 20
 MAX_DEPTH = 48
+#: Limit of the digits of a number, which no size, precision or constant has.
+MAX_DIGITS = 20
 TOKEN = re.compile(
     r"""\s*(?:
         (?P<word>[^\W\d][\w$]*(?:\.[\w$]+)*|\$[\w$]*(?:\.[\w$]+)*)
-      | (?P<number>-?\d+)
+      | (?P<number>-?[0-9]+)
       | (?P<name>`(?:[^`]|``)+`)
       | (?P<text>'(?:[^']|'')*')
       | (?P<sign>[<>(),=*])
@@ -133,7 +135,9 @@ class Tokens:
         return self.take() if self.next.kind == "word" else self.fail(expected)
 
     def number(self, expected: str) -> int:
-        return int(self.take().text) if self.next.kind == "number" else self.fail(expected)
+        if self.next.kind != "number" or len(self.next.text) > MAX_DIGITS:
+            self.fail(expected)
+        return int(self.take().text)
 
     def name(self, expected: str) -> Token:
         """Consume the name of a field or constant: a word without dots, or any text in backquotes."""

@@ -177,7 +177,7 @@ def _moved(before: Any, given: Mapping[str, Any] | None, wanted: object) -> Any:
     moved = any(fields.get(name, known.get(name)) != known.get(name) for name in ("file", "pos"))
     if moved and known.get("gtids") and fields.get("gtids", known["gtids"]) == known["gtids"]:
         raise ValueError("the source continues at gtids and ignores file and pos: give gtids")
-    if "pos" in fields and not fields["pos"].isdigit():
+    if "pos" in fields and not _is_number(fields["pos"]):
         raise ValueError(f"pos is a number of bytes, not {fields['pos']!r}")
     if isinstance(before, dict):
         if not set(fields) <= {"file", "pos"}:
@@ -191,7 +191,7 @@ def _moved(before: Any, given: Mapping[str, Any] | None, wanted: object) -> Any:
 def _place(offset: Mapping[str, Any]) -> tuple[int, str, int]:
     name = str(offset.get("file") or "")
     position = str(offset.get("pos") or "0")
-    return len(name), name, int(position) if position.isdigit() else 0
+    return len(name), name, int(position) if _is_number(position) else 0
 
 
 def _is_number(text: str) -> bool:

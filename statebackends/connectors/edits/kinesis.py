@@ -145,7 +145,10 @@ class KinesisConsumerEdits(_ShardEdits):
     def positioned(self, row: Row) -> Row:
         """Return the columns that a row of table offsets sets."""
         position = str(row["position"])
-        return {"shard": row["partition"], "sequence_number" if position.isdigit() else "marker": position}
+        return {
+            "shard": row["partition"],
+            "sequence_number" if position.isascii() and position.isdigit() else "marker": position,
+        }
 
     def changed(self, value: Row, row: Row) -> Row:
         """Return the shard with another sequence number."""

@@ -24,6 +24,7 @@ import mmh3
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError
+from pyspark_savepoint.formats.json_text import number_of
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import (
@@ -206,8 +207,9 @@ def operator_at_plan(snapshot: Snapshot, plan: str, name: str, hasher: StreamGra
 
 
 def _node(graph: StreamGraph, name: str) -> StreamNode:
-    if name.isdecimal() and int(name) in graph.nodes:
-        return graph.nodes[int(name)]
+    number = number_of(name, max(graph.nodes, default=0))
+    if number is not None and number in graph.nodes:
+        return graph.nodes[number]
     return graph.node(name)
 
 

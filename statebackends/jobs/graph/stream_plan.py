@@ -15,12 +15,12 @@ Flink: ``JSONGenerator``, ``JsonPlanGenerator``.
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
@@ -169,14 +169,13 @@ def _nodes_of(plan: str | Mapping[str, Any]) -> list[dict[str, Any]]:
 def read_json(text: str, what: str) -> Any:
     """Return the value of a JSON text; raise OptionError for another text, and say so if it is a path."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        why = "brackets too deep" if isinstance(error, RecursionError) else str(error)
+        return parse_json(text)
+    except ValueError as error:
         is_path = not text.lstrip().startswith(("{", "[")) and len(text) < MAX_PATH and "\n" not in text.strip()
         raise OptionError(
             f"{what} must be JSON",
             expected="an object, such as {...}",
-            found=f"{text!r} is not JSON" if is_path else f"this is not JSON: {why}",
+            found=f"{text!r} is not JSON" if is_path else f"this is not JSON: {error}",
             remedy="if this is the path of a file, give its content: Path(...).read_text()" if is_path else None,
         ) from None
 

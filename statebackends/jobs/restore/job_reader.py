@@ -354,7 +354,7 @@ def _version(given: Any) -> Flink | None:
     parts = str(given).split(".")
     if (
         len(parts) < 2
-        or not all(part.isdecimal() and len(part) < 3 for part in parts[:2])
+        or not all(part.isascii() and part.isdecimal() and len(part) < 3 for part in parts[:2])
         or not 1 <= int(parts[0]) <= 9
     ):
         raise OptionError("a Flink version must be given as two numbers", expected="such as 1.20 or 2.2", found=given)

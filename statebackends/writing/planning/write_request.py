@@ -27,13 +27,13 @@ table               ``state``     parts that are written
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
@@ -115,7 +115,7 @@ def json_names(value: str) -> list[str]:
 
 def _json(value: str) -> Any:
     try:
-        return json.loads(value)
+        return parse_json(value)
     except (ValueError, RecursionError):
         return None
 

@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.class_files.java_types import TypeVariable
 from pyspark_savepoint.formats.data_view import MAX_UTF_BYTES, DataInputView
 from pyspark_savepoint.formats.java import encode_modified_utf8
 from pyspark_savepoint.formats.java_stream import JavaObject, JavaValue, parse_java_object, skip_java_object
+from pyspark_savepoint.formats.json_text import number_of
 from pyspark_savepoint.formats.serializers.basic.java_math import to_text
 from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import erased
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
@@ -688,7 +689,7 @@ def _url_parts(text: str) -> dict[str, Any]:
         end = min((position for position in map(rest[2:].find, "/?") if position >= 0), default=len(rest) - 2) + 2
         authority, rest = rest[2:end], rest[end:]
     host, port = (authority or "").rpartition("@")[2], -1
-    if host.rpartition(":")[2].isdecimal() and ":" in host:
+    if ":" in host and number_of(host.rpartition(":")[2], (1 << 31) - 1) is not None:
         host, port = host.rpartition(":")[0], int(host.rpartition(":")[2])
     named = {"authority": authority, "file": rest, "hashCode": -1, "host": host, "port": port}
     return {**named, "protocol": protocol, "ref": anchor if mark else None}
