@@ -52,12 +52,14 @@ def test_a_proof_finds_what_was_changed(written: tuple[Path, ErasureReport]) -> 
         if path[0] in SHOWN or "of" in path or path[-1] == "size":
             continue
         for strange in ("", None, []):
+            other = changed(content, path, strange)
+            if other == content:
+                continue
             try:
-                text = json.dumps(changed(content, path, strange))
-                found = new.verify_erasure(text, [1042], where=WHERE, salt=report.salt)
+                found = new.verify_erasure(json.dumps(other), [1042], where=WHERE, salt=report.salt)
             except SavepointError:
                 continue
             if not errors(found):
-                proved.append((path, strange))
+                proved.append(path)
     # The savepoint may have been moved since.
     assert set(proved) == {("after", "path")}
