@@ -47,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SavepointError as error:
         if debug:
             raise
-        output.remark(f"error: {error}")
+        from pyspark_savepoint.command_line.wording import with_given_uid
+
+        output.remark(f"error: {with_given_uid(error, words)}")
         return FAILED
     except BrokenPipeError:
         # The reader closed the pipe, as `head` does: print nothing more, also when Python ends.

@@ -10,8 +10,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
+
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 
 #: Arguments of commands by the options that they set.
 ARGUMENTS = MappingProxyType(
@@ -110,6 +113,17 @@ def worded(text: str, command: str | None) -> str:
         for form in (CALL, NAMED, CAMEL):
             text = form.sub(_of_option(taken, form is CAMEL), text)
     return VERB.sub(_of_verb, text)
+
+
+def with_given_uid(error: SavepointError, words: Sequence[str]) -> SavepointError:
+    """Return an error whose operator has the uid that the words of a command have, if it is named by the hash of it."""
+    hashed = error.facts.get("operator")
+    for word in words:
+        uids = (word, word.rpartition("=")[0], word.partition("=")[0], word.partition("=")[0].rpartition(".")[0])
+        for uid in filter(None, uids):
+            if OperatorID.from_uid(uid).hex == hashed:
+                error.facts["operator"] = f"{uid} ({hashed})"
+    return error
 
 
 def _arguments(command: str | None) -> frozenset[str]:

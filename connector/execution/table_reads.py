@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALL
 from pyspark_savepoint.formats.redaction import elide
 from pyspark_savepoint.formats.serializers.basic.strings import ESCAPE, NOTED
 from pyspark_savepoint.formats.snapshot.as_of import explained
+from pyspark_savepoint.options.operators import named_as_given
 from pyspark_savepoint.options.options import ATTEMPTS, SavepointReadOptions
 from pyspark_savepoint.statebackends.model.request import Table, TablePartition
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -72,7 +73,8 @@ def _retried(
     existed = planned or bool(options.chosen_of or options.versions)
     for _ in range(ATTEMPTS):
         try:
-            return options, of_one_version(partial(run, options))
+            with named_as_given(options.uid):
+                return options, of_one_version(partial(run, options))
         except (StateFileNotFoundError, SnapshotNotFoundError) as error:
             known = existed or isinstance(error, StateFileNotFoundError)
             failure = explained(error, options.snapshots, options.chosen_of, there=known)
@@ -87,7 +89,8 @@ def _retried(
 def explaining_absence(options: SavepointReadOptions) -> Iterator[None]:
     """Raise errors of missing files as SnapshotGoneError if a snapshot was deleted while it is read."""
     try:
-        yield
+        with named_as_given(options.uid):
+            yield
     except (StateFileNotFoundError, SnapshotNotFoundError) as error:
         raise explained(error, options.snapshots, options.chosen_of) from None
 

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+from pyspark_savepoint.formats.errors import OptionError, SavepointError
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 
 UID_HASH = re.compile(r"[0-9a-f]{32}")
 OperatorRef = str | OperatorIdentifier
+
+
+@contextmanager
+def named_as_given(named: object) -> Iterator[None]:
+    """Put the uid by which an operator was asked for into errors, which name it by its hash if Flink 1 wrote it."""
+    try:
+        yield
+    except SavepointError as error:
+        uid = named.uid if isinstance(named, OperatorIdentifier) else named
+        hashed = error.facts.get("operator")
+        if isinstance(uid, str) and hashed is not None and hashed == OperatorID.from_uid(uid).hex:
+            error.facts["operator"] = f"{uid} ({hashed})"
+        raise
 
 
 def operator_options(named: OperatorRef | None) -> dict[str, str]:

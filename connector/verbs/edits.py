@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
-from pyspark_savepoint.options.operators import OperatorRef, identifier_of
+from pyspark_savepoint.options.operators import OperatorRef, identifier_of, named_as_given
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import path_text, reached, snapshot_path
 from pyspark_savepoint.plan.engine import expect_same_engine
@@ -515,7 +515,8 @@ class Edits(Face[R, T]):
 
     def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> Self:
         operator = self.plan.operator(uid)
-        return self._planned(self.plan.with_changed(operator, change(operator)))
+        with named_as_given(uid):
+            return self._planned(self.plan.with_changed(operator, change(operator)))
 
     # -- sources ------------------------------------------------------------------------------------------
 
