@@ -247,7 +247,14 @@ class Verbs:
             ("merge_operator", lambda s: s.merge_operator("copied", into=ACCOUNTS)),
             ("merge", lambda s: s.merge(new.with_operator("merged", rows))),
             ("with_operator", lambda s: s.with_operator("totals", rows)),
-            ("with_window_state", lambda s: s.with_operator("windows").with_window_state("windows", windows)),
+            (
+                "with_window_state",
+                lambda s: (
+                    s.with_operator("windows")
+                    .with_window_state("windows", windows)
+                    .with_timers("windows", sp.timers(WINDOWS))
+                ),
+            ),
             ("with_timers", lambda s: s.with_operator("timers").with_timers("timers", timers)),
             ("with_list_state", lambda s: s.with_operator("lists").with_list_state("lists", "l", orders)),
             ("with_union_state", lambda s: s.with_union_state("lists", "u", orders)),

@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, explained
+from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
@@ -100,6 +101,11 @@ def ls(arguments: Namespace, output: Output) -> int:
         f"{snapshot.path}: {snapshot.kind.value} {snapshot.metadata.checkpoint_id}, "
         f"{numbered(len(snapshot.operators), 'operator')}, {size}, metadata version {snapshot.metadata.version}"
     )
+    finished = [operator for operator in snapshot.operators if finished_subtasks(operator)]
+    if finished:
+        named = ", ".join(operator.label for operator in finished[:5]) + ", ..." * (len(finished) > 5)
+        count = sum(len(finished_subtasks(operator)) for operator in finished)
+        output.say(f"{numbered(count, 'subtask')} had finished, of {named}; table metadata has the number of each")
     output.table(
         ("operator", "table", "state", "kind", "ttl", "key_type", "value_type", "note"),
         (_listed(row, output) for row in table.rows()),

@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK
 from pyspark_savepoint.formats.metadata import VERSIONS, OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
+from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.option_fields import seconds
@@ -33,7 +34,12 @@ from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state, is_keyed
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome, PartVerdict
 from pyspark_savepoint.statebackends.model import applicability
+from pyspark_savepoint.statebackends.model.descriptors import WINDOW_CONTENTS
+from pyspark_savepoint.statebackends.model.state_sets import NOT_NAMED
 from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
+from pyspark_savepoint.statebackends.python.python_state import is_python_operator
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.surveys.state_set_checks import registered
 
 
 class Severity(StrEnum):
@@ -141,7 +147,7 @@ def examined(surveys: Surveys, budgets: Budgets, older: Surveys | None = None, j
     if job is not None:
         findings += _orphans(snapshot, job)
     # Nothing is worse than values that are wrong without an error, and state that no check has seen.
-    first = CHECKS[Outcome.WRONG_VALUES][0], NOT_EXAMINED
+    first = CHECKS[Outcome.WRONG_VALUES][0], NOT_EXAMINED, INCOMPLETE
     return sorted(findings, key=lambda one: (one.severity.rank, one.check not in first, one.check, one.operator or ""))
 
 
@@ -175,6 +181,7 @@ CHECKS = {
 MIGRATE = f"pyspark-savepoint migrate OLD NEW --flink {RELEASE} writes a savepoint of equal values"
 CHECK = f"pyspark-savepoint check-migration PATH --flink {RELEASE} --classes job.jar"
 NOT_EXAMINED = "not-examined"
+INCOMPLETE = "incomplete-state"
 VERIFY = "pyspark-savepoint verify PATH shows where"
 TIMERS = "_timer_state/"
 
@@ -186,6 +193,7 @@ def check_metadata(savepoint: Snapshot, budgets: Budgets) -> Iterator[Finding]:
         yield from _without_uid(savepoint, operator)
         yield from _max_parallelism(operator)
         yield from _outside(savepoint, operator)
+        yield from _finished(operator)
         try:
             types = registered_states(savepoint, operator)
         except UnsafePathError:
@@ -243,6 +251,21 @@ def _max_parallelism(operator: OperatorState) -> Iterator[Finding]:
             operator,
             f"max parallelism {groups} at parallelism {parallelism}: {groups // parallelism} key groups per subtask",
             "Savepoint.with_max_parallelism writes it with fewer key groups; set the same in the job",
+        )
+
+
+def _finished(operator: OperatorState) -> Iterator[Finding]:
+    finished = sorted(finished_subtasks(operator))
+    if finished:
+        which = (
+            "the operator has" if operator.is_fully_finished else f"subtasks {', '.join(map(str, finished[:10]))} have"
+        )
+        yield _finding(
+            "finished",
+            Severity.NOTE,
+            operator,
+            f"{which} finished: Flink restores it only with all operators of its task, and with no new one among them",
+            "pyspark-savepoint check-restore compares it with a job, given by its execution plan",
         )
 
 
@@ -325,6 +348,8 @@ GROWTH = 1.01
 def check_state(surveys: Surveys, budgets: Budgets) -> Iterator[Finding]:
     """Yield findings about the state of one snapshot."""
     yield from _unread(surveys)
+    for operator in surveys.snapshot.operators:
+        yield from _incomplete(surveys, operator)
     yield from _skew(surveys, budgets)
     yield from _heavy_keys(surveys, budgets)
     yield from _ages(surveys, budgets)
@@ -338,6 +363,24 @@ def _unread(surveys: Surveys) -> Iterator[Finding]:
             remedy = next((fact.partition(": ")[2] for fact in facts if fact.startswith("  to do: ")), VERIFY)
             evidence = f"its state cannot be read, so no other check has seen it: {message}"
             yield Finding(NOT_EXAMINED, Severity.WARNING, evidence, remedy, label_of(row))
+
+
+def _incomplete(surveys: Surveys, operator: OperatorState) -> Iterator[Finding]:
+    """Yield findings about states without those that Flink needs with them, and contents that it does not find."""
+    try:
+        opened = OpenOperator(surveys.snapshot, operator)
+        names = registered(opened)
+        is_python = is_python_operator(opened)
+    except SavepointError:
+        return  # a finding already
+    for half in names.halves():
+        yield _finding(INCOMPLETE, Severity.ERROR, operator, str(half), half.remedy, half.states[0])
+    windows = [] if is_python else [name for name in WINDOW_CONTENTS if name in names.windowed]
+    for contents in windows:
+        rows = surveys.read("verification", uidHash=operator.operator_id.hex, state=contents)
+        for note in dict.fromkeys(row["note"] for row in rows if NOT_NAMED in (row["note"] or "")):
+            remedy = "write the operator again, with columns 'window' and 'state_window' of a snapshot of the job"
+            yield _finding(INCOMPLETE, Severity.ERROR, operator, note, remedy, contents)
 
 
 def _skew(surveys: Surveys, budgets: Budgets) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.filesystems.filesystem import RemoteFileSystem
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, OPTION, StoragePath
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
@@ -18,6 +19,7 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, Operat
 from pyspark_savepoint.formats.metadata import OperatorState, read_metadata
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.redaction import redacted
+from pyspark_savepoint.formats.snapshot.finished import finished_key_groups, finished_subtasks, running_subtasks
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
@@ -29,6 +31,7 @@ from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, Operat
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES as ENTRY_COLUMNS
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP
+from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.writing.operator_edit import OperatorPart, write_operator_streams
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, WriteSpec
@@ -66,12 +69,12 @@ class OperatorWriter:
         direct = self._direct()
         if direct is not None:
             spec = replace(direct.spec, compression=self._compression(self.plan.compressed))
-            return self._fragment(self._laid_out(direct), spec, f"{self.part}k", direct.header).operators[0]
+            return self._keyed(self._fragment(self._laid_out(direct), spec, f"{self.part}k", direct.header))
         limit = self.plan.max_parallelism
         rows = merged_rows(self.plan)
         if rows is not None:
             placed = self.engine.by_key(rows.rows, rows.descriptor, limit, self.parallelism)
-            return self._fragment(placed, rows.spec, f"{self.part}k", rows.header, [rows.base]).operators[0]
+            return self._keyed(self._fragment(placed, rows.spec, f"{self.part}k", rows.header, [rows.base]))
         edited = edited_state(self.engine, self.plan, merges=True)
         if edited is None:
             return None
@@ -80,7 +83,26 @@ class OperatorWriter:
             placed = self.engine.no_rows(ENTRY_COLUMNS, limit, self.parallelism or 1)
         else:
             placed = self.engine.by_key_group(edited.rows, KEY_GROUP, KEY, limit, self.parallelism)
-        return self._fragment(placed, spec, f"{self.part}k", edited.header, edited.bases).operators[0]
+        return self._keyed(self._fragment(placed, spec, f"{self.part}k", edited.header, edited.bases))
+
+    def _keyed(self, fragment: Snapshot) -> OperatorState:
+        """Return the written keyed state, without files of subtasks that have finished, which have no entries.
+
+        Raise UnsupportedStateError if one has.
+        """
+        (written,) = fragment.operators
+        if self.plan.base is None or not finished_subtasks(self.plan.base.operator):
+            return written
+        finished = finished_subtasks(self.plan.base.operator)
+        for source in keyed_sources(fragment, written):
+            subtask = source.key_group_range.start * written.parallelism // written.max_parallelism
+            if subtask not in finished:
+                continue
+            with source.open(DecodeOptions()) as stream:
+                groups, states = set(source.key_group_range), set(range(len(stream.header.states)))
+                if any(block.state.size for block in stream.blocks(groups, states, False, 1 << 20)):
+                    raise finished_key_groups(self.plan.base.operator, subtask)
+        return replace(written, subtasks={i: one for i, one in written.subtasks.items() if i not in finished})
 
     @staticmethod
     def _compression(compressed: bool) -> str:
@@ -120,7 +142,16 @@ class OperatorWriter:
 
     def operator_state(self) -> Mapping[int, OperatorStreamStateHandle | None]:
         """Write the operator state of every subtask, combined from remaining and added state."""
-        return write_operator_streams(self._operator_parts(), self.staging, f"{self.part}o")
+        return write_operator_streams(self._operator_parts(), self.staging, f"{self.part}o", self._places())
+
+    def _places(self) -> Mapping[int, int]:
+        """Return the subtasks that get the operator state of those that have finished."""
+        if self.plan.base is None:
+            return {}
+        operator = self.plan.base.operator
+        finished = sorted(finished_subtasks(operator))
+        running = running_subtasks(operator) if finished else []
+        return {index: running[number % len(running)] for number, index in enumerate(finished)}
 
     def _operator_parts(self) -> Iterator[OperatorPart]:
         """Yield streams with the wanted states, by their names there."""

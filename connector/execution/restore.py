@@ -19,7 +19,13 @@ from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import identifiers_to_change, operator_at
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher, hasher_of
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription
-from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job, describe_job, is_execution_plan, with_settings
+from pyspark_savepoint.statebackends.jobs.restore.job_reader import (
+    Job,
+    class_paths,
+    describe_job,
+    is_execution_plan,
+    with_settings,
+)
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import check_restore
 from pyspark_savepoint.statebackends.jobs.restore.restore_plan import restore_plan_table
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck, ValueVerdicts, Verdict
@@ -32,31 +38,61 @@ def check_snapshot(
     savepoint: Snapshot,
     job: Job,
     *,
-    hasher: str = "v2",
-    flink_version: str | None = None,
-    state_backend: str | None = None,
+    hasher: str | None = None,
     allow_non_restored_state: bool = False,
-    classes: Sequence[str] = (),
+    **settings: Any,
 ) -> RestoreCheck:
-    """Return the verdicts about a job, given in any form, with the release and backend that run it."""
-    settings = {"flink_version": flink_version, "state_backend": state_backend}
-    if isinstance(job, Mapping) and "operators" in job:
-        names = {"flinkVersion": flink_version, "stateBackend": state_backend}
-        described = describe_job({**job, **{name: value for name, value in names.items() if value is not None}})
-    elif isinstance(job, StreamGraph) or is_execution_plan(job):
-        described = describe_job(job, hasher_of(hasher), **settings)
-    else:
-        described = with_settings(describe_job(job, hasher_of(hasher)), **settings)
-    values = values_of(savepoint, job, described, classes)
+    """Return the verdicts about a job, given in any form, with the release and backend that run it.
+
+    ``settings`` are those of :func:`described_job`.
+    """
+    described = described_job(job, _hasher(hasher), **settings)
+    values = _values_of(savepoint, job, described, settings.get("classes"))
     return check_restore(savepoint, described, allow_non_restored_state=allow_non_restored_state, values=values)
 
 
-def values_of(
+def described_job(
+    job: Job,
+    hasher: StreamGraphHasher | None = None,
+    *,
+    types: Mapping[str, Mapping[str, Any]] | None = None,
+    flink_version: str | None = None,
+    state_backend: str | None = None,
+    classes: str | Sequence[str] | None = None,
+    java_classes: Sequence[str] | None = None,
+    inferred_by: str | None = None,
+) -> JobDescription:
+    """Describe a job given in any form; settings that are given precede those of its description.
+
+    ``classes`` are jars and folders of class files; ``java_classes`` names of Java classes. A release infers types from
+    the class files, if ``inferred_by`` names one; they describe values that Kryo wrote, too.
+    """
+    paths = class_paths(classes)
+    if isinstance(job, StreamGraph) or is_execution_plan(job):
+        return describe_job(
+            job,
+            hasher,
+            types=types,
+            flink_version=flink_version,
+            state_backend=state_backend,
+            java_classes=java_classes,
+            inferred_by=inferred_by,
+            classes=paths or None,
+        )
+    given: dict[str, Any] = {"flinkVersion": flink_version, "stateBackend": state_backend}
+    if isinstance(job, Mapping) and "operators" in job:
+        given |= {"inferredBy": inferred_by, "classes": [*class_paths(job.get("classes")), *paths] or None}
+        job = {**job, **{name: value for name, value in given.items() if value is not None}}
+        inferred_by = None
+    described = describe_job(job, hasher, types=types, inferred_by=inferred_by)
+    return with_settings(described, flink_version=flink_version, state_backend=state_backend, java_classes=java_classes)
+
+
+def _values_of(
     savepoint: Snapshot, job: Job, described: JobDescription, classes: str | Sequence[str] | None
 ) -> Mapping[str, ValueVerdicts] | None:
     """Return how the job's release of Flink reads the values in the savepoint; ``classes`` are jars and folders."""
-    given = [classes, job.get("typesFrom") if isinstance(job, Mapping) else None]
-    paths = [path for source in given for path in ([source] if isinstance(source, str) else map(str, source or ()))]
+    paths = [*class_paths(classes), *class_paths(job.get("classes") if isinstance(job, Mapping) else None)]
     return restored_values(savepoint, described, paths, job if isinstance(job, Snapshot) else None)
 
 
@@ -82,35 +118,23 @@ def undescribed(check: RestoreCheck) -> list[str]:
     return labels
 
 
-def restore_table(
-    savepoint: Snapshot,
-    job: Job,
-    *,
-    allow_non_restored_state: bool,
-    stream_graph_hasher: str | None,
-    **settings: Any,
-) -> pa.Table:
-    """Return the verdicts of the restore check, the worst first."""
-    classes = settings.get("types_from")
-    if isinstance(job, Snapshot):
-        settings["types_from"] = None  # the job's savepoint has the types; classes describe values that Kryo wrote
-    described = _described(job, stream_graph_hasher, **settings)
-    values = values_of(savepoint, job, described, classes)
-    check = check_restore(savepoint, described, allow_non_restored_state=allow_non_restored_state, values=values)
+def restore_table(savepoint: Snapshot, job: Job, **settings: Any) -> pa.Table:
+    """Return the verdicts of the restore check, the worst first, and warn of what is assumed about the job."""
+    check = check_snapshot(savepoint, job, **settings)
+    _warn(check.notes)
     return check.to_arrow()
 
 
 def plan_table(savepoint: Snapshot, job: Job, stream_graph_hasher: str | None) -> pa.Table:
     """Return the assignment of state to subtasks."""
-    return restore_plan_table(savepoint, _described(job, stream_graph_hasher))
+    described = describe_job(job, _hasher(stream_graph_hasher))
+    _warn(described.notes)
+    return restore_plan_table(savepoint, described)
 
 
-def _described(job: Job, stream_graph_hasher: str | None, **settings: Any) -> JobDescription:
-    """Return the description of a job, and warn of each of its assumptions."""
-    described = describe_job(job, _hasher(stream_graph_hasher), **settings)
-    for note in described.notes:
+def _warn(notes: Sequence[str]) -> None:
+    for note in notes:
         warnings.warn(f"assumed about the job: {note}", SavepointWarning, stacklevel=5)
-    return described
 
 
 def identifier_at(

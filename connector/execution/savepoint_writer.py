@@ -44,12 +44,14 @@ from pyspark_savepoint.formats.snapshot.changes import (
     with_operator_state,
     without_empty_segments,
 )
+from pyspark_savepoint.formats.snapshot.finished import running_subtasks
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy, NewHeader, Relocation, referenced, streams_of
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, Base, OperatorPlan
 from pyspark_savepoint.plan.savepoint_plan import ROCKSDB, SavepointPlan
+from pyspark_savepoint.statebackends.model.state_sets import Registered, refuse_halves
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -98,6 +100,10 @@ class SavepointWriter:
             raise OptionError(
                 "argument 'files' has an unknown value", expected=f"'{COPY}' or '{REFERENCE}'", found=files
             )
+        for operator in plan.operators:
+            if operator.base is not None and operator.inputs:
+                running_subtasks(operator.base.operator)
+            _refuse_halves(operator)
         staging = to_free_path(path)
         release = release_of(flink_version) if flink_version is not None else None
         if release is not None:
@@ -156,6 +162,20 @@ class SavepointWriter:
         if self.files == REFERENCE:
             return referenced(plan.base.snapshot, operator, plan.base.path)
         return self.relocation.copied(plan.base.snapshot, operator)
+
+
+def _refuse_halves(plan: OperatorPlan) -> None:
+    """Raise OptionError if a changed operator would have states without others that Flink needs with them."""
+    if plan.states is None or not plan.edits_keyed_state:
+        return
+    now = Registered.of((one.meta for one in plan.of_kind(KEYED)), [one.name for one in plan.of_kind(TIMERS)])
+    before = None
+    if plan.base is not None:
+        states = with_states(OperatorPlan(plan.identifier, base=plan.base))
+        before = Registered.of(
+            (one.meta for one in states.of_kind(KEYED)), [one.name for one in states.of_kind(TIMERS)]
+        )
+    refuse_halves(now.halves(before), plan.label)
 
 
 def _expect_one_kryo(plan: SavepointPlan, path: str) -> None:

@@ -260,7 +260,10 @@ class LocalEngine:
 
     def with_state_windows(self, rows: LocalRows, lookup: SessionLookup) -> LocalRows:
         """Return rows of sessions with their state windows; those of all keys are held in memory."""
-        schema = rows.schema.append(pa.field(STATE_WINDOW, rows.schema.field(WINDOW_COLUMN).type))
+        given = STATE_WINDOW in rows.schema.names
+        schema = rows.schema
+        if not given:
+            schema = schema.append(pa.field(STATE_WINDOW, schema.field(WINDOW_COLUMN).type))
 
         def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             windows = _state_windows(self.read(lookup.options), lookup)
@@ -271,14 +274,43 @@ class LocalEngine:
                 for key, session in zip(keys, sessions, strict=True):
                     session_key = repr((key, session))
                     if session_key not in windows:
-                        raise ValueRangeError(
-                            f"{lookup.unknown}{session}. Write the session there first, or give column {STATE_WINDOW}."
-                        )
+                        raise ValueRangeError(f"{lookup.unknown}{session}. {lookup.remedy(given)}")
                     states.append(windows[session_key])
+                if given:
+                    _expect_same(sessions, states, batch.column(STATE_WINDOW).to_pylist(), lookup)
+                    yield batch
+                    continue
                 column = pa.array(states, schema.field(STATE_WINDOW).type)
                 yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
 
         return rows.mapped(found, schema)
+
+    def sessions(self, rows: LocalRows, keys: Sequence[str], name: str, *, is_map: bool) -> LocalRows:
+        """Return the sessions of each key; those of all keys are held in memory."""
+        window = rows.schema.field(WINDOW_COLUMN).type
+        under = STATE_WINDOW if STATE_WINDOW in rows.schema.names else WINDOW_COLUMN
+        pair = pa.struct([pa.field("f0", window), pa.field("f1", window)])
+        kind = pa.map_(window, window) if is_map else pa.list_(pair)
+        schema = pa.schema([*(rows.schema.field(key) for key in keys), pa.field(name, kind)])
+
+        def grouped() -> Iterator[pa.RecordBatch]:
+            table = rows.table().combine_chunks()
+            known = pc.and_(table.column(WINDOW_COLUMN).is_valid(), table.column(under).is_valid())
+            table = table.filter(known).combine_chunks()
+            owner = group_numbers([table.column(key).combine_chunks() for key in keys], len(table))
+            order = np.argsort(owner, kind="stable")
+            starts = np.flatnonzero(np.diff(owner[order], prepend=-1))
+            offsets = pa.array(np.append(starts, len(order)), pa.int32())
+            windows = [table.column(column).combine_chunks().take(pa.array(order)) for column in (WINDOW_COLUMN, under)]
+            if is_map:
+                pairs = pa.MapArray.from_arrays(offsets, *windows)
+            else:
+                pairs = pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(windows, fields=list(pair)))
+            first = pa.array(order[starts])
+            columns = [table.column(key).combine_chunks().take(first) for key in keys]
+            yield pa.RecordBatch.from_arrays([*columns, pairs.cast(kind)], schema=schema)
+
+        return LocalRows(schema, (grouped,))
 
     def located(self, path: str | PathLike[str]) -> str:
         """Return the absolute form of a user's path."""
@@ -650,3 +682,28 @@ def _state_windows(sets: LocalRows, lookup: SessionLookup) -> dict[str, Any]:
                 windows.setdefault(repr((key, window)), window)
                 windows[repr((key, session))] = window
     return windows
+
+
+def _expect_same(sessions: list[Any], known: list[Any], given: list[Any], lookup: SessionLookup) -> None:
+    """Raise ValueRangeError for a row that names another state window than its session has."""
+    for session, state_window, named in zip(sessions, known, given, strict=True):
+        if state_window != named:
+            raise ValueRangeError(
+                f"{lookup.other}{session} is stored under {state_window}, not under {named}. {lookup.drop}"
+            )
+
+
+def group_numbers(columns: Sequence[pa.Array], count: int) -> np.ndarray:
+    """Return for each row the number of its values in some columns; equal rows have equal numbers."""
+    numbers = np.zeros(count, np.int64)
+    for column in columns:
+        if pa.types.is_struct(column.type):
+            fields = [column.is_valid(), *(column.flatten())]
+            own = group_numbers(fields, count)
+        elif pa.types.is_nested(column.type):
+            own = pa.array(map(repr, column.to_pylist()), pa.string()).dictionary_encode().indices.to_numpy()
+        else:
+            own = column.dictionary_encode("encode").indices.to_numpy()
+        _, numbers = np.unique(np.stack([numbers, own.astype(np.int64)]), axis=1, return_inverse=True)
+        numbers = numbers.reshape(-1)
+    return numbers

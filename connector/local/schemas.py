@@ -40,7 +40,7 @@ LEFT_OUT = (None, False, "VOID_NAMESPACE")
 
 def schema_of(savepoint: LocalSavepoint) -> Schema:
     """Return the schema of a snapshot; raise OptionError if the types of an operator cannot be read."""
-    operators: dict[str, list[dict[str, Any]]] = {}
+    operators: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in savepoint.states().rows():
         if row["table"] not in DECODED:
             if row["operator_uid_hash"] and row["table"] is None and row["kind"] is None:
@@ -55,9 +55,12 @@ def schema_of(savepoint: LocalSavepoint) -> Schema:
         if row["table"] == "timers" and row["state"].startswith(TIMER_PREFIX):
             # Use the name of timers that RocksDB jobs keep on the heap, so that the backend makes no difference.
             state["state"] = " ".join(filter(None, service_of(row["state"])))
-        operators.setdefault(row["operator_uid"] or row["operator_uid_hash"], []).append(state)
+        name = "uid" if row["operator_uid"] else "uidHash"
+        operators.setdefault((row["operator_uid"] or row["operator_uid_hash"], name), []).append(state)
     return {
-        "operators": [{"uid": uid, "states": sorted(states, key=_place)} for uid, states in sorted(operators.items())]
+        "operators": [
+            {name: uid, "states": sorted(states, key=_place)} for (uid, name), states in sorted(operators.items())
+        ]
     }
 
 
@@ -69,7 +72,8 @@ def schema_text(schema: Schema) -> str:
     """Return a schema as the text of its file: a line per state, so that changes are seen."""
     lines = ['{"operators": [']
     for last, operator in _marked(schema["operators"]):
-        lines.append(f'  {{"uid": {json.dumps(operator["uid"])}, "states": [')
+        name = "uid" if "uid" in operator else "uidHash"
+        lines.append(f'  {{"{name}": {json.dumps(operator[name])}, "states": [')
         for end, state in _marked(operator["states"]):
             lines.append(f"    {json.dumps(state)}" + ("" if end else ","))
         lines.append("  ]}" + ("" if last else ","))
@@ -128,7 +132,11 @@ def differences(expected: Schema, schema: Schema) -> list[str]:
 
 def _states(schema: Schema) -> dict[tuple[str, str, str], dict[str, Any]]:
     return {
-        (str(operator["uid"]), str(state["table"]), str(state["state"])): dict(state)
+        (
+            str(operator["uid"] if "uid" in operator else operator["uidHash"]),
+            str(state["table"]),
+            str(state["state"]),
+        ): dict(state)
         for operator in schema["operators"]
         for state in operator["states"]
     }

@@ -19,8 +19,11 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from pyspark_savepoint.formats.columns import with_schema
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, did_you_mean
+from pyspark_savepoint.statebackends.model.descriptors import SESSIONS
 
 COMMENT = b"comment"
+#: Metadata of columns that Spark keeps: comments, and whether windows are sessions.
+KEPT = (COMMENT, SESSIONS)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -29,16 +32,18 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def _spark_field(field: pa.Field) -> StructField:
-    comment = (field.metadata or {}).get(COMMENT)
-    metadata = {"comment": comment.decode()} if comment else None
-    return StructField(field.name, from_arrow_type(field.type, prefer_timestamp_ntz=True), True, metadata)
+    known = field.metadata or {}
+    metadata = {name.decode(): known[name].decode() for name in KEPT if name in known}
+    return StructField(field.name, from_arrow_type(field.type, prefer_timestamp_ntz=True), True, metadata or None)
 
 
 def table_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema of a table of Spark, with comments as :func:`spark_schema` takes them."""
-    comments = [field.metadata.get("comment") for field in schema]
-    fields = zip(arrow_schema(schema), comments, strict=True)
-    return pa.schema([column.with_metadata({COMMENT: text.encode()} if text else None) for column, text in fields])
+    known = [
+        {name: str(text).encode() for name in KEPT if (text := field.metadata.get(name.decode()))} for field in schema
+    ]
+    fields = zip(arrow_schema(schema), known, strict=True)
+    return pa.schema([column.with_metadata(metadata or None) for column, metadata in fields])
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, KeyedDescriptor
 
 if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
@@ -73,15 +73,33 @@ class SessionLookup:
     """What finds the state window of a session: option of the read of all sessions, and the columns to compare.
 
     ``options`` read the merging window set of each key, column ``state``, which is a map if ``is_map``, else a list of
-    pairs (f0, f1). ``keys`` are the columns of the key in the rows. ``unknown`` begins the error about a row of a
-    window that is no session.
+    pairs (f0, f1). ``keys`` are the columns of the key in the rows. ``label`` is the operator's.
     """
 
     options: Mapping[str, str]
     state: str
     is_map: bool
     keys: tuple[str, ...]
-    unknown: str
+    label: str
+
+    @property
+    def unknown(self) -> str:
+        """The beginning of the error about a row whose window is no session."""
+        return f"with_state: {self.state} of {self.label} has no session of the window "
+
+    def remedy(self, given: bool) -> str:
+        """Return the end of that error; ``given``: the row names its state window."""
+        return "Write the session there first" + ("." if given else f", or give column {STATE_WINDOW}.")
+
+    @property
+    def other(self) -> str:
+        """The beginning of the error about a row whose session has another state window than it says."""
+        return f"with_state: in {self.state} of {self.label} the session "
+
+    @property
+    def drop(self) -> str:
+        """The end of that error."""
+        return f"Leave column {STATE_WINDOW} out, and it is found."
 
 
 class PartTask(Protocol):
@@ -197,7 +215,17 @@ class Engine(Protocol):
         """
 
     def with_state_windows(self, rows: Any, lookup: SessionLookup) -> Rows:
-        """Return rows of sessions with column ``state_window``, by their key and session."""
+        """Return rows of sessions with column ``state_window``, by their key and session.
+
+        A row that has the column already is compared: another window fails the write.
+        """
+
+    def sessions(self, rows: Any, keys: Sequence[str], name: str, *, is_map: bool) -> Rows:
+        """Return one row per key with all of its sessions and their state windows, in a column of this name.
+
+        Rows have ``window``, and ``state_window`` where it differs; without one they are no session. The column is a
+        map, or a list of pairs (f0, f1).
+        """
 
     def located(self, path: str | PathLike[str]) -> str:
         """Return the absolute form of a user's path."""

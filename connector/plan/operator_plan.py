@@ -70,7 +70,8 @@ class StateInput:
 
     ``header`` is that of the stream whose entries or elements the rows are. ``bases`` are options that read
     entries of other operators, which writing tasks merge with ``rest``, all other rows; empty if tasks cannot
-    merge them. ``bound_key``: the type of its keys is the operator's, which its options do not give.
+    merge them. ``bound_key``: the type of its keys is the operator's, which its options do not give. ``sessions``: the
+    rows name the sessions of a table of window state, from whose windows they are made.
     """
 
     rows: Rows
@@ -80,6 +81,7 @@ class StateInput:
     bases: tuple[Mapping[str, str], ...] = ()
     rest: Rows | None = None
     bound_key: bool = False
+    sessions: bool = False
 
 
 @runtime_checkable
@@ -192,7 +194,9 @@ class OperatorPlan:
                     f"the operator has {'these' if new.kind == TIMERS else 'this'} {new.kind} already",
                     operator=self.label,
                     state=new.name,
-                    remedy=f"with_state replaces it, remove_state({new.name!r}) removes it first",
+                    remedy=f"remove_state({new.service!r}) removes them first, with_timers adds those to be there"
+                    if new.kind == TIMERS
+                    else f"with_state replaces it, remove_state({new.name!r}) removes it first",
                 )
             planned = replace(new, from_input=len(self.inputs))
             if existing is None:

@@ -13,6 +13,7 @@ from pyspark_savepoint.formats.filesystems.storage_options import OPTION, Storag
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located_types
 from pyspark_savepoint.options.write_options import parse_spec
@@ -30,16 +31,21 @@ from pyspark_savepoint.plan.operator_plan import (
     expect_name,
     expect_rows,
 )
+from pyspark_savepoint.plan.session_inputs import SessionTable, session_table
 from pyspark_savepoint.statebackends.model.compiled_plan import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.model.descriptors import (
+    NAMESPACE_COLUMN,
     STATE_WINDOW,
+    USER_TIMERS,
     WINDOW_COLUMN,
     WINDOW_CONTENTS,
+    WINDOW_TIMERS,
+    KeyedDescriptor,
     OperatorStateDescriptor,
     StateKind,
 )
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
-from pyspark_savepoint.statebackends.python.python_state import shown_name
+from pyspark_savepoint.statebackends.python.python_state import is_python_operator, shown_name
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING
 from pyspark_savepoint.statebackends.writing.planning.describe_key import key_columns
@@ -52,6 +58,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     WINDOW_STATE,
     WriteSpec,
 )
+from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
 
 #: Options that change a state's type, kind or time to live.
 TYPE_OPTIONS = {"types", "typesFrom", "states", "ttl"}
@@ -71,7 +78,35 @@ def add_table(
     """Return the operator with the states of a table added; raise StateExistsError if it has one of them."""
     rows = expect_rows(engine, given, plan)
     plan = with_states(plan)
-    return _added(plan, rows, _spec(engine, plan, table, to_options(options)), None)
+    spec = _spec(engine, plan, table, to_options(options))
+    _refuse_python_types(plan, spec)
+    sessions = session_table(plan, rows, spec) if table == WINDOW_STATE else None
+    return _added(plan, rows, spec, None) if sessions is None else _with_sessions(engine, plan, sessions, spec)
+
+
+def _refuse_python_types(plan: OperatorPlan, spec: WriteSpec) -> None:
+    """Raise OptionError if the types are those of an operator of PyFlink, which has its values in a form of its own."""
+    opened = OperatorTypes.opened_by(spec)
+    if opened is not None and is_python_operator(opened):
+        raise OptionError(
+            "option 'typesFrom' names an operator of PyFlink, whose states cannot be added to a new operator",
+            operator=plan.label,
+            found=opened.operator.label,
+            remedy="copy the operator: with_operator(uid, savepoint), then with_state replaces its states",
+        )
+
+
+def _with_sessions(engine: Engine, plan: OperatorPlan, table: SessionTable, spec: WriteSpec) -> OperatorPlan:
+    """Return the operator with the contents of sessions, the states of their trigger, and the state that names them."""
+    plan = _added(plan, table.contents.rows, table.contents.spec, None)
+    contents = plan.inputs[-1].descriptor
+    assert isinstance(contents, KeyedDescriptor)
+    if table.others is not None:
+        plan = _added(plan, table.others.rows, table.others.spec, None)
+    if table.state is None:
+        return plan
+    state_input, state = table.sessions(engine, contents, spec)
+    return plan.with_input(state_input, [state], replaces=False)
 
 
 def add_operator_state(
@@ -132,6 +167,15 @@ def add_state(engine: Engine, plan: OperatorPlan, name: str, given: object, opti
     if registered is not None:
         return _add_python(engine, plan, registered, rows, texts)
     old = existing[0] if existing else None
+    if old is not None and old.from_input >= 0 and plan.inputs[old.from_input].sessions:
+        raise OptionError(
+            f"state {name!r} is written from the windows that were given to with_window_state",
+            operator=plan.label,
+            remedy=f"leave this out, and give with_window_state the windows that it should name: columns "
+            f"{WINDOW_COLUMN!r} and {STATE_WINDOW!r}",
+        )
+    if old is None and name in MERGING:
+        _refuse_sessions_afterwards(plan, name)
     table = WINDOW_STATE if old is not None and is_namespaced(old.meta) else KEYED_STATE
     spec = _spec(engine, plan, table, texts)
     if table == WINDOW_STATE:
@@ -151,15 +195,31 @@ def add_state(engine: Engine, plan: OperatorPlan, name: str, given: object, opti
     return _added(plan, renamed, spec if exact else _kept(plan, old, spec, texts), old, name, exact)
 
 
+def _refuse_sessions_afterwards(plan: OperatorPlan, name: str) -> None:
+    """Raise OptionError if contents were added under windows that the sessions may not name."""
+    for state in plan.of_kind(KEYED):
+        if state.name in WINDOW_CONTENTS and state.from_input >= 0:
+            raise OptionError(
+                f"state {state.name!r} was added before the sessions that say where it is stored",
+                operator=plan.label,
+                state=name,
+                remedy=f"add {name!r} first, or give with_window_state columns {WINDOW_COLUMN!r} and {STATE_WINDOW!r}, "
+                f"from which {name!r} is written",
+            )
+
+
 def _with_state_windows(engine: Engine, plan: OperatorPlan, rows: Rows, keys: tuple[str, ...]) -> Rows:
     """Return the rows with their state windows, if the operator's windows merge.
 
-    A row is found by its key and session, or by its state window. A row of another window fails the write.
+    A row is found by its key and session, or by its state window. A row of another window fails the write, as does one
+    with another state window than its session has.
     """
     merging = [state for state in plan.states or () if state.kind == KEYED and state.name in MERGING]
-    if not merging or {STATE_WINDOW, WINDOW_COLUMN} & set(rows.schema.names) != {WINDOW_COLUMN}:
+    if not merging or WINDOW_COLUMN not in rows.schema.names:
         return rows
     state = merging[0]
+    if state.from_input >= 0 and STATE_WINDOW in rows.schema.names:
+        return rows
     if state.from_input >= 0:
         raise OptionError(
             f"state {state.name!r} was changed, so the state windows of the sessions are not known",
@@ -175,8 +235,7 @@ def _with_state_windows(engine: Engine, plan: OperatorPlan, rows: Rows, keys: tu
     window = rows.schema.field(WINDOW_COLUMN).type
     if pa.types.is_struct(window) and any(pa.types.is_int64(field.type) for field in window):
         options["timestamps"] = "raw"
-    unknown = f"with_state: {state.name} of {plan.label} has no session of the window "
-    lookup = SessionLookup(options, state.origin, state.meta.state_type == "MAP", keys, unknown)
+    lookup = SessionLookup(options, state.origin, state.meta.state_type == "MAP", keys, plan.label)
     return engine.with_state_windows(rows, lookup)
 
 
@@ -288,9 +347,10 @@ def _added(
         described = describe_operator_state(schema, spec, types)
         _refuse_other_case(plan, described.name, replaced)
         return plan.with_input(StateInput(rows, spec, described), planned(described), replaced is not None)
-    keyed = describe_keyed(schema, spec, _headers(plan), types, classes)
+    own = _own_namespace(plan, spec, schema)
+    keyed = describe_keyed(schema, spec, _headers(plan), types, classes, own_namespace=own)
     given = types is not None or not {"key", *keyed.key_columns}.isdisjoint(spec.types)
-    bound = plan.key_serializer is not None and not given
+    bound = (plan.key_serializer is not None and not given) or own is not None
     states = planned(keyed)
     if replaced is not None and exact:
         # Exactly the registration of the base, including what values do not show.
@@ -306,6 +366,17 @@ def _refuse_other_case(plan: OperatorPlan, name: str, replaced: PlannedState | N
     """Raise OptionError for a new state whose name is that of another one in upper and lower case alone."""
     if replaced is None:
         refuse_other_case(name, [state.name for state in plan.of_kind(KEYED, OPERATOR)], plan.label)
+
+
+def _own_namespace(plan: OperatorPlan, spec: WriteSpec, schema: pa.Schema) -> TypeSerializer | None:
+    """Return the type of the namespaces that timers of a service had in the base; None if it had no such timers."""
+    if spec.table != TIMERS_TABLE or plan.base is None or not plan.base.has_keyed_state:
+        return None
+    default = WINDOW_TIMERS if NAMESPACE_COLUMN in schema.names else USER_TIMERS
+    services = [default] if spec.state is None else [name.strip() for name in spec.state.split(",")]
+    queues = {queue.service: queue for queue in plan.base.opened.raw_queues()}
+    queues |= OperatorTypes.of_operator(plan.base.opened).timers
+    return next((queues[name].namespace for name in services if name in queues), None)
 
 
 def refuse_own(options: Mapping[str, str], own: Collection[str]) -> None:

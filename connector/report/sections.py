@@ -33,6 +33,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
 )
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.formats.snapshot.as_of import in_order
+from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
 from pyspark_savepoint.options.paths import reached
@@ -221,10 +222,13 @@ def _what(to: Section, surveys: Surveys, asked: Asked) -> None:
             f"{code('--option uids=UID,UID')} takes the uids of the job's code, and names their operators."
         )
     rows = [
-        (one.uid or str(one.operator_id), one.name, one.parallelism, one.max_parallelism, size_of(one.state_size))
+        (
+            *(one.uid or str(one.operator_id), one.name, one.parallelism, len(finished_subtasks(one))),
+            *(one.max_parallelism, size_of(one.state_size)),
+        )
         for one in sorted(snapshot.operators, key=lambda one: -one.state_size)
     ]
-    columns = "uid, or its hash | name | parallelism# | max parallelism# | bytes in files#"
+    columns = "uid, or its hash | name | parallelism# | finished# | max parallelism# | bytes in files#"
     to.tables.append(table("Operators", columns, rows, folded=len(rows) > MOST_OPEN))
 
 

@@ -604,7 +604,7 @@ def savepoint_from_streaming(
         service = USER_TIMERS
     with spark_errors(query.path, f"the state of operator {stateful} cannot be read by this Spark"):
         timed = not timers.isEmpty()
-    if timed:
+    if timed or windows:
         sp = sp.with_timers(uid, timers, key=keys, state=service)
     sources = {source_uid: None} if isinstance(source_uid, str) else source_uid or {}
     _expect_mapping("source_uid", sources, 'source_uid="orders-source", or {"orders-source": 0}')

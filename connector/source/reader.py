@@ -9,7 +9,7 @@ Errors are raised again without the frames below, which do not help users: Spark
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -113,7 +113,7 @@ def _warn_one(warning: str) -> None:
     warn(iter((warning,)))
 
 
-def warn(warnings: Iterator[str]) -> None:
+def warn(warnings: Iterable[str]) -> None:
     """Print warnings: planning runs in a process of its own, whose output appears in the driver's."""
     for warning in warnings:
         print(f"WARNING savepoint: {shown(warning)}", file=sys.stderr, flush=True)

@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 B = TypeVar("B")
 NUMBER, RESULT = "number", "result"
-SESSION_KEY, SESSION = "__session_key", "__session"
+SESSION_KEY, SESSION, GIVEN = "__session_key", "__session", "__given"
 #: Tasks for each that runs at a time, so that long pieces do not end last.
 WAVES = 4
 #: What fails in a task is none of Spark's own exceptions in a session of this process. Connect's client has no Py4J.
@@ -123,7 +123,7 @@ class SparkRows:
     @cached_property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the batches that functions and writers get."""
-        return arrow_schema(self.frame.schema)
+        return table_schema(self.frame.schema)
 
     @property
     def laid_out(self) -> bool:
@@ -394,6 +394,15 @@ class SparkEngine:
         """Return rows of sessions with their state windows."""
         return SparkRows(joined_state_windows(rows.frame, self.read(lookup.options).frame, lookup))
 
+    def sessions(self, rows: SparkRows, keys: Sequence[str], name: str, *, is_map: bool) -> SparkRows:
+        """Return the sessions of each key."""
+        under = STATE_WINDOW if STATE_WINDOW in rows.schema.names else WINDOW_COLUMN
+        pair = F.struct(F.col(WINDOW_COLUMN).alias("f0"), F.col(under).alias("f1"))
+        pairs = F.sort_array(F.collect_set(pair))
+        known = rows.frame.where(F.col(WINDOW_COLUMN).isNotNull() & F.col(under).isNotNull())
+        column = F.map_from_entries(pairs) if is_map else pairs
+        return SparkRows(known.groupBy(*map(quoted, keys)).agg(column.alias(name)))
+
     def located(self, path: str | PathLike[str]) -> str:
         """Return the absolute form of a user's path."""
         return located(self.spark, path)
@@ -569,13 +578,18 @@ def joined_state_windows(frame: DataFrame, sets: DataFrame, lookup: SessionLooku
     same = F.lit(True)
     for name, part in zip(lookup.keys, parts, strict=True):
         same = same & frame[quoted(name)].eqNullSafe(part)
+    given = STATE_WINDOW in frame.columns
+    if given:
+        frame = frame.withColumnRenamed(STATE_WINDOW, GIVEN)
     joined = frame.join(sessions, same & (frame[WINDOW_COLUMN] == F.col(SESSION)), "left")
-    unknown = F.concat(
-        F.lit(lookup.unknown),
-        F.to_json(F.struct(WINDOW_COLUMN)),
-        F.lit(f". Write the session there first, or give column {STATE_WINDOW}."),
-    )
-    return joined.withColumn(STATE_WINDOW, F.coalesce(STATE_WINDOW, F.raise_error(unknown))).drop(SESSION_KEY, SESSION)
+    session = F.to_json(F.struct(WINDOW_COLUMN))
+    unknown = F.concat(F.lit(lookup.unknown), session, F.lit(f". {lookup.remedy(given)}"))
+    found = F.coalesce(STATE_WINDOW, F.raise_error(unknown))
+    if given:
+        other = F.concat(F.lit(lookup.other), session, F.lit(" is stored under "), F.to_json(F.struct(STATE_WINDOW)))
+        other = F.concat(other, F.lit(", not under "), F.to_json(F.struct(GIVEN)), F.lit(f". {lookup.drop}"))
+        found = F.when(found.eqNullSafe(F.col(GIVEN)), found).otherwise(F.raise_error(other))
+    return joined.withColumn(STATE_WINDOW, found).drop(SESSION_KEY, SESSION, GIVEN)
 
 
 def _fields(sessions: DataFrame) -> list[str]:

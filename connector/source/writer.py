@@ -35,11 +35,13 @@ class SavepointDataSourceWriter(DataSourceArrowWriter):
     """Writer of one table of one operator."""
 
     def __init__(self, options: SavepointWriteOptions, schema: StructType, overwrite: bool) -> None:
-        from pyspark_savepoint.options.schema import arrow_schema
+        from pyspark_savepoint.options.schema import table_schema
         from pyspark_savepoint.source.distribution import layout_of
+        from pyspark_savepoint.source.reader import warn
         from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 
-        self.plan = plan_write(options.request(overwrite), arrow_schema(schema), layout_of(schema))
+        self.plan = plan_write(options.request(overwrite), table_schema(schema), layout_of(schema))
+        warn(self.plan.notes)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SubtaskStateMessage:
         """Write the rows of one partition."""

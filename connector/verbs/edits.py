@@ -295,9 +295,16 @@ class Edits(Face[R, T]):
     ) -> Self:
         """Add window state to an operator.
 
+        Windows need their timers, which emit them: :meth:`with_timers` adds them. Sessions (windows that merge) need
+        the state that names them, too: it is written from the windows where these are known to be sessions. They are if
+        the rows have ``state_window``, if they come from :meth:`window_state` of an operator of sessions, and if
+        ``types_from`` names one. Flink: ``MergingWindowSet``.
+
         Args:
             uid: The operator.
-            df: One row per key and window: the key, ``window``, and a column for each state.
+            df: One row per key and window: the key, ``window``, and a column for each state. Of sessions
+                ``state_window`` is the window under which Flink keeps the contents; without it they are kept under
+                ``window``.
             key: The column of the key, or several of a composite key; ``key`` by default.
             **options: Options of a write, such as ``states``, ``types``, ``ttl``.
 
@@ -306,12 +313,13 @@ class Edits(Face[R, T]):
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
-            StateExistsError: If the operator has a state of one of these names.
+            StateExistsError: If the operator has a state of one of these names. :meth:`write` raises OptionError if the
+                operator has no timers of service ``window-timers``.
 
         Example::
 
-            windows = sp.window_state("orders-per-minute")
-            sp.with_operator("orders-per-minute-2").with_window_state("orders-per-minute-2", windows)
+            windows, timers = sp.window_state("orders-per-minute"), sp.timers("orders-per-minute")
+            copied = sp.with_operator("copy").with_window_state("copy", windows).with_timers("copy", timers)
 
         """
         return self._changed(uid, lambda plan: add_table(self._engine, plan, df, WINDOW_STATE, {"key": key, **options}))
@@ -895,16 +903,16 @@ class Edits(Face[R, T]):
         types: Mapping[str, Mapping[str, Any]] | None = None,
         flink_version: str | None = None,
         state_backend: str | None = None,
-        classes: Sequence[str] | None = None,
+        classes: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
+        java_classes: Sequence[str] | None = None,
         inferred_by: str | None = None,
-        types_from: str | Sequence[str] | None = None,
         allow_non_restored_state: bool = False,
         stream_graph_hasher: str | None = None,
     ) -> T:
         """Check whether a job can restore the savepoint: one row per operator of either, the worst verdict first.
 
-        A stream graph or plan lacks types, version and state backend, so ``types``, ``flink_version``,
-        ``state_backend``, ``classes``, ``inferred_by`` and ``types_from`` supply them.
+        ``flink_version``, ``state_backend``, ``classes`` and ``java_classes`` add to any form of a job, or precede what
+        it says. A stream graph or plan lacks types, too: ``types`` has them.
 
         Args:
             job: The job: a mapping (``statebackends.jobs.restore.job_description``), a :class:`StreamGraph`, an
@@ -912,10 +920,10 @@ class Edits(Face[R, T]):
             types: The types of keys and states, by uid or name of the operator.
             flink_version: The release of Flink that runs the job, such as ``2.1``.
             state_backend: The job's state backend.
-            classes: Java names of the job's classes, beside those in its types.
-            inferred_by: The release of Flink that infers types from the classes that ``types`` names.
-            types_from: Jars and folders of class files; also of classes in values that Kryo wrote in Flink 1, for which
-                the rows have what Flink 2 would read.
+            classes: Jars and folders of class files: of classes that types name, with ``inferred_by``, and of those in
+                values that Kryo wrote in Flink 1, for which the rows have what Flink 2 would read.
+            java_classes: Names of Java classes that the job has, beside those in its types.
+            inferred_by: The release of Flink that infers types from the classes that types name.
             allow_non_restored_state: Accept state that no operator of the job restores, as ``--allowNonRestoredState``
                 does.
             stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``; by
@@ -941,10 +949,10 @@ class Edits(Face[R, T]):
             flink_version=flink_version,
             state_backend=state_backend,
             classes=classes,
+            java_classes=java_classes,
             inferred_by=inferred_by,
-            types_from=types_from,
             allow_non_restored_state=allow_non_restored_state,
-            stream_graph_hasher=stream_graph_hasher,
+            hasher=stream_graph_hasher,
         )
         return self._shown(verdicts)
 

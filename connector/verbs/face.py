@@ -40,6 +40,10 @@ NAMES_HERE = {
 }
 
 
+#: Names that arguments of verbs had before.
+FORMER = {"types_from": "classes"}
+
+
 def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
     """Let a verb without options answer a misspelt argument as an option is answered: with the nearest name.
 
@@ -54,7 +58,9 @@ def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
     def called(*args: P.args, **arguments: P.kwargs) -> A:
         for name, value in arguments.items():
             if name not in names:
-                raise OptionError(f"{verb.__name__}() has no argument {name!r}", remedy=did_you_mean(name, known))
+                new = FORMER.get(name)
+                remedy = f"it is {new!r} now" if new in known else did_you_mean(name, known)
+                raise OptionError(f"{verb.__name__}() has no argument {name!r}", remedy=remedy)
             if name in flags and not isinstance(value, bool):
                 raise OptionError(
                     f"argument {name!r} of {verb.__name__}() is true or false",

@@ -10,7 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark_savepoint.formats.errors import SavepointWarning, StateExistsError, UnsupportedVersionError
+from pyspark_savepoint.formats.errors import (
+    SavepointWarning,
+    StateExistsError,
+    UnsupportedStateError,
+    UnsupportedVersionError,
+)
 from pyspark_savepoint.formats.flink_releases import RELEASES, Flink, release_of
 from pyspark_savepoint.formats.metadata import (
     NULL_PROPERTIES,
@@ -29,6 +34,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
     MergedChannelStateHandle,
     OperatorStateHandle,
 )
+from pyspark_savepoint.formats.snapshot.finished import finished_key_groups, finished_subtasks, running_subtasks
 
 #: The oldest version of metadata that is written: version 2 cannot name files relative to its folder.
 OLDEST_WRITTEN = 3
@@ -88,7 +94,11 @@ def with_keyed_state(operator: OperatorState, written: OperatorState) -> Operato
 
 
 def with_operator_state(operator: OperatorState, handles: Mapping[int, OperatorStateHandle | None]) -> OperatorState:
-    """Return the operator with the operator state of every subtask replaced by ``handles``."""
+    """Return the operator with the operator state of every subtask replaced by ``handles``.
+
+    State for a subtask that has finished goes to one that runs: at a restore, any subtask may have it.
+    """
+    handles = _of_running(operator, handles)
     operator = replace(operator, parallelism=max(operator.parallelism, *(index + 1 for index in handles), 1))
 
     def change(subtask: OperatorSubtaskState, handle: OperatorStateHandle | None) -> OperatorSubtaskState:
@@ -97,19 +107,40 @@ def with_operator_state(operator: OperatorState, handles: Mapping[int, OperatorS
     return _with_parts(operator, handles, change)
 
 
+def _of_running(
+    operator: OperatorState, handles: Mapping[int, OperatorStateHandle | None]
+) -> Mapping[int, OperatorStateHandle | None]:
+    finished = finished_subtasks(operator)
+    given = {index: handle for index, handle in handles.items() if index in finished and handle is not None}
+    if not given:
+        return handles
+    free = [index for index in running_subtasks(operator) if handles.get(index) is None]
+    if len(free) < len(given):
+        raise UnsupportedStateError(
+            f"subtask {min(given)} of the operator has finished, and the others have operator state that stays",
+            operator=operator.label,
+            remedy="Savepoint.load(...).with_state(...).write(...) gives the state to a subtask that runs",
+        )
+    moved = dict(zip(free, given.values(), strict=False))
+    return {index: handle for index, handle in handles.items() if index not in given} | moved
+
+
 def _with_parts(
     operator: OperatorState,
     parts: Mapping[int, Any],
     change: Callable[[OperatorSubtaskState, Any], OperatorSubtaskState],
 ) -> OperatorState:
-    """Set or clear a part of every subtask; a finished subtask that gets a part is no longer finished."""
+    """Set or clear a part of every subtask that runs; raise UnsupportedStateError for one that has finished."""
     subtasks = dict(operator.subtasks)
+    finished = finished_subtasks(operator)
     for index in sorted(subtasks.keys() | parts.keys()):
         part, before = parts.get(index), subtasks.get(index, OperatorSubtaskState())
-        if part is not None or not before.is_finished:
-            subtasks[index] = change(replace(before, is_finished=False), part)
-    finished = operator.is_fully_finished and not any(part is not None for part in parts.values())
-    return replace(operator, subtasks=subtasks, is_fully_finished=finished)
+        if index not in finished:
+            subtasks[index] = change(before, part)
+        elif part is not None:
+            running_subtasks(operator)
+            raise finished_key_groups(operator, index)
+    return replace(operator, subtasks=subtasks)
 
 
 def refuse_same_ids(operators: Iterable[OperatorState]) -> None:

@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.metadata import VERSIONS, OperatorState, with_uids
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.catalog.rows import (
     BYTES,
@@ -98,6 +99,7 @@ def _metadata(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
             "operator_parallelism": operator.parallelism,
             "operator_max_parallelism": operator.max_parallelism,
             "operator_subtask_state_count": len(operator.subtasks),
+            "operator_finished_subtask_count": len(finished_subtasks(operator)),
             "operator_coordinator_state_size_in_bytes": operator.coordinator_state_size,
             "operator_total_size_in_bytes": operator.state_size,
             "operator_channel_state_count": len(inputs) + len(outputs),
@@ -135,6 +137,7 @@ ENTRIES: Mapping[str, Entry] = MappingProxyType(
                 operator_parallelism=INT,
                 operator_max_parallelism=INT,
                 operator_subtask_state_count=INT,
+                operator_finished_subtask_count=INT,
                 operator_coordinator_state_size_in_bytes=LONG,
                 operator_total_size_in_bytes=LONG,
                 operator_channel_state_count=INT,

@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.formats.snapshot.finished import finished_subtasks, running_subtasks
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource
@@ -51,7 +52,11 @@ class MemoryFile:
 
 
 def with_elements(opened: OpenOperator, state: str, elements: Mapping[int, Sequence[bytes]]) -> OperatorState:
-    """Return the operator with these elements of a list state of bytes, by subtask; a subtask not named has none."""
+    """Return the operator with these elements of a list state of bytes, by subtask; a subtask not named has none.
+
+    Elements for a subtask that has finished go to one that runs.
+    """
+    elements = _of_running(opened.operator, elements)
     sources = {source.subtask: source for source in opened.streams}
     subtasks = dict(opened.operator.subtasks)
     for index in sorted(sources.keys() | elements.keys()):
@@ -61,12 +66,23 @@ def with_elements(opened: OpenOperator, state: str, elements: Mapping[int, Seque
         stream = _Stream.of(sources[index], state) if index in sources else _Stream.new(state)
         if stream.elements == list(wanted):
             continue
-        before = replace(subtasks.get(index, OperatorSubtaskState()), is_finished=False)
+        before = subtasks.get(index, OperatorSubtaskState())
         subtasks[index] = replace(
             before, managed_operator_state=stream.handle(wanted, f"{state}-{index}", before.managed_operator_state)
         )
     parallelism = max([opened.operator.parallelism, *(index + 1 for index in elements)])
     return replace(opened.operator, subtasks=subtasks, parallelism=parallelism)
+
+
+def _of_running(operator: OperatorState, elements: Mapping[int, Sequence[bytes]]) -> Mapping[int, Sequence[bytes]]:
+    finished = finished_subtasks(operator)
+    if not any(elements[index] for index in finished & elements.keys()):
+        return {index: wanted for index, wanted in elements.items() if index not in finished}
+    first = running_subtasks(operator)[0]
+    placed: dict[int, list[bytes]] = {}
+    for index, wanted in elements.items():
+        placed.setdefault(first if index in finished else index, []).extend(wanted)
+    return placed
 
 
 @dataclass

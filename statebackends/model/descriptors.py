@@ -31,6 +31,10 @@ NO_NAMESPACE = ConstantSerializer.of(
 WINDOW_COLUMN, STATE_WINDOW, NAMESPACE_COLUMN = "window", "state_window", "namespace"
 #: States of window operators that are kept under the state window of a session; those of triggers are not.
 WINDOW_CONTENTS = ("window-contents", "window-aggs")
+#: What precedes the names of states that PyFlink registers.
+PYTHON_PREFIX = "python-state-"
+#: Metadata of column ``window``: the state that names the sessions which its values are.
+SESSIONS = b"sessions"
 #: The timer service of ``KeyedProcessFunction``; window operators have ``window-timers``.
 USER_TIMERS, WINDOW_TIMERS = "user-timers", "window-timers"
 TIMER_PREFIX = "_timer_state/"

@@ -43,12 +43,13 @@ from pyspark_savepoint.formats.serializers.basic.temporal import TIMESTAMP, TIME
 from pyspark_savepoint.formats.serializers.composite.fields import RowSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements
 from pyspark_savepoint.formats.variant import VARIANT, Date, Timestamp
+from pyspark_savepoint.statebackends.model.descriptors import PYTHON_PREFIX
 from pyspark_savepoint.statebackends.model.state_column import has_ttl
 
 if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
-PREFIX = "python-state-"
+PREFIX = PYTHON_PREFIX
 MAX_LONG = (1 << 63) - 1
 #: Frames of protocol 4 and 5: the shortest that CPython writes, and the size at which it begins another.
 FIRST_WITH_FRAMES, MIN_FRAME, MAX_FRAME = 4, 4, 1 << 16

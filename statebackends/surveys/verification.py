@@ -6,6 +6,8 @@ timers                key groups, keys, namespaces                              
 operator_state        every element                                                 elements        in the file
 raw_..., channels     that the bytes exist: only their owner can read them          pieces          in the file
 coordinator_state     nothing: it is in ``_metadata``                               1               its length
+states together       that an operator has all states that Flink needs together,  windows
+                      and that sessions find their contents
 files                 that the files of handles exist and have their length;        files, parts    of the handles
                       for files of this package, their checksums
 
@@ -58,6 +60,7 @@ from pyspark_savepoint.statebackends.surveys.entry_checks import (
     TimerChecks,
 )
 from pyspark_savepoint.statebackends.surveys.sizes import entry_bytes, entry_counts, wanted_states
+from pyspark_savepoint.statebackends.surveys.state_set_checks import plan_state_sets
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart
 from pyspark_savepoint.statebackends.tables.keys import exact_options
 from pyspark_savepoint.statebackends.tables.operator_table import OperatorPartition
@@ -89,7 +92,7 @@ def plan_verification(
     """Return the parts of an operator; if planning fails, a part that reports the error."""
     surveyed = Surveyed.of(operator)
     parts: list[SurveyPart] = []
-    for plan in (_keyed, _elements, _raw, _files):
+    for plan in (_keyed, plan_state_sets, _elements, _raw, _files):
         try:
             parts += plan(savepoint, operator, request, count)
         except SavepointError as error:
@@ -518,6 +521,7 @@ class Files:
 
 PLANNED: dict[Callable[..., Iterator[SurveyPart]], str] = {
     _keyed: "keyed_state",
+    plan_state_sets: "keyed_state",
     _elements: "operator_state",
     _raw: "raw_keyed_state",
     _files: "files",

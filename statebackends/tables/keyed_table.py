@@ -33,7 +33,7 @@ from pyspark_savepoint.formats.keyed.keyed_block import (
 )
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW
+from pyspark_savepoint.statebackends.model.descriptors import SESSIONS, STATE_WINDOW
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, with_columns
 from pyspark_savepoint.statebackends.model.rows import RowsOfBlock, rows_of
 from pyspark_savepoint.statebackends.model.state_column import (
@@ -161,7 +161,8 @@ class KeyedTable:
             kind = self._window_type(namespaces, operator)
             if not pa.types.is_null(kind):
                 first = next(iter(namespaces.values()))
-                yield pa.field(WINDOW, kind, metadata=_comment(first.flink_type))
+                mark = {SESSIONS: self.sessions.state.encode()} if self.sessions is not None else {}
+                yield pa.field(WINDOW, kind, metadata=_comment(first.flink_type) | mark)
                 if self.request.include_state_window:
                     yield pa.field(STATE_WINDOW, kind, metadata=_comment("the window under which Flink keeps contents"))
         united = {meta.name: meta for meta in self.spec.united}

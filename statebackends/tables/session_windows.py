@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.keyed.keyed_block import (
 )
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, WINDOW_COLUMN, WINDOW_CONTENTS
+from pyspark_savepoint.statebackends.model.descriptors import SESSIONS, STATE_WINDOW, WINDOW_COLUMN, WINDOW_CONTENTS
 from pyspark_savepoint.statebackends.model.state_column import (
     LIST_VALUE,
     MAP_KEY,
@@ -55,6 +55,11 @@ def merging_state(metas: Mapping[tuple[str, bool], Sequence[StateMetaInfoSnapsho
         if registrations and not is_namespaced(registrations[0]) and _window_serializer(registrations[0]) is not None:
             return name
     return None
+
+
+def has_sessions(schema: pa.Schema) -> bool:
+    """Return whether the windows of a table are sessions: those of an operator whose windows merge are marked so."""
+    return WINDOW_COLUMN in schema.names and SESSIONS in (schema.field(WINDOW_COLUMN).metadata or {})
 
 
 def _window_serializer(meta: StateMetaInfoSnapshot) -> TypeSerializer | None:

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
+from pyspark_savepoint.formats.snapshot.finished import finished_key_groups, finished_subtasks
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
@@ -60,15 +61,25 @@ def merge_notes(outputs: Sequence[TaskOutput]) -> Iterator[str]:
         )
 
 
-def assemble_keyed(plan: WritePlan, base: Snapshot | None, outputs: Sequence[TaskOutput]) -> OperatorState:
-    """Return the operator with a state file for every subtask; ``base`` has the states to keep."""
+def assemble_keyed(
+    plan: WritePlan, base: Snapshot | None, outputs: Sequence[TaskOutput], existing: OperatorState | None = None
+) -> OperatorState:
+    """Return the operator with a state file for every subtask; ``base`` has the states to keep.
+
+    Raise UnsupportedStateError for entries of a subtask of the ``existing`` operator that has finished.
+    """
     runs = [output.run for output in outputs if output.run is not None]
     finals = [output.file for output in outputs if output.file is not None]
     parallelism = plan.parallelism or fitting_parallelism(plan, runs)
     files, others = _settled(plan, parallelism, finals, runs)
     if len(files) < parallelism:
         _fill(plan, base, parallelism, files, runs, others)
-    return plan.operator(parallelism, {i: _subtask(plan, parallelism, files[i]) for i in range(parallelism)})
+    finished = finished_subtasks(existing) if existing is not None else frozenset()
+    for index in finished & files.keys():
+        if existing is not None and np.frombuffer(files[index].entries, np.int64).any():
+            raise finished_key_groups(existing, index)
+    running = [index for index in range(parallelism) if index not in finished]
+    return plan.operator(parallelism, {index: _subtask(plan, parallelism, files[index]) for index in running})
 
 
 def _fill(

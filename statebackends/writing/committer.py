@@ -104,7 +104,8 @@ def _operator(
         else None
     )
     if plan.request.is_keyed:
-        written = assemble_keyed(plan, snapshot, outputs)
+        replaced = existing is None or plan.request.replaces_operator
+        written = assemble_keyed(plan, snapshot, outputs, None if replaced else existing)
         if existing is None:
             return written
         if plan.request.replaces_operator:

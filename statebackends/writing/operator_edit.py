@@ -46,12 +46,16 @@ class OperatorPart:
 
 
 def write_operator_streams(
-    found: Iterable[OperatorPart], staging: Staging, prefix: str
+    found: Iterable[OperatorPart], staging: Staging, prefix: str, places: Mapping[int, int] | None = None
 ) -> dict[int, OperatorStreamStateHandle | None]:
-    """Write the parts of each subtask to one file; ``prefix`` begins the file names."""
+    """Write the parts of each subtask to one file; ``prefix`` begins the file names.
+
+    ``places`` are other subtasks that get the parts of some.
+    """
     by_subtask: dict[int, list[OperatorPart]] = {}
     for part in found:
-        by_subtask.setdefault(part.source.subtask, []).append(part)
+        subtask = part.source.subtask
+        by_subtask.setdefault((places or {}).get(subtask, subtask), []).append(part)
     handles: dict[int, OperatorStreamStateHandle | None] = {}
     for index, parts in sorted(by_subtask.items()):
         name = staging.unique(f"{prefix}{index}")

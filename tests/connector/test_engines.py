@@ -83,8 +83,10 @@ EDITS: dict[str, Edit] = {
     "with_state, types": lambda sp, base: sp.with_state(
         "accounts", "coupon", base.keyed_state("accounts", state="coupon"), types={"coupon": "STRING"}
     ),
-    "with_window_state": lambda sp, base: sp.with_operator("new").with_window_state(
-        "new", base.window_state("orders-per-minute").select("key", "window", "window-contents")
+    "with_window_state": lambda sp, base: (
+        sp.with_operator("new")
+        .with_window_state("new", base.window_state("orders-per-minute").select("key", "window", "window-contents"))
+        .with_timers("new", base.timers("orders-per-minute"))
     ),
     "with_timers": lambda sp, base: sp.with_operator("new").with_timers("new", base.timers("accounts")),
     "operator state": lambda sp, base: (

@@ -286,7 +286,7 @@ def _of_kryo() -> dict[str, Job]:
         "Kryo to POJO": {**KRYO, "sources": {"evolve.Thing": THING.replace("Object rest", "public String rest")}},
         "Kryo: state removed, class kept": {
             **changed("kryo", KRYO, states={"thing": None}),
-            "classes": ["evolve.Thing"],
+            "javaClasses": ["evolve.Thing"],
         },
         "Kryo: class removed": {**changed("kryo", KRYO, states={"thing": None}), "sources": {}},
     }
@@ -369,7 +369,7 @@ def _asked(change: Change, snapshot: Path, version: str, backend: str, folder: P
     text = json.dumps(job)
     if "AUTO<" in json.dumps(change.before):
         job["inferredBy"] = version.rpartition(".")[0]
-        job["typesFrom"] = [str(_classes(change.after.get("sources", {}), folder / "work"))]
+        job["classes"] = [str(_classes(change.after.get("sources", {}), folder / "work"))]
         text = re.sub(r"AUTO<([^>]*)>", r"\1", json.dumps(job))
     path = folder / "job.json"
     path.write_text(text)

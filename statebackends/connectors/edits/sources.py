@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.connectors.registry import kinds_of
 from pyspark_savepoint.formats.connectors.sources.kafka import KAFKA_SPLITS, KafkaEnumerator
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.snapshot.finished import running_subtasks
 from pyspark_savepoint.statebackends.connectors.connector_states import UNION_STATES, SourceState, list_states
 from pyspark_savepoint.statebackends.connectors.edits.cdc import MySqlEdits, PostgresEdits
 from pyspark_savepoint.statebackends.connectors.edits.files import PROCESSED, FileEdits, without_paths
@@ -185,6 +186,7 @@ def without_rows(source: SourceState, rows: Sequence[Row]) -> Edited:
 def start_over(opened: OpenOperator, connector: str | None = None) -> OperatorState:
     """Return the operator with a source that starts where the job's settings say, as on a first start."""
     operator = opened.operator
+    running_subtasks(operator)
     if set(UNION_STATES) & list_states(operator):
         raise UnsupportedStateError(
             "a consumer with union state starts by its settings only if its operator is not restored",

@@ -43,7 +43,8 @@ class StreamGraphHasher(StrEnum):
 class StreamGraph:
     """Nodes and edges of a job, in the order in which the job adds them.
 
-    ``assumptions`` lists what a graph built from an execution plan had to assume. Flink: ``StreamGraph``.
+    ``assumptions`` lists what a graph built from an execution plan had to assume, ``knows_uids`` is False there: a plan
+    has no uids, so that a node without one may have one. Flink: ``StreamGraph``.
 
     Args:
         parallelism: The environment's parallelism, for operators that set none.
@@ -82,6 +83,7 @@ class StreamGraph:
         self.hasher = hasher
         self.nodes: dict[int, StreamNode] = {}
         self.assumptions: tuple[str, ...] = ()
+        self.knows_uids = True
 
     def __repr__(self) -> str:
         """Return one line: how many nodes there are."""

@@ -53,6 +53,10 @@ class Partitioner(StrEnum):
     CUSTOM = "CUSTOM"
 
 
+#: Partitioners that connect a subtask with some of those behind it. Flink: ``DistributionPattern.POINTWISE``.
+POINTWISE = (Partitioner.FORWARD, Partitioner.RESCALE)
+
+
 @dataclass(frozen=True)
 class StreamEdge:
     """Edge from one node to another.

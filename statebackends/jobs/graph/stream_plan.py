@@ -141,6 +141,7 @@ def from_execution_plan(
         _inherit_slot_sharing_group(graph.nodes[node["id"]], graph, given[node["id"]])
         _order_outputs(graph.nodes[node["id"]], graph, given[node["id"]])
     graph.assumptions = tuple(_assumptions(graph, given))
+    graph.knows_uids = False
     return graph
 
 

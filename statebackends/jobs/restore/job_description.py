@@ -9,10 +9,11 @@ their serializers from the headers of its streams)::
         "maxParallelism": 128,              only if the job sets it
         "flinkVersion": "2.2",              default: that of the snapshot
         "stateBackend": "rocksdb",          default: any; a change must suit all backends
-        "classes": ["com.shop.Order"],      classes that the job has besides those in its types
+        "javaClasses": ["com.shop.Order"],  classes that the job has besides those in its types
         "inferredBy": "2.2",                types stand for classes, from which that release infers types;
                                             default: types are serializers as written
-        "typesFrom": ["/jobs/shop.jar"],    class files, whose classes types may name: "com.shop.Order"
+        "classes": ["/jobs/shop.jar"],      jars and folders of class files: with "inferredBy" types may name their
+                                            classes; they describe values that Kryo wrote, too
         "operators": [
             {
                 "uid": "accounts",          or "uidHash", or "generatedId": 32 hex digits
@@ -87,7 +88,9 @@ class StateDescription:
     """State that the job registers.
 
     ``serializer`` is that of the whole value: LIST<E>, MAP<K, V>, TTL-wrapped. ``key`` is the key serializer of
-    broadcast state; ``namespace`` is None if unknown.
+    broadcast state; ``namespace`` is None if unknown. ``kind_is_given`` and ``ttl_is_given``: the job says its kind,
+    and whether it has a time to live; else both are what its type suggests. ``text`` is its type as a listing shows it;
+    ``serializer`` is not used where ``is_readable`` is False: no text describes all of such a type.
     """
 
     name: str
@@ -95,6 +98,10 @@ class StateDescription:
     serializer: TypeSerializer
     key: TypeSerializer | None = None
     namespace: TypeSerializer | None = None
+    kind_is_given: bool = True
+    ttl_is_given: bool = True
+    text: str | None = None
+    is_readable: bool = True
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,8 @@ class OperatorDescription:
     ``task`` is equal for operators that are chained, ``place`` is the operator's index in the list of the job vertex. A
     source that ``is_inlined`` runs inside an operator with several inputs: no job vertex lists it, so Flink restores no
     state of it. ``keyed_states`` and ``operator_states`` are None if unknown; ``key`` is None if the operator is not
-    keyed, or if that is unknown. ``max_parallelism`` is None unless the job sets it.
+    keyed, or if that is unknown; ``key_text`` is its type as a listing shows it. ``max_parallelism`` is None unless the
+    job sets it.
     """
 
     label: str
@@ -119,13 +127,24 @@ class OperatorDescription:
     key: TypeSerializer | None = None
     keyed_states: Mapping[str, StateDescription] | None = None
     operator_states: Mapping[str, StateDescription] | None = None
+    key_text: str | None = None
 
     @property
     def serializers(self) -> Iterator[TypeSerializer]:
         """Yield the serializers of its key and states, as far as they are known."""
-        states = (*(self.keyed_states or {}).values(), *(self.operator_states or {}).values())
+        given = (*(self.keyed_states or {}).values(), *(self.operator_states or {}).values())
+        states = [state for state in given if state.is_readable]
         parts = (self.key, *(part for state in states for part in (state.serializer, state.key, state.namespace)))
         yield from (part for part in parts if part is not None)
+
+
+@dataclass(frozen=True)
+class TaskEdge:
+    """Data from one task to another; ``all_to_all``: from every subtask to every subtask."""
+
+    source: int
+    target: int
+    all_to_all: bool
 
 
 @dataclass(frozen=True)
@@ -134,6 +153,8 @@ class JobDescription:
 
     ``unidentified`` are names of operators with unknown ids: those after the head of a chain in a plan of the REST
     interface. ``classes`` are classes of the job besides those of its types. ``notes`` are the assumptions made.
+    ``edges`` are those between tasks, None if chains and edges are not known. ``without_uids`` are the names of
+    operators that may have uids: an execution plan does not contain them.
     """
 
     operators: tuple[OperatorDescription, ...]
@@ -142,6 +163,8 @@ class JobDescription:
     unidentified: tuple[str, ...] = ()
     classes: frozenset[str] = frozenset()
     notes: tuple[str, ...] = field(default=())
+    edges: tuple[TaskEdge, ...] | None = None
+    without_uids: tuple[str, ...] = ()
 
     @cached_property
     def user_classes(self) -> frozenset[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, TypeGuard
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
@@ -16,6 +19,7 @@ from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import OperatorIDPair, operator_id_pairs
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher, tasks
+from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import POINTWISE
 from pyspark_savepoint.statebackends.jobs.graph.stream_plan import (
     PlannedVertex,
     from_execution_plan,
@@ -28,6 +32,7 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import (
     JobDescription,
     OperatorDescription,
     StateDescription,
+    TaskEdge,
     from_snapshot,
 )
 from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, ExtractionRelease
@@ -35,12 +40,22 @@ from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 
 JOB_FIELDS = (
     *("operators", "parallelism", "maxParallelism", "flinkVersion", "stateBackend", "classes"),
-    *("inferredBy", "typesFrom"),
+    *("inferredBy", "javaClasses"),
 )
+#: Names that fields had before.
+FORMER = {"typesFrom": "classes"}
 TYPE_FIELDS = ("key", "states", "operatorStates")
 OPERATOR_FIELDS = ("name", "uid", "uidHash", "generatedId", "parallelism", "maxParallelism", *TYPE_FIELDS)
+#: Fields that every state has in the file of ``schema --file``.
+SCHEMA_FIELDS = ("table", "state", "kind", "value")
 STATE_FIELDS = ("kind", "type", "key", "namespace", "ttl")
 BACKEND_NAMES = ("hashmap", "rocksdb", "forst")
+#: In place of a type that no text describes.
+BYTES = parse_type("PRIMITIVE_ARRAY<BYTE>")
+#: The name of a Java class in a package.
+JAVA_NAME = re.compile(r"[a-zA-Z_][\w$]*(\.[a-zA-Z_$][\w$]*)+")
+#: A uid hash.
+HASH = re.compile("[0-9a-f]{32}")
 #: The last minor release that is known of each major one.
 LAST_MINOR = {1: 20, NEWEST_FLINK[0]: NEWEST_FLINK[1]}
 
@@ -86,11 +101,20 @@ def is_execution_plan(job: Job) -> TypeGuard[Mapping[str, Any]]:
 
 
 def with_settings(
-    job: JobDescription, *, flink_version: str | None = None, state_backend: str | None = None
+    job: JobDescription,
+    *,
+    flink_version: str | None = None,
+    state_backend: str | None = None,
+    java_classes: Iterable[str] | None = None,
 ) -> JobDescription:
     """Return the description with the release and state backend that run the job, where they are given."""
     version, backend = _version(flink_version), _backend(state_backend)
-    return replace(job, flink_version=version or job.flink_version, state_backend=backend or job.state_backend)
+    return replace(
+        job,
+        flink_version=version or job.flink_version,
+        state_backend=backend or job.state_backend,
+        classes=job.classes | _classes(java_classes),
+    )
 
 
 def _is_rest_plan(job: Mapping[str, Any]) -> bool:
@@ -107,18 +131,18 @@ def from_graph(
     hasher: StreamGraphHasher | None = None,
     flink_version: str | None = None,
     state_backend: str | None = None,
-    classes: Iterable[str] | None = None,
+    java_classes: Iterable[str] | None = None,
     inferred_by: str | None = None,
-    types_from: str | Iterable[str] | None = None,
+    classes: str | Iterable[str] | None = None,
 ) -> JobDescription:
     """Describe the job of a stream graph; ``types`` has ``key``, ``states`` and ``operatorStates`` by uid or name.
 
-    ``classes`` are Java names of classes that the job has besides those in its types. ``inferred_by`` is the Flink
-    release that infers types from the classes that the notation names; ``types_from`` are jars and folders of
-    class files.
+    ``java_classes`` are names of classes that the job has besides those in its types. ``inferred_by`` is the Flink
+    release that infers types from the classes that the notation names; ``classes`` are jars and folders of class
+    files.
     """
     version = _version(flink_version)
-    read = _TypeReader.of(version, inferred_by, types_from)
+    read = _TypeReader.of(version, inferred_by, classes)
     given = {graph.node(name).id: (name, values) for name, values in (types or {}).items()}
     places = {
         node: (head, chain_index) for head, nodes in tasks(graph).items() for chain_index, node in enumerate(nodes)
@@ -145,7 +169,22 @@ def from_graph(
             )
         )
     backend = _backend(state_backend)
-    return JobDescription(tuple(operators), version, backend, classes=_classes(classes), notes=graph.assumptions)
+    edges = tuple(
+        TaskEdge(places[edge.source][0], places[edge.target][0], edge.partitioner not in POINTWISE)
+        for node in graph.nodes.values()
+        for edge in node.in_edges
+        if edge.source in places and edge.target in places and places[edge.source][0] != places[edge.target][0]
+    )
+    unnamed = [one for one in operators if one.uid is None and not one.ids.alternatives and not one.is_inlined]
+    return JobDescription(
+        tuple(operators),
+        version,
+        backend,
+        classes=_classes(java_classes),
+        notes=graph.assumptions,
+        edges=edges,
+        without_uids=() if graph.knows_uids else tuple(one.name or one.label for one in unnamed),
+    )
 
 
 def from_job_plan(vertices: Sequence[PlannedVertex]) -> JobDescription:
@@ -176,7 +215,7 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
             "the description of a job needs a list of operators", expected="'operators': [{...}, ...]", found=operators
         )
     version = _version(job.get("flinkVersion"))
-    read = _TypeReader.of(version, job.get("inferredBy"), job.get("typesFrom"))
+    read = _TypeReader.of(version, job.get("inferredBy"), job.get("classes"))
     described = tuple(_operator(number, operator, job, read) for number, operator in enumerate(operators))
     seen: dict[OperatorID, str] = {}
     for operator in described:
@@ -185,14 +224,18 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
                 "two operators have the same id", operator=f"{seen[operator.ids.generated]}, {operator.label}"
             )
         seen[operator.ids.generated] = operator.label
-    return JobDescription(described, version, _backend(job.get("stateBackend")), classes=_classes(job.get("classes")))
+    return JobDescription(
+        described, version, _backend(job.get("stateBackend")), classes=_classes(job.get("javaClasses"))
+    )
 
 
 def _classes(names: Any) -> frozenset[str]:
     """Return class names; raise OptionError for a text, which would be taken for a list of letters."""
     if isinstance(names, str) or not isinstance(names, Iterable | None):
         raise OptionError(
-            "'classes' must be a list of Java class names", expected="['com.shop.Order', ...]", found=repr(names)
+            "'javaClasses' must be a list of names of Java classes",
+            expected="['com.shop.Order', ...]",
+            found=repr(names),
         )
     return frozenset(map(str, names or ()))
 
@@ -217,6 +260,8 @@ def _operator(number: int, given: Mapping[str, Any], job: Mapping[str, Any], rea
 
 def _ids(given: Mapping[str, Any], label: str) -> OperatorIDPair:
     uid, uid_hash, generated = (given.get(name) for name in ("uid", "uidHash", "generatedId"))
+    if isinstance(given.get("states"), list) and uid is not None and HASH.fullmatch(uid):
+        uid, uid_hash = None, uid  # such a file named hashes as uids
     alternatives = (("uid hash", OperatorID.from_hex(uid_hash)),) if uid_hash is not None else ()
     if uid is not None:
         return OperatorIDPair(OperatorID.from_uid(uid), "uid", alternatives)
@@ -245,6 +290,8 @@ def _types(given: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, 
     arguments: dict[str, Any] = {}
     if given.get("key") is not None:
         arguments["key"] = read(given["key"])
+    if isinstance(given.get("states"), list):
+        return _of_schema(given["states"], label, read)
     for name, field, kinds in (
         ("states", "keyed_states", KEYED_KINDS),
         ("operatorStates", "operator_states", OPERATOR_KINDS),
@@ -262,6 +309,55 @@ def _types(given: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, 
     return arguments
 
 
+def _of_schema(states: list[Any], label: str, read: TypeReader) -> dict[str, Any]:
+    """Return key and states of an operator in the file that ``schema --file`` writes, which has all of its states."""
+    keyed: dict[str, StateDescription] = {}
+    of_operator: dict[str, StateDescription] = {}
+    arguments: dict[str, Any] = {"keyed_states": keyed, "operator_states": of_operator}
+    for state in states:
+        if not isinstance(state, Mapping) or not all(isinstance(state.get(name), str) for name in SCHEMA_FIELDS):
+            raise OptionError(
+                "'states' has states by name, or is the list of the file that schema --file writes",
+                operator=label,
+                expected='an object, such as {"total": "LONG"}',
+                found=repr(state)[:80],
+            )
+        name, table, kind, text = (state[field] for field in ("state", "table", "kind", "value"))
+        key, namespace = (_read_listed(state.get(field), read) for field in ("key", "namespace"))
+        if table == "operator_state":
+            of_operator[name] = _listed(name, kind, text, read, key=key)
+            continue
+        arguments |= {"key": key, "key_text": state.get("key")}
+        if table != "timers":
+            keyed[name] = _listed(name, kind, text, read, namespace=namespace)
+    if not keyed and arguments.get("key") is None and any(state["table"] == "timers" for state in states):
+        arguments["keyed_states"] = None  # keyed, by a key that no text describes
+    return arguments
+
+
+def _listed(
+    name: str,
+    kind: str,
+    text: str,
+    read: TypeReader,
+    key: TypeSerializer | None = None,
+    namespace: TypeSerializer | None = None,
+) -> StateDescription:
+    """Return a state by its type as a listing shows it."""
+    value = _read_listed(text, read)
+    return StateDescription(name, kind, value or BYTES, key, namespace, text=text, is_readable=value is not None)
+
+
+def _read_listed(text: Any, read: TypeReader) -> TypeSerializer | None:
+    """Return a type that a listing shows; None for one that no text describes in full, such as of Kryo."""
+    if text is None:
+        return None
+    try:
+        return read(text)
+    except OptionError:
+        return None
+
+
 def _named_state(name: str, given: Any, kinds: tuple[str, ...], read: TypeReader) -> StateDescription:
     """Return the description of a state; errors name it."""
     try:
@@ -273,6 +369,8 @@ def _named_state(name: str, given: Any, kinds: tuple[str, ...], read: TypeReader
 def _state(name: str, given: Any, kinds: tuple[str, ...], read: TypeReader) -> StateDescription:
     spec = given if isinstance(given, Mapping) else {"type": given}
     _check_fields(spec, STATE_FIELDS, f"state {name!r}")
+    if "kind" not in spec and "key" not in spec and spec.get("type") is not None and kinds is KEYED_KINDS:
+        return _by_type(name, spec, read)
     kind = str(spec.get("kind", kinds[0])).upper()
     if kind not in kinds:
         raise OptionError(f"unknown kind of state: {kind}", state=name, remedy=did_you_mean(kind, kinds))
@@ -284,13 +382,36 @@ def _state(name: str, given: Any, kinds: tuple[str, ...], read: TypeReader) -> S
     key = read(spec["key"]) if spec.get("key") is not None else None
     namespace = read(spec["namespace"]) if spec.get("namespace") is not None else None
     if kinds is OPERATOR_KINDS:
-        return StateDescription(name, kind, value, key)
-    return StateDescription(name, kind, _whole(kind, value, key, bool(spec.get("ttl"))), None, namespace)
+        return StateDescription(name, kind, value, key, kind_is_given="kind" in spec)
+    whole = _whole(kind, value, key, bool(spec.get("ttl")))
+    return StateDescription(
+        name, kind, whole, None, namespace, "kind" in spec, "ttl" in spec or has_time_to_live(whole)
+    )
+
+
+def _by_type(name: str, spec: Mapping[str, Any], read: TypeReader) -> StateDescription:
+    """Return a state whose kind follows from its type, as a listing shows it: a list, a map, else a value."""
+    whole = read(spec["type"])
+    namespace = read(spec["namespace"]) if spec.get("namespace") is not None else None
+    if isinstance(whole, ListSerializer):
+        whole, kind = _whole("LIST", whole.nested[0], None, bool(spec.get("ttl"))), "LIST"
+    elif isinstance(whole, MapSerializer):
+        whole, kind = _whole("MAP", whole.nested[1], whole.nested[0], bool(spec.get("ttl"))), "MAP"
+    else:
+        whole, kind = _whole("VALUE", whole, None, bool(spec.get("ttl"))), "VALUE"
+    ttl = "ttl" in spec or has_time_to_live(whole)
+    return StateDescription(name, kind, whole, None, namespace, kind_is_given=False, ttl_is_given=ttl)
+
+
+def has_time_to_live(whole: TypeSerializer) -> bool:
+    """Return whether values of a registered type have times of last access."""
+    unit = whole.nested[-1] if isinstance(whole, ListSerializer | MapSerializer) else whole
+    return isinstance(unit, TtlSerializer)
 
 
 def _whole(kind: str, value: TypeSerializer, key: TypeSerializer | None, ttl: bool) -> TypeSerializer:
     """Return the serializer that Flink registers; time to live applies to a list's elements and a map's values."""
-    unit = TtlSerializer.of(value) if ttl else value
+    unit = TtlSerializer.of(value) if ttl and not isinstance(value, TtlSerializer) else value
     if kind == "LIST":
         return ListSerializer.of(unit)
     if kind == "MAP" and key is not None:
@@ -306,17 +427,10 @@ class _TypeReader:
     inference: TypeInference | None
 
     @classmethod
-    def of(cls, version: Flink | None, inferred_by: Any, types_from: Any) -> _TypeReader:
-        """Build the reader from the fields of a job."""
-        if not isinstance(types_from, str | Iterable | None):
-            raise OptionError("'typesFrom' names class files", expected="a path, or several", found=repr(types_from))
-        paths = (types_from,) if isinstance(types_from, str) else tuple(map(str, types_from or ()))
+    def of(cls, version: Flink | None, inferred_by: Any, classes: Any) -> _TypeReader:
+        """Build the reader from the fields of a job; class files are for types that a release infers."""
+        paths = class_paths(classes)
         if inferred_by in (None, DECLARED):
-            if paths:
-                raise OptionError(
-                    "'typesFrom' names class files, so the Flink release that infers types from them is needed",
-                    remedy="give 'inferredBy', such as '2.2': the release of the job",
-                )
             return cls(version or NEWEST_FLINK, None)
         return cls(version or NEWEST_FLINK, TypeInference(ExtractionRelease.parse(str(inferred_by)), paths))
 
@@ -331,13 +445,30 @@ class _TypeReader:
 TypeReader = Callable[[Any], TypeSerializer]
 
 
+def class_paths(given: Any) -> tuple[str, ...]:
+    """Return the jars and folders that 'classes' names; raise OptionError for names of Java classes."""
+    if not isinstance(given, str | PathLike | Iterable | None):
+        raise OptionError("'classes' names jars and folders of class files", expected="a path, or several", found=given)
+    paths = (fspath(given),) if isinstance(given, str | PathLike) else tuple(map(str, given or ()))
+    for path in paths:
+        if JAVA_NAME.fullmatch(path) and not path.endswith((".jar", ".zip")) and not Path(path).exists():
+            raise OptionError(
+                "'classes' names jars and folders of class files",
+                found=path,
+                remedy="'javaClasses' of a description, java_classes=[...] in Python, take names of Java classes",
+            )
+    return paths
+
+
 # -- small fields --------------------------------------------------------------------------------------------
 
 
 def _check_fields(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
     for name in given:
         if name not in known:
-            raise OptionError(f"{what} has no field {name!r}", remedy=did_you_mean(str(name), known))
+            new = FORMER.get(str(name))
+            remedy = f"it is {new!r} now" if new in known else did_you_mean(str(name), known)
+            raise OptionError(f"{what} has no field {name!r}", remedy=remedy)
 
 
 def _number(given: Any, name: str, label: str) -> int | None:

@@ -17,6 +17,7 @@ registers its states: ``RegisteredKeyValueStateBackendMetaInfo#checkStateMetaInf
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK, Flink
@@ -53,9 +54,12 @@ from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import (
     ValueVerdicts,
     Verdict,
 )
+from pyspark_savepoint.statebackends.model.descriptors import PYTHON_PREFIX
+from pyspark_savepoint.statebackends.model.state_column import has_ttl
 
 #: The kind recorded by Flink up to 1.4: it is compatible with any kind.
 UNKNOWN_KIND = "UNKNOWN"
+OF_PYTHON = "a listing shows the types of PyFlink as the job has them, which are not compared"
 #: Values migrate to and from a time to live since 2.2; 2.1 supports a part of that.
 TTL_STAYS, TTL_MIGRATES = (2, 0), (2, 2)
 
@@ -65,12 +69,40 @@ def resolve_key(old: TypeSerializer, new: TypeSerializer, version: Flink) -> Res
     return _without_migration(resolve(old, new, version), "the key").within("key")
 
 
+def _resolve_listed(old: StateMetaInfoSnapshot, new: StateDescription) -> Resolution | None:
+    """Compare types as a listing shows them; None if that does not tell."""
+    if old.state_type != new.kind:
+        return incompatible(f"was registered as {old.state_type}, and is now {new.kind}")
+    if old.value_serializer.flink_type == new.text:
+        return AS_IS
+    if new.is_readable:
+        return None
+    return unknown(f"was {old.value_serializer.flink_type}, and is {new.text}, of which a text does not say all")
+
+
+#: What a description gives the type of, by the kind of a state.
+_UNITS = {"LIST": "its elements", "MAP": "its values and, as 'key', that of its keys"}
+
+
 def resolve_keyed_state(
     old: StateMetaInfoSnapshot, new: StateDescription, backend: str | None, version: Flink
 ) -> Resolution:
     """Compare a keyed state; if the backend is unknown, a change that any backend refuses is incompatible."""
+    if not new.kind_is_given and old.state_type == "VALUE":
+        new = replace(new, kind="VALUE")  # a list or map that is a value
     if old.state_type not in (new.kind, UNKNOWN_KIND):
+        if not new.kind_is_given:
+            return unknown(
+                f"was registered as {old.state_type}, and the description does not say its kind: "
+                f"add {{'kind': '{old.state_type}'}} if it is the same, with the type of "
+                f"{_UNITS.get(old.state_type, 'its values')}"
+            )
         return incompatible(f"was registered as {old.state_type}, and is now {new.kind}")
+    if not new.ttl_is_given and has_ttl(old):
+        return unknown(
+            "has a time to live, and the description does not say whether it still has: add {'ttl': true} or "
+            "{'ttl': false}"
+        )
     resolutions = [_resolve_value(old.value_serializer, new.serializer, version)]
     if new.namespace is not None:
         namespace = resolve(old.namespace_serializer, new.namespace, version)
@@ -87,6 +119,11 @@ def resolve_keyed_state(
 
 def resolve_operator_state(old: StateMetaInfoSnapshot, new: StateDescription, version: Flink) -> Resolution:
     """Compare an operator state; a broadcast state and a list state of one name are separate states."""
+    if old.state_type != new.kind and not new.kind_is_given:
+        return unknown(
+            f"was registered as {old.state_type}, and the description does not say its kind: "
+            f"add {{'kind': '{old.state_type}'}} if it is the same"
+        )
     if old.state_type != new.kind:
         if "BROADCAST" in (old.state_type, new.kind):
             return Resolution(
@@ -225,8 +262,11 @@ class MatchedOperator:
                     f"the operator is not keyed any more: its keyed state ({names}) is dropped silently",
                 )
             ], []
+        if job.key_text is not None and any(name.startswith(PYTHON_PREFIX) for name in old.keyed):
+            return [*problems, (Verdict.UNKNOWN, OF_PYTHON)], []
         if job.key is not None:
-            problems += [_said(resolve_key(key, job.key, version)) for key in old.keys]
+            keys = [key for key in old.keys if key.flink_type != job.key_text]
+            problems += [_said(resolve_key(key, job.key, version)) for key in keys]
         rows = [
             *self._states(old.keyed, job.keyed_states, True),
             *self._states(old.operator, job.operator_states, False),
@@ -240,7 +280,6 @@ class MatchedOperator:
     ) -> Iterator[tuple[StateVerdict, Resolution]]:
         if new is None:
             return
-        version = self.job.flink_version or NEWEST_FLINK
         for name, metas in old.items():
             if name not in new:
                 resolution = self._not_used(metas)
@@ -249,17 +288,21 @@ class MatchedOperator:
                 )
                 yield StateVerdict(name, metas[0].state_type, "not used", reason), resolution
                 continue
-            resolution = worst(
-                resolve_keyed_state(meta, new[name], self.job.state_backend, version)
-                if keyed
-                else resolve_operator_state(meta, new[name], version)
-                for meta in metas
-            )
+            resolution = worst(self._compared(meta, new[name], keyed) for meta in metas)
             reason = "; ".join(resolution.reasons)
             yield StateVerdict(name, metas[0].state_type, resolution.verdict.value, reason), resolution
         for name, state in new.items():
             if name not in old:
                 yield StateVerdict(name, state.kind, "new", "the snapshot does not have it: it begins empty"), worst(())
+
+    def _compared(self, old: StateMetaInfoSnapshot, new: StateDescription, keyed: bool) -> Resolution:
+        version = self.job.flink_version or NEWEST_FLINK
+        listed = None if new.text is None else _resolve_listed(old, new)
+        if listed is not None:
+            return listed
+        if keyed:
+            return resolve_keyed_state(old, new, self.job.state_backend, version)
+        return resolve_operator_state(old, new, version)
 
     def _not_used(self, metas: Iterable[StateMetaInfoSnapshot]) -> Resolution:
         """Check an unregistered state: Flink reads the serializers of all states in the snapshot."""
@@ -269,7 +312,7 @@ class MatchedOperator:
             return worst(())
         return unknown(
             f"the job does not register it, but must still have {', '.join(missing)} for Flink to read the snapshot: "
-            "'classes' of the job say that it has"
+            "'javaClasses' of the job say that it has"
         )
 
 

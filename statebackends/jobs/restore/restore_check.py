@@ -7,17 +7,19 @@ check reports everything at once. Flink: ``Checkpoints#loadAndValidateCheckpoint
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK
 from pyspark_savepoint.formats.java import hash_map_order
-from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata import VERSIONS, OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import default_max_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.compatibility import flink_of, metadata_problem
+from pyspark_savepoint.statebackends.jobs.restore.finished_tasks import Problem, finished_problems
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription, OperatorDescription
 from pyspark_savepoint.statebackends.jobs.restore.matched_operator import MatchedOperator, cannot_start
 from pyspark_savepoint.statebackends.jobs.restore.moved_operator import moved_to
@@ -47,13 +49,15 @@ def check_restore(
     job = job if job.flink_version else replace(job, flink_version=flink_of(savepoint.metadata))
     matches = match_job(job, savepoint.operators)
     rows = list(_metadata(savepoint, job))
+    finished = finished_problems(job, matches)
     for number, operator in enumerate(job.operators):
         match = matches.get(number)
         if match is None:
-            rows.append(_new(operator))
-            continue
-        value_verdicts = values.get(str(match.state.operator_id)) if values is not None else None
-        rows.append(MatchedOperator(savepoint, job, operator, match, value_verdicts).verdict())
+            row = _new(operator)
+        else:
+            value_verdicts = values.get(str(match.state.operator_id)) if values is not None else None
+            row = MatchedOperator(savepoint, job, operator, match, value_verdicts).verdict()
+        rows.append(_with_finished(row, finished.get(number)))
     taken = {match.state.operator_id for match in matches.values()}
     empty = [operator for number, operator in enumerate(job.operators) if number not in matches]
     for state in savepoint.operators:
@@ -82,6 +86,15 @@ def _new(operator: OperatorDescription) -> OperatorVerdict:
     return OperatorVerdict(Verdict.BEGINS_EMPTY, operator, reasons=(reason,))
 
 
+def _with_finished(row: OperatorVerdict, problem: Problem | None) -> OperatorVerdict:
+    """Return the verdict, with the problem that subtasks have finished, if it is not less bad."""
+    if problem is None or problem[0].severity < row.verdict.severity:
+        return row
+    verdict, reason, remedy = problem
+    reasons = (*row.reasons, reason) if row.verdict is verdict else (reason,)
+    return replace(row, verdict=verdict, reasons=reasons, remedy=remedy)
+
+
 def has_state(operator: OperatorState) -> bool:
     """Return whether an operator has state that Flink would miss: of its coordinator, or of any subtask."""
     return operator.coordinator_state is not None or any(
@@ -92,6 +105,7 @@ def has_state(operator: OperatorState) -> bool:
 def _left_behind(
     savepoint: Snapshot, state: OperatorState, job: JobDescription, empty: list[OperatorDescription], allowed: bool
 ) -> OperatorVerdict:
+    """Return the verdict about an operator that the job does not have."""
     match = Match(state, "")
     ids = {operator_id: operator for operator in job.operators for _, operator_id in operator.ids.candidates}
     if state.operator_id in ids and not ids[state.operator_id].is_inlined:
@@ -105,6 +119,11 @@ def _left_behind(
         names = ", ".join(job.unidentified)
         reason = f"it may be one of these, whose ids a plan of the REST interface does not contain: {names}"
         return OperatorVerdict(Verdict.UNKNOWN, None, match, (reason,), "describe the job as a StreamGraph")
+    may_have_uid = state.uid is not None or not VERSIONS[savepoint.metadata.version].has_names
+    if job.without_uids and may_have_uid:
+        names = ", ".join(job.without_uids[:10]) + ", ..." * (len(job.without_uids) > 10)
+        reason = f"it may be one of these, whose uids an execution plan does not contain: {names}"
+        return OperatorVerdict(Verdict.UNKNOWN, None, match, (reason,), _add_uids(state, job.without_uids))
     verdict = Verdict.IS_DROPPED if allowed else Verdict.FAILS
     if state.operator_id in ids:
         remedy = (
@@ -114,6 +133,14 @@ def _left_behind(
         return OperatorVerdict(verdict, None, match, (INLINED,), remedy)
     remedy = moved_to(savepoint, state, empty) or REMOVE
     return OperatorVerdict(verdict, None, match, ("the job has no operator of this id",), remedy)
+
+
+def _add_uids(state: OperatorState, names: Sequence[str]) -> str:
+    """Say where the uids that a plan lacks are given, by the names of its operators."""
+    name = state.name if state.name in names else names[0]
+    uid = state.uid if state.uid is not None and state.name == name else "its uid in the job"
+    settings = json.dumps({"settings": {name: {"uid": uid}}}, ensure_ascii=False)
+    return f"add the uids of the job to the plan, by the names of its operators: {settings} beside 'nodes'"
 
 
 def _with_task(row: OperatorVerdict, rows: Iterable[OperatorVerdict]) -> OperatorVerdict:

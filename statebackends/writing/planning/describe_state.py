@@ -85,16 +85,19 @@ def describe_keyed(
     classes: JobClasses | None = None,
     *,
     added: bool = False,
+    own_namespace: TypeSerializer | None = None,
 ) -> KeyedDescriptor:
     """Describe keyed state, windows or timers.
 
     ``base`` has the headers of the existing operator at the path. ``types`` are those to keep, else those of option
     ``typesFrom``, which must have every state; ``added``: states that ``types`` lacks are new. ``classes`` describe
     Kryo's values and keys, in the version of Kryo that writes them; None for that of the release in the request.
+    ``own_namespace`` is that of timers that the operator had, which is taken if neither option ``types`` nor
+    ``typesFrom`` gives another.
     """
     expect_each_name_once(schema)
     known = types or OperatorTypes.named_by(request)
-    return _Keyed(schema, request, base, known, classes or request.job_classes, added).describe()
+    return _Keyed(schema, request, base, known, classes or request.job_classes, added, own_namespace).describe()
 
 
 class _Keyed:
@@ -106,8 +109,10 @@ class _Keyed:
         types: OperatorTypes | None,
         classes: JobClasses,
         added: bool,
+        own_namespace: TypeSerializer | None,
     ) -> None:
         self.schema = schema
+        self.own_namespace = own_namespace
         self.request = request
         self.added = added
         self.types = types.described(classes) if types is not None else None
@@ -312,6 +317,8 @@ class _Keyed:
             serializer = type_of(text, column, self.request.restoring_flink, self.inference, self.request.serializers)
         elif (known := self.known_namespace(column)) is not None:
             serializer = known
+        elif column == NAMESPACE_COLUMN and self.own_namespace is not None:
+            serializer = self.own_namespace
         elif column == NAMESPACE_COLUMN and pa.types.is_null(kind):
             return NO_NAMESPACE
         elif pa.types.is_struct(kind) and [field.name for field in kind] == ["start", "end"]:

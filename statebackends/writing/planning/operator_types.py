@@ -32,6 +32,7 @@ from pyspark_savepoint.statebackends.model.state_column import unwrap
 from pyspark_savepoint.statebackends.model.unify import united, united_meta
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.tables.session_windows import merging_state
 from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
@@ -129,6 +130,11 @@ class OperatorTypes:
             states={name: meta_of(meta) for name, meta in self.states.items()},
             operator_states={name: meta_of(meta) for name, meta in self.operator_states.items()},
         )
+
+    @property
+    def sessions(self) -> str | None:
+        """The state that names the sessions of windows that merge; None if windows do not merge."""
+        return merging_state({(name, False): [meta] for name, meta in self.states.items()})
 
     def keyed(self, name: str) -> StateMetaInfoSnapshot:
         """Return a keyed state; raise StateNotFoundError with the nearest name if there is none."""

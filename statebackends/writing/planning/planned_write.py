@@ -35,7 +35,7 @@ class WritePlan:
     operator keeps besides the written ones, as (name, is a timer), and ``kept_metas`` their registrations.
     ``replaces_raw_timers``: timers in raw keyed state are replaced too. ``clustered``: ``key_by`` laid the rows out for
     exactly this plan. ``rewritten`` are operators whose operator state stays, but in the form of an older release.
-    ``python`` converts the rows of a PyFlink operator before they are written.
+    ``python`` converts the rows of a PyFlink operator before they are written. ``notes`` are warnings.
     """
 
     request: WriteRequest
@@ -54,6 +54,7 @@ class WritePlan:
     clustered: bool = False
     rewritten: frozenset[OperatorID] = frozenset()
     python: PythonRows | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def keyed(self) -> KeyedDescriptor | None:

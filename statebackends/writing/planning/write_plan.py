@@ -30,11 +30,13 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     service_of,
 )
 from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.model.state_sets import Registered, refuse_halves, refuse_unnamed_sessions
 from pyspark_savepoint.statebackends.model.unify import united
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
 from pyspark_savepoint.statebackends.python.python_state import PREFIX, is_python_operator
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.tables.session_windows import MERGING, has_sessions
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
 from pyspark_savepoint.statebackends.writing.planning.describe_state import (
     describe_keyed,
@@ -93,10 +95,12 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     since = request.flink_version or first_with_metadata(version).version
     request = replace(request, flink_version=since)
     descriptor = _describe(request, schema, current, written is not None)
+    notes: tuple[str, ...] = ()
     if isinstance(descriptor, KeyedDescriptor):
         current.refuse_other_names(descriptor)
         current.refuse_other_case(state.name for state in descriptor.states)
         current.refuse_loss(descriptor)
+        notes = current.notes_of_timers(descriptor, _sessions(request, schema))
     plan = WritePlan(
         request=request,
         operator_id=existing.operator_id if existing is not None else request.operator_id,
@@ -113,6 +117,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         replaces_raw_timers=current.replaces_raw_timers,
         clustered=layout == Distribution(max_parallelism, parallelism or 0),
         python=written,
+        notes=notes,
     )
     if not chosen:
         remedy = "option('flinkVersion', '2.3') or '1.20': that of the job which restores the savepoint"
@@ -396,6 +401,29 @@ class _Existing:
                 + (f"; option('state', {kept!r}) replaces what is written and keeps the rest" if in_place else ""),
             )
 
+    def notes_of_timers(self, descriptor: KeyedDescriptor, sessions: Collection[str]) -> tuple[str, ...]:
+        """Return what the operator lacks until its timers are written too.
+
+        Raise an error if it would have states without others that Flink needs with them, which are of the same table.
+        ``sessions`` are states that name sessions, in the operator whose windows are written.
+        """
+        if self.request.fragment or self.request.table in (ENTRIES, ELEMENTS):
+            return ()  # the fluent API looks at all of a write together
+        before = None
+        if self.opened is not None:
+            known = [metas[0] for metas in self.opened.keyed.metas().values()]
+            before = _registered_names(known, [queue.service for queue in self.opened.raw_queues()])
+        kept = [part.name for part in self.parts if part.raw and not self.request.replaces(part)]
+        now = _registered_names([*self.kept_metas, *(state.meta_info() for state in descriptor.states)], kept)
+        halves = now.halves(before)
+        refuse_halves([half for half in halves if not half.timers], self.request.operator)
+        refuse_unnamed_sessions(descriptor, now, sessions, self.request.operator)
+        return tuple(
+            f"{self.request.operator}: {half}; append table 'timers' with service {half.missing[0]!r}"
+            for half in halves
+            if half.timers
+        )
+
     def refuse_loss_of_raw_timers(self, written: Collection[str]) -> None:
         """Raise an error if some timers of raw keyed state are replaced, and others would have to stay in it."""
         others = [part.name for part in self.parts if part.raw and not self.request.replaces(part)]
@@ -480,6 +508,22 @@ def _part_of(meta: StateMetaInfoSnapshot) -> StatePart:
 def _shown_name(name: str, timer: bool) -> str:
     """Return a state's name; for timers that of their service."""
     return service_of(name)[1] if timer else name
+
+
+def _sessions(request: WriteRequest, schema: pa.Schema) -> frozenset[str]:
+    """Return the states that name sessions in the operator whose windows are written, as far as it is known."""
+    if request.table != WINDOW_STATE or request.fragment:
+        return frozenset()
+    types = OperatorTypes.named_by(request)
+    known = {name for name in (types.states if types is not None else ()) if name.removeprefix(PREFIX) in MERGING}
+    return frozenset(known | set(MERGING if has_sessions(schema) else ()))
+
+
+def _registered_names(metas: Iterable[StateMetaInfoSnapshot], services: Iterable[str]) -> Registered:
+    """Return the names of registrations, and of timer services in raw keyed state."""
+    listed = list(metas)
+    timers = [meta.name for meta in listed if not is_key_value(meta)]
+    return Registered.of((meta for meta in listed if is_key_value(meta)), [*timers, *services])
 
 
 def _some(names: Iterable[str]) -> str:

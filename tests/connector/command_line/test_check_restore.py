@@ -28,7 +28,7 @@ def job(tmp_path: Path) -> Any:
     def written(**changes: Any) -> Path:
         path = tmp_path / "job.json"
         classes = ["oracle.Shop$Profile", "oracle.Shop$Tier"]
-        path.write_text(json.dumps({"operators": [{**ACCOUNTS, **changes}], "classes": classes}))
+        path.write_text(json.dumps({"operators": [{**ACCOUNTS, **changes}], "javaClasses": classes}))
         return path
 
     return written

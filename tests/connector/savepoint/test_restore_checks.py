@@ -61,7 +61,7 @@ def test_classes_of_a_graphs_job_are_given(spark: SparkSession, shop: Path) -> N
     types = {"accounts": {"key": "LONG", "states": {"total": "LONG"}}}
 
     def verdict(classes: list[str] | None) -> str:
-        rows = savepoint.check_restore(graph("accounts"), types=types, classes=classes).collect()
+        rows = savepoint.check_restore(graph("accounts"), types=types, java_classes=classes).collect()
         (row,) = (row for row in rows if row.operator_uid == "accounts")
         return str(row.verdict)
 

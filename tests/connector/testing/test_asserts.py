@@ -14,7 +14,7 @@ from pyspark_savepoint.testing import assert_restores, assert_schema, assert_sta
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 ACCOUNTS = {
     "operators": [{"uid": "accounts", "key": "LONG", "states": {"total": "LONG"}}],
-    "classes": ["oracle.Shop$Profile", "oracle.Shop$Tier"],
+    "javaClasses": ["oracle.Shop$Profile", "oracle.Shop$Tier"],
 }
 
 TOTAL = '{"table": "keyed_state", "state": "total", "kind": "VALUE", "key": "LONG", "value": "LONG"}'

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_savepoint.formats.errors import StateExistsError, UnsafePathError, UnsupportedVersionError
+from pyspark_savepoint.formats.errors import (
+    StateExistsError,
+    UnsafePathError,
+    UnsupportedStateError,
+    UnsupportedVersionError,
+)
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, RemoteFileSystem
 from pyspark_savepoint.formats.metadata import (
     FINISHED_SUBTASK,
@@ -45,6 +50,7 @@ from pyspark_savepoint.formats.snapshot.changes import (
     target_version,
     with_identifier,
     with_keyed_state,
+    with_operator_state,
 )
 from pyspark_savepoint.formats.snapshot.relocation import (
     Relocation,
@@ -239,17 +245,28 @@ def test_merged_channel_state_does_not_go_to_old_flinks() -> None:
         assemble([operator], [], 5)
 
 
-def test_a_finished_subtask_goes_on_where_it_is_given_state(corpus: Path) -> None:
+def test_a_finished_subtask_gets_no_state(corpus: Path) -> None:
+    """Operators of one task have finished alike: one that runs again beside others is refused by Flink."""
     shop = Snapshot.open(str(corpus / "lab" / "2.2.1-hashmap-canonical" / "savepoint"))
     written = next(o for o in shop.operators if any(s.managed_keyed_state for s in o.subtasks.values()))
-    finished = OperatorState(ID, 2, 128, subtasks={0: FINISHED_SUBTASK, 1: FINISHED_SUBTASK})
-    some = replace(written, subtasks={0: written.subtasks[0]})
-    subtasks = with_keyed_state(finished, some).subtasks
-    assert subtasks[0].managed_keyed_state == written.subtasks[0].managed_keyed_state
-    assert not subtasks[0].is_finished
-    assert subtasks[1].is_finished
-    whole = with_keyed_state(OperatorState(ID, 2, 128, is_fully_finished=True), some)
-    assert not whole.is_fully_finished
+    part = OperatorState(ID, 2, 128, subtasks={0: FINISHED_SUBTASK, 1: OperatorSubtaskState()})
+    with pytest.raises(UnsupportedStateError, match="subtask 0 of the operator has finished"):
+        with_keyed_state(part, replace(written, subtasks={0: written.subtasks[0]}))
+    kept = with_keyed_state(part, replace(written, subtasks={1: written.subtasks[1]})).subtasks
+    assert (kept[0], kept[1].managed_keyed_state) == (FINISHED_SUBTASK, written.subtasks[1].managed_keyed_state)
+    whole = OperatorState(ID, 2, 128, is_fully_finished=True)
+    with pytest.raises(UnsupportedStateError, match="the operator has finished"):
+        with_keyed_state(whole, written)
+    assert with_keyed_state(whole, replace(written, subtasks={})).is_fully_finished
+
+
+def test_operator_state_of_a_finished_subtask_goes_to_one_that_runs() -> None:
+    handle = OperatorStreamStateHandle((), ByteStreamStateHandle("state", b"bytes"))
+    part = OperatorState(ID, 3, 128, subtasks={0: FINISHED_SUBTASK, 1: OperatorSubtaskState()})
+    moved = with_operator_state(part, {0: handle}).subtasks
+    assert (moved[0], moved[1].managed_operator_state) == (FINISHED_SUBTASK, handle)
+    with pytest.raises(UnsupportedStateError, match="the others have operator state that stays"):
+        with_operator_state(part, dict.fromkeys(range(3), handle))
 
 
 # -- what is no state ---------------------------------------------------------------------------------------

@@ -88,9 +88,9 @@ def test_a_graph_with_types() -> None:
     assert (job.flink_version, job.state_backend) == ((1, 18), "hashmap")
     assert [operator.ids.generated for operator in job.operators] == list(generated_ids(graph).values())
     assert describe_job(graph, types=types, flink_version="1.18", state_backend="hashmap") == job
-    assert "com.shop.Order" in describe_job(graph, types=types, classes=["com.shop.Order"]).user_classes
-    with pytest.raises(OptionError, match="list of Java class names"):
-        describe_job(graph, classes="com.shop.Order")
+    assert "com.shop.Order" in describe_job(graph, types=types, java_classes=["com.shop.Order"]).user_classes
+    with pytest.raises(OptionError, match="list of names of Java classes"):
+        describe_job(graph, java_classes="com.shop.Order")
 
 
 def test_plans() -> None:

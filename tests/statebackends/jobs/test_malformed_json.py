@@ -48,9 +48,9 @@ JOB = {
     "maxParallelism": 128,
     "flinkVersion": "2.2",
     "stateBackend": "rocksdb",
-    "classes": ["a.B"],
+    "javaClasses": ["a.B"],
     "inferredBy": "declared",
-    "typesFrom": [],
+    "classes": [],
     "operators": [
         {
             "uid": "accounts",

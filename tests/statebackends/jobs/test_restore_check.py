@@ -168,7 +168,7 @@ def test_classes_of_states_that_are_not_used_must_still_be_there(shop: Snapshot)
     row = only(check_restore(shop, job(accounts)), Verdict.UNKNOWN)
     assert "oracle.Shop$Profile" in row.reasons[0]
     needed = sorted(name for reason in row.reasons for name in re.findall(r"oracle[.\w$]+", reason))
-    assert check_restore(shop, job(accounts, classes=needed)).verdict is Verdict.RESTORES
+    assert check_restore(shop, job(accounts, javaClasses=needed)).verdict is Verdict.RESTORES
     # A type that the job has somewhere names its class.
     types = {state: {"type": f"ENUM<{name}>(A)"} for state, name in enumerate_names(needed)}
     assert check_restore(shop, job(accounts, {"uid": "new", "states": types})).verdict is Verdict.BEGINS_EMPTY
@@ -303,7 +303,7 @@ def test_what_a_release_infers_is_held_against_the_snapshot(
     words = "POJO<miglab.Model$PListString>(id INT, name STRING, v LIST<STRING>)"
     texts = [words] if not fields else [words, "miglab.Model$PListString", "POJO<miglab.Model$PListString>"]
     for text in texts:
-        given = {**fields, "typesFrom": [classes]} if "(" not in text else fields
+        given = {**fields, "classes": [classes]} if "(" not in text else fields
         described = describe_job(
             {
                 "operators": [{"uid": "source"}, {"uid": "state", "key": "LONG", "states": {"v": text}}],
@@ -323,8 +323,10 @@ def test_names_are_texts(field: str) -> None:
         describe_job({"operators": [{"uid": "a", field: 5}]})
 
 
-def test_class_files_need_a_release() -> None:
-    with pytest.raises(OptionError, match="the Flink release that infers"):
+def test_former_and_mistaken_names_of_class_files() -> None:
+    with pytest.raises(OptionError, match="it is 'classes' now"):
         describe_job({"operators": [], "typesFrom": "/jobs/shop.jar"})
+    with pytest.raises(OptionError, match="'javaClasses' of a description"):
+        describe_job({"operators": [], "classes": ["com.shop.Order"]})
     with pytest.raises(OptionError, match="not known"):
         describe_job({"operators": [], "inferredBy": "3.0"})
