@@ -27,7 +27,10 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     UnsupportedVersionError,
 )
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, locate
+from pyspark_savepoint.formats.io.local_files import leads_out, real_path
 from pyspark_savepoint.formats.json_text import number_of, parse_json
+from pyspark_savepoint.formats.snapshot.vacuum import below
 from pyspark_savepoint.source.spark_engine import SPARK_ERRORS, first_line, readable_state
 
 if TYPE_CHECKING:
@@ -103,6 +106,7 @@ class QueryLog:
 
 def query_log(spark: SparkSession, path: str, batch_id: int | None) -> QueryLog:
     """Return what a query logged of a batch, by default the last; raise errors as ``open_streaming`` does."""
+    _expect_no_links_out(path)
     began, committed = logged_batches(spark, path, OFFSETS), logged_batches(spark, path, COMMITS)
     if not committed or not began:
         raise SnapshotNotFoundError(
@@ -144,6 +148,23 @@ def query_log(spark: SparkSession, path: str, batch_id: int | None) -> QueryLog:
     if earlier is not None:
         _expect_as_many_sources(files[0], sources, _text_or_empty(spark, f"{path}/{OFFSETS}/{earlier}"))
     return QueryLog(batch, watermark, sources, max(began))
+
+
+def _expect_no_links_out(path: str) -> None:
+    """Raise UnsafePathError for a link out of a checkpoint on this machine: Spark would read, and quote, what it names.
+
+    The rule is that of state files: the user's path may be a link, and links in the folder may name files there.
+    """
+    try:
+        filesystem, folder = locate(path)
+    except OptionError:
+        return  # a file system of Spark alone, which has no links
+    if not isinstance(filesystem, LocalFileSystem) or filesystem.info(folder) is None:
+        return
+    inside = real_path(folder).rstrip("/") + "/"
+    for entry in below(filesystem, folder):
+        if entry.is_link and not (real := real_path(entry.path)).startswith(inside):
+            raise leads_out(entry.path, real, folder)
 
 
 def logged_batches(spark: SparkSession, path: str, name: str) -> set[int]:

@@ -48,7 +48,7 @@ from pyspark_savepoint.formats.filesystems.storage_options import (
     StorageOptions,
     StoragePath,
 )
-from pyspark_savepoint.formats.io.local_files import NOT_THERE, LocalInputFile, local_error, real_path
+from pyspark_savepoint.formats.io.local_files import NOT_THERE, LocalInputFile, leads_out, local_error, real_path
 from pyspark_savepoint.formats.io.outputs import LocalOutputs, already_there
 from pyspark_savepoint.formats.io.snapshot_files import (
     BEGINNING,
@@ -223,12 +223,7 @@ class LocalFileSystem(LocalOutputs):
         if anchor is not None:
             base = parent if anchor.base == folder else _real_folder(anchor.base, path)
             if not _is_in(real, os.path.join(base, anchor.folder), anchor):
-                raise UnsafePathError(
-                    "a symbolic link leads out of the snapshot",
-                    path=path,
-                    found=real,
-                    expected=f"a file below {anchor}",
-                )
+                raise leads_out(path, real, anchor)
         return LocalInputFile(real, path)
 
     def identity(self, path: str) -> str | None:

@@ -109,13 +109,16 @@ class LocalInputFile:
         self._file.close()
 
 
-def read_regular(path: str, limit: int) -> bytes:
-    """Return the content of a regular file; links to one are followed.
+def read_regular(path: str, limit: int, *, in_folder: bool = False) -> bytes:
+    """Return the content of a regular file; links to one are followed, with ``in_folder`` only in the file's folder.
 
     Raises UnsafePathError for a named pipe, a device or anything else that could block or never end, and for a file of
     more than ``limit`` bytes.
     """
-    file = LocalInputFile(real_path(path), path)
+    real = real_path(path)
+    if in_folder and os.path.dirname(real) != real_path(os.path.dirname(path), path):
+        raise leads_out(path, real, os.path.dirname(path))
+    file = LocalInputFile(real, path)
     try:
         if file.size > limit:
             raise too_large(path, file.size, limit)
@@ -124,6 +127,13 @@ def read_regular(path: str, limit: int) -> bytes:
     finally:
         file.close()
     return bytes(data)
+
+
+def leads_out(path: str, real: str, folder: object) -> UnsafePathError:
+    """Return the error for a link to a file elsewhere, which whoever wrote the folder must not name."""
+    return UnsafePathError(
+        "a symbolic link leads out of the snapshot", path=path, found=real, expected=f"a file below {folder}"
+    )
 
 
 def too_large(path: str, size: int, limit: int) -> UnsafePathError:

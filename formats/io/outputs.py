@@ -194,7 +194,7 @@ class LocalOutputs:
     ) -> Published | None:
         """Return the whole current content of a published file, a regular one; None if it does not exist."""
         try:
-            return Published(read_regular(path, limit))
+            return Published(read_regular(path, limit, in_folder=True))
         except StateFileNotFoundError:
             return None
 

@@ -7,6 +7,7 @@ without the bytes if they are the same; within one verb (:func:`looked_at_once`)
 from __future__ import annotations
 
 import contextlib
+import posixpath
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -18,12 +19,13 @@ from typing import Any, TypeVar
 import xxhash
 
 from pyspark_savepoint.formats.errors import FileReplacedError, StateFileNotFoundError, UnsafePathError
-from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Published, SnapshotFileSystem
+from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Anchor, Published, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, read_metadata
 
 T = TypeVar("T")
 # The job manager holds a metadata file in one Java array, so none can be larger.
 MAX_METADATA_BYTES = MAX_PUBLISHED
+METADATA = "_metadata"
 #: Size in bytes up to which parsed metadata is kept for the next opening; its objects take about four times as much.
 MAX_KEPT_METADATA = 1 << 24
 #: Number of attempts to read a metadata file that other writers replace at the same time.
@@ -105,27 +107,31 @@ def kept_for_verb(key: object, found: Callable[[], T]) -> T:
     return known
 
 
-def load(filesystem: SnapshotFileSystem, metadata_path: str, *, keep: bool = True) -> ReadMetadata:
+def load(
+    filesystem: SnapshotFileSystem, metadata_path: str, *, keep: bool = True, allow_outside: bool = False
+) -> ReadMetadata:
     """Read one consistent version of a metadata file; read again if it is replaced during the read.
 
-    ``keep``: for the verb that is running, if the file is in a store.
+    ``keep``: for the verb that is running, if the file is in a store. ``allow_outside``: also if it is a link out of
+    its folder, to which the rule of state files applies; a file of another name is one that the user named.
     """
     if keep and filesystem.is_remote:
-        return kept_for_verb(filesystem.uri(metadata_path), lambda: _load(filesystem, metadata_path))
-    return _load(filesystem, metadata_path)
+        return kept_for_verb(filesystem.uri(metadata_path), lambda: _load(filesystem, metadata_path, None))
+    folder, name = posixpath.split(metadata_path)
+    return _load(filesystem, metadata_path, Anchor(folder) if name == METADATA and not allow_outside else None)
 
 
-def _load(filesystem: SnapshotFileSystem, metadata_path: str) -> ReadMetadata:
+def _load(filesystem: SnapshotFileSystem, metadata_path: str, anchor: Anchor | None) -> ReadMetadata:
     for _ in range(READINGS):
         with contextlib.suppress(FileReplacedError):
-            return _read(filesystem, metadata_path)
-    return _read(filesystem, metadata_path)
+            return _read(filesystem, metadata_path, anchor)
+    return _read(filesystem, metadata_path, anchor)
 
 
-def _read(filesystem: SnapshotFileSystem, metadata_path: str) -> ReadMetadata:
+def _read(filesystem: SnapshotFileSystem, metadata_path: str, anchor: Anchor | None) -> ReadMetadata:
     if filesystem.is_remote:
         return _read_remote(filesystem, metadata_path)
-    file = filesystem.open_input(metadata_path)
+    file = filesystem.open_input(metadata_path, anchor)
     try:
         _expect_size(file.path, file.size)
         data = bytearray(file.size)

@@ -90,7 +90,7 @@ class Snapshot:
         SnapshotNotFoundError, which names the snapshots below the path, if any.
         """
         filesystem, metadata_path = found or cls.find(path)
-        read = load(filesystem, metadata_path)
+        read = load(filesystem, metadata_path, allow_outside=allow_outside)
         metadata = read.metadata
         directory = _directory(filesystem, metadata_path)
         options = StoragePath.options_of(path)

@@ -122,7 +122,7 @@ def _found(filesystem: SnapshotFileSystem, listed: list[FileInfo], named: set[st
         pending, temporary = PENDING_NAME.fullmatch(entry.name), TEMPORARY_NAME.fullmatch(entry.name)
         own = OWN_NAME.fullmatch(entry.name)
         if pending and entry.is_directory:
-            yield _Found(entry, "pending", pending[1], tuple(_below(filesystem, entry.path)))
+            yield _Found(entry, "pending", pending[1], tuple(below(filesystem, entry.path)))
         elif temporary and not entry.is_directory:
             yield _Found(entry, "temporary", temporary[1])
         elif own and not entry.is_directory and entry.name not in named and entry.name not in recorded:
@@ -133,8 +133,8 @@ def _of(filesystem: SnapshotFileSystem, record: FileInfo, named: set[str]) -> li
     return [] if record.is_directory else replaced_names(filesystem, record, named)
 
 
-def _below(filesystem: SnapshotFileSystem, path: str) -> Iterator[FileInfo]:
-    """Yield the files and folders in a folder, at any depth."""
+def below(filesystem: SnapshotFileSystem, path: str) -> Iterator[FileInfo]:
+    """Yield the files and folders in a folder, at any depth; links to folders are not followed."""
     folders = [path]
     while folders:
         for entry in entries_of(filesystem, folders.pop()):

@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.errors import (
     StateFileNotFoundError,
     UnsafePathError,
 )
-from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, absolute
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, SnapshotKind, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.keyed_handles import (
@@ -344,3 +344,22 @@ def test_a_path_of_windows_is_not_below_the_working_directory() -> None:
     for path in ("C:\\savepoints\\sp", "d:/savepoints/sp"):
         with pytest.raises(OptionError, match="a Windows path"):
             absolute(path)
+
+
+def test_metadata_that_is_a_link_out_of_its_folder_is_refused(job: Path, tmp_path: Path) -> None:
+    """As state files are; nothing of what it names is read."""
+    secret = tmp_path / "private"
+    secret.write_text("do not quote me")
+    for target in (secret, job / "chk-2" / "_metadata"):
+        folder = tmp_path / f"linked-{target.name}"
+        folder.mkdir()
+        (folder / "_metadata").symlink_to(target)
+        for path in (folder, folder / "_metadata"):
+            with pytest.raises(UnsafePathError, match="leads out of the snapshot") as raised:
+                Snapshot.open(str(path))
+            assert "quote" not in str(raised.value)
+    assert Snapshot.open(str(folder), allow_outside=True).metadata.checkpoint_id == 2
+    (folder / "named").symlink_to(job / "chk-2" / "_metadata")
+    assert Snapshot.open(str(folder / "named")).metadata.checkpoint_id == 2  # the user named it
+    with pytest.raises(UnsafePathError):
+        LocalFileSystem().read_published(str(folder / "_metadata"))
