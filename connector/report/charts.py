@@ -53,13 +53,26 @@ def said(text: str, limit: int = MAX_SAID) -> str:
     return shown(text, limit, line=True)
 
 
-def drawn(text: str) -> str:
-    r"""Return a text as it is drawn: Vega would cut characters beyond 16 bits in two, and fail.
+#: Characters of the private area that Vega draws in the place of others, which are put back into its picture.
+PRIVATE = range(0xE000, 0xF900)
+_DRAWN: dict[str, str] = {}
 
-    >>> drawn("a💥")
-    'a\\U0001f4a5'
+
+def drawn(text: str) -> str:
+    r"""Return a text for Vega, which would cut characters beyond 16 bits in two, and fail: each has a stand-in.
+
+    >>> _in_page("<svg >" + drawn("a💥"))
+    '<svg  focusable="false" aria-hidden="true">a💥'
     """
-    return "".join(character if ord(character) < 1 << 16 else ascii(character)[1:-1] for character in text)
+    return "".join(map(_stand_in, text)) if any(ord(one) >= PRIVATE.start for one in text) else text
+
+
+def _stand_in(character: str) -> str:
+    if ord(character) < 1 << 16 and ord(character) not in PRIVATE:
+        return character
+    if character not in _DRAWN and len(_DRAWN) < len(PRIVATE):
+        _DRAWN[character] = chr(PRIVATE[len(_DRAWN)])
+    return _DRAWN.get(character) or ascii(character)[1:-1]
 
 
 def on_tile(text: str) -> str:
@@ -291,4 +304,5 @@ def _in_page(svg: str) -> str:
     """Return an SVG that scales with the page: it has a view box, and no size of its own."""
     head, mark, rest = svg.partition(">")
     head = re.sub(r'\s(?:width|height|class|version|xmlns(?::\w+)?)="[^"]*"', "", head)
+    rest = rest.translate({ord(stand_in): character for character, stand_in in _DRAWN.items()})
     return f'{head} focusable="false" aria-hidden="true"{mark}{rest}'

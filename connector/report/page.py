@@ -94,6 +94,8 @@ class Section:
     charts: list[Chart] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    #: What is good to know, and no warning.
+    hints: list[str] = field(default_factory=list)
     facts: list[tuple[str, str]] = field(default_factory=list)
 
 

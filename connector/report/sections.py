@@ -20,7 +20,7 @@ from pyspark_savepoint.doctor.surveys import PROCESSING, Examined, StateSize, Su
 from pyspark_savepoint.execution import progress
 from pyspark_savepoint.execution.restore import check_snapshot
 from pyspark_savepoint.execution.texts import numbered, readable_size
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsafePathError
+from pyspark_savepoint.formats.errors import MISSING, OptionError, SavepointError, UnsafePathError
 from pyspark_savepoint.formats.flink_releases import RELEASES
 from pyspark_savepoint.formats.io.byte_source import FileLocation
 from pyspark_savepoint.formats.metadata import SnapshotKind
@@ -34,6 +34,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.formats.snapshot.as_of import in_order
 from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
+from pyspark_savepoint.formats.snapshot.publication import entries_of
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
 from pyspark_savepoint.options.paths import reached
@@ -213,11 +214,11 @@ def _what(to: Section, surveys: Surveys, asked: Asked) -> None:
             "Ages, rates, and how far timers are away, are wrong by as much."
         )
     if asked.job is None and asked.flink is None:
-        to.notes.append(
+        to.hints.append(
             f"{code('--job JOB')} and {code('--flink RELEASE')} say whether a job, or another release, restores it."
         )
     if snapshot.operators and not any(operator.uid for operator in snapshot.operators):
-        to.notes.append(
+        to.hints.append(
             "Operators are named by hashes of their uids, as Flink before 2.0 does not record uids. "
             f"{code('--option uids=UID,UID')} takes the uids of the job's code, and names their operators."
         )
@@ -284,6 +285,12 @@ def _files(to: Section, snapshot: Snapshot) -> None:
                     continue  # in _metadata
                 file = place.path.removeprefix(folder), place.path.startswith(folder)
             sizes[file] = sizes.get(file, 0) + handle.state_size
+    missing = _missing(snapshot, [path for path, is_inside in sizes if is_inside])
+    if missing:
+        to.notes.append(
+            f"{numbered(len(missing), 'file is', 'files are')} not in its folder: {', '.join(missing[:MOST_NAMED])}"
+            f"{' ...' if len(missing) > MOST_NAMED else ''}. {MISSING[0].upper()}{MISSING[1:]}."
+        )
     outside = [size for (_, is_inside), size in sizes.items() if not is_inside]
     whole = f"{readable_size(sum(one.state_size for one in snapshot.operators))} in {numbered(len(sizes), 'file')}"
     if outside:
@@ -291,13 +298,25 @@ def _files(to: Section, snapshot: Snapshot) -> None:
             f"{whole} and _metadata; {len(outside):,} of them ({readable_size(sum(outside))}) outside of its folder, "
             f"which other checkpoints may share: {code('pyspark-savepoint cp')} copies it with all files"
         )))  # fmt: skip
+    elif missing:
+        to.facts.append(("files", f"{whole} and _metadata; {len(missing):,} of them missing"))
     else:
         to.facts.append(("files", f"{whole} and _metadata, all in its folder: it can be moved and copied as it is"))
+    absent = frozenset(missing)
     rows = [
-        (path, size_of(size), "in its folder" if is_inside else "outside")
+        (path, size_of(size), "missing" if path in absent else "in its folder" if is_inside else "outside")
         for (path, is_inside), size in sorted(sizes.items(), key=lambda one: (one[0][1], -one[1]))
     ]
     to.tables.append(table("Files", "file | bytes# | where", rows, folded=True))
+
+
+def _missing(snapshot: Snapshot, names: Sequence[str]) -> list[str]:
+    """Return the files of a snapshot's folder that are not in it; none if the folder cannot be listed."""
+    try:
+        found = {entry.name for entry in entries_of(snapshot.location.filesystem, snapshot.location.directory)}
+    except (SavepointError, OSError):
+        return []
+    return [name for name in names if "/" not in name and name not in found]
 
 
 def _channels(snapshot: Snapshot) -> list[tuple[OperatorID, int]]:
@@ -389,7 +408,7 @@ def _sizes(to: Section, surveys: Surveys) -> None:
     )
     unread = [_reason(row) for row in surveys.unread if row["table"] is None]
     if unread:
-        to.notes.append(
+        to.hints.append(
             f"What cannot be read is below. Options that are named there are {code('--option NAME=VALUE')} here."
         )
     to.short = f"{len(surveys.unread_operators)} of {len(surveys.snapshot.operators)} operators cannot be read"
@@ -915,7 +934,7 @@ def _growth(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
     for (older, at), (newer, then) in pairwise(zip(snapshots, numbers, strict=True)):
         changed = list(_rescaled(older.snapshot, newer.snapshot))
         if changed:
-            to.notes.append(
+            to.hints.append(
                 f"Between checkpoints {at} and {then} the parallelism of {numbered(len(changed), 'operator')} changed, "
                 f"as {changed[0]}: the state is in new files."
             )
@@ -1020,7 +1039,7 @@ def _since(to: Section, surveys: Surveys, older: Surveys) -> None:
         f"Compared with checkpoint {metadata.checkpoint_id}, {moment(then)} ({span(now - then)} before): "
         f"{code(older.path or '')}."
     )
-    to.notes += [f"The parallelism changed: {changed}." for changed in _rescaled(older.snapshot, surveys.snapshot)]
+    to.hints += [f"The parallelism changed: {changed}." for changed in _rescaled(older.snapshot, surveys.snapshot)]
     sizes = [{size.place: size.bytes for size in survey.sizes} for survey in (older, surveys)]
     rows: list[tuple[Any, ...]] = []
     for row in differences:
@@ -1064,7 +1083,7 @@ def _restore(to: Section, snapshot: Snapshot, job: Job, flink: str | None) -> No
     reason = next(iter(verdicts[0]["reasons"] or ()), "") if verdicts else ""
     if reason:
         to.short += f"; {named(verdicts[0]['operator_uid'] or verdicts[0]['operator_uid_hash'] or '')}: {reason}"
-    to.notes += [f"assumed about the job: {note}" for note in check.notes]
+    to.hints += [f"assumed about the job: {note}" for note in check.notes]
     rows = [
         (
             row["verdict"], row["operator_uid"] or row["operator_uid_hash"], row["job_operator"], row["matched_by"],

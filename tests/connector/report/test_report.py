@@ -336,3 +336,25 @@ def test_a_task_that_fails_is_a_note(spark: SparkSession, tmp_path: Path) -> Non
         assert "What cannot be read" in page
         assert "Traceback" not in page
         assert "JVM" not in page
+
+
+def test_a_missing_file_is_said_and_hints_are_no_warnings(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(SHOP, broken)
+    gone = next(path for path in sorted(broken.iterdir()) if path.name != "_metadata")
+    gone.unlink()
+    pyspark_savepoint.open(broken).report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert f'<p class="note">1 file is not in its folder: {gone.name}. ' in page
+    assert "all in its folder" not in page
+    assert re.search(r"<td[^>]*>missing</td>", page)
+    assert re.search(r'<p class="hint">[^\n]*--job JOB', page)
+
+
+def test_emoji_are_shown_as_they_are(tmp_path: Path) -> None:
+    name = "\U0001f469\u200d\U0001f680 \u2764\ufe0f \U0001f600"
+    with made(snapshot(operator(keyed_subtask([state(name, "VALUE", "LONG")], (1, 2)), name))) as (path, _):
+        pyspark_savepoint.open(path).report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert page.count(name) > 3
+    assert not re.search(r"\\u200d|\\ud83d|\\U0001f", page)
