@@ -105,19 +105,34 @@ def finished(
     return written(arguments, output)
 
 
-def sizes_of(savepoint: LocalSavepoint, operator: OperatorPlan) -> dict[str, tuple[int, int]]:
-    """Return entries and bytes of each state of an operator, or of each timer service; no value is decoded."""
+@dataclass(frozen=True)
+class Sizes:
+    """Entries and bytes of each state of an operator, or of each timer service; ``problem`` is why some are unknown."""
+
+    known: Mapping[str, tuple[int, int]]
+    problem: str | None = None
+
+    def of(self, names: Sequence[str] | None = None) -> Change:
+        """Return the columns for some states, by default all; without numbers where they are unknown."""
+        if self.problem is not None:
+            return {"note": f"the number of entries is unknown: {self.problem}"}
+        sizes = [size for name, size in self.known.items() if names is None or name in names]
+        return {"entries": sum(entries for entries, _ in sizes), "bytes": sum(size for _, size in sizes)}
+
+
+def sizes_of(savepoint: LocalSavepoint, operator: OperatorPlan) -> Sizes:
+    """Return the sizes of an operator's states; no value is decoded, and state that cannot be read is no error."""
     sizes: dict[str, tuple[int, int]] = {}
-    for row in savepoint.table("sizes", operator.identifier).rows():
-        name = row["state"] or ""
-        entries, size = sizes.get(name, (0, 0))
-        sizes[name] = (entries + (row["entries"] or 0), size + (row["bytes"] or 0))
-    return sizes
-
-
-def _sized(sizes: Mapping[str, tuple[int, int]], names: Sequence[str]) -> Change:
-    known = [sizes[name] for name in names if name in sizes]
-    return {"entries": sum(entries for entries, _ in known), "bytes": sum(size for _, size in known)}
+    try:
+        for row in savepoint.table("sizes", operator.identifier).rows():
+            if row["bytes"] is None and row["note"]:
+                return Sizes(sizes, row["note"])
+            name = row["state"] or ""
+            entries, size = sizes.get(name, (0, 0))
+            sizes[name] = (entries + (row["entries"] or 0), size + (row["bytes"] or 0))
+    except SavepointError as error:
+        return Sizes(sizes, error.message)
+    return Sizes(sizes)
 
 
 # -- names: UID, or UID.STATE -------------------------------------------------------------------------------
@@ -191,7 +206,7 @@ def rename(arguments: Namespace, output: Output) -> int:
         savepoint = savepoint.rename_state(one.operator.identifier, str(one.state), new)
         sizes = sizes_of(base, one.operator)
         changes.append({"change": "renamed", "operator": one.operator.label, "state": one.state, "to": new})
-        changes[-1] |= _sized(sizes, one.names)
+        changes[-1] |= sizes.of(one.names)
     for one, new in operators:
         savepoint = savepoint.change_operator_identifier(one.operator.identifier, new)
         changes.append({"change": "renamed", "operator": one.operator.label, "to": new})
@@ -226,7 +241,7 @@ def copy_operator(arguments: Namespace, output: Output) -> int:
     sizes = sizes_of(base, operator)
     for new in arguments.copies:
         savepoint = savepoint.copy_operator(operator.identifier, new)
-        changes.append({"change": "copied", "operator": operator.label, "to": new} | _sized(sizes, list(sizes)))
+        changes.append({"change": "copied", "operator": operator.label, "to": new} | sizes.of())
     return finished(arguments, output, savepoint, changes)
 
 
@@ -238,11 +253,11 @@ def remove(arguments: Namespace, output: Output) -> int:
         sizes = sizes_of(base, one.operator)
         if one.state is None:
             savepoint = savepoint.remove_operator(one.operator.identifier)
-            names = list(sizes)
+            change = sizes.of()
         else:
             savepoint = savepoint.remove_state(one.operator.identifier, one.state)
-            names = one.names
-        changes.append({"change": "removed", "operator": one.operator.label, "state": one.state} | _sized(sizes, names))
+            change = sizes.of(one.names)
+        changes.append({"change": "removed", "operator": one.operator.label, "state": one.state} | change)
     return finished(arguments, output, savepoint, changes)
 
 
@@ -311,9 +326,7 @@ def split(arguments: Namespace, output: Output) -> int:
             if operator not in operators:
                 part = part.remove_operator(operator.identifier)
         changes = [
-            {"change": "taken", "operator": operator.label, **_sized(sizes, list(sizes))}
-            for operator in operators
-            for sizes in [sizes_of(base, operator)]
+            {"change": "taken", "operator": operator.label} | sizes_of(base, operator).of() for operator in operators
         ]
         finished(arguments, output, part, changes, folder)
     return DONE
