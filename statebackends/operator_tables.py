@@ -7,6 +7,7 @@ from pyspark_savepoint.statebackends.model.applicability import OPERATOR_STATE, 
 from pyspark_savepoint.statebackends.model.request import Table, TableRequest
 from pyspark_savepoint.statebackends.python.python_state import is_python_operator, python_states, shown_name
 from pyspark_savepoint.statebackends.python.python_tables import python_keyed_table, python_timers_table
+from pyspark_savepoint.statebackends.sources.lost_state import LostState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.tables.flat_table import FlatTable
@@ -20,7 +21,8 @@ def operator_table(opened: OpenOperator, request: TableRequest) -> Table:
     """Return the table of an operator that a request names, or else the one that its state has."""
     if request.entries is not None:
         request.entries.check_version(opened.savepoint)
-        return EntriesTable(opened, request)
+        lost = LostState.of(request.entries)
+        return EntriesTable(OpenOperator(opened.savepoint, lost.left_of(opened.operator), lost), request)
     table = request.table or _default_table(opened, request)
     refuse_useless(table, request.given)
     request.check_key_groups(opened.operator.max_parallelism)

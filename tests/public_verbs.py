@@ -9,6 +9,7 @@ missed here until it is called.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -173,6 +174,11 @@ class Verbs:
         self.run("doctor", lambda: sp.doctor("size=1KB"))
         self.run("report", lambda: written_or_needed(sp, self.folder / "report.html"))
         self.run("plot", lambda: drawn_or_needed(sp))
+        damaged = Path(shutil.copytree(SHOP, self.folder / "damaged"))
+        max(damaged.iterdir(), key=lambda file: file.stat().st_size * (file.name != "_metadata")).unlink()
+        self.run("losses", lambda: Savepoint.load(self.spark, str(damaged)).losses())
+        left = str(self.folder / "left")
+        self.run("salvage", lambda: Savepoint.load(self.spark, str(damaged)).salvage().write(left))
         erased = str(self.folder / "erased")
         report = self.run("erase", lambda: sp.erase([1042], to=erased, below=self.folder))
         self.run("verify_erasure", lambda: Savepoint.load(self.spark, erased).verify_erasure(report, [1042]))

@@ -551,6 +551,21 @@ COMMANDS = (
         prints_table=True,
     ),
     Command(
+        "salvage",
+        "salvaging.salvage",
+        EDIT,
+        "write what can be read of a damaged snapshot, and list what is lost",
+        (OLD, AS_OF, NEW, *WRITES),
+        (
+            "salvage /checkpoints/7d2e/chk-42 /savepoints/salvaged --dry-run",
+            "salvage /checkpoints/7d2e/chk-42 /savepoints/salvaged",
+        ),
+        "Left out are handles, key groups and states that cannot be read; of a missing table file of RocksDB all "
+        "entries of its state between its smallest and its largest key, since other files may have older values of "
+        "them. Refused if nothing is damaged.",
+        prints_table=True,
+    ),
+    Command(
         "create",
         "edits.create",
         EDIT,

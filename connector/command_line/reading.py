@@ -299,8 +299,12 @@ def ranked(rows: Sequence[Row], top: int) -> Iterator[Row]:
 
 def verify(arguments: Namespace, output: Output) -> int:
     """Read every byte, and show errors and warnings."""
+    from pyspark_savepoint.verbs.summaries import one_row_per_error
+
     table = table_of(arguments, output, table="verification", **operator_options(arguments.uid))
-    rows = sorted(table.rows(), key=lambda row: ("error", "warning", "ok").index(row["status"]))
+    rows = sorted(
+        one_row_per_error(table.to_arrow()).to_pylist(), key=lambda row: ("error", "warning", "ok").index(row["status"])
+    )
     counts = {status: sum(row["status"] == status for row in rows) for status in ("error", "warning", "ok")}
     shown = rows if arguments.all or not output.is_text else [row for row in rows if row["status"] != "ok"]
     output.table(

@@ -226,6 +226,8 @@ def _names(plan: OperatorPlan) -> Names | None:
     """Return the names of all keyed states of the base; None if there are other changes than names."""
     if plan.base is None or plan.deletions or plan.rehashes or plan.raw_timers or not plan.edits_keyed_state:
         return None
+    if plan.base.lost.in_part:
+        return None
     planned = plan.of_kind(KEYED, TIMERS)
     names = {(state.origin, state.kind == TIMERS): state.name for state in planned}
     if any(state.from_input >= 0 for state in planned) or len(names) < len(planned):

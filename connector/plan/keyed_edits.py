@@ -414,6 +414,10 @@ def base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: bool
         max_parallelism=plan.max_parallelism if by_hash else None,
         raw_timers=plan.raw_timers,
         digest=base.snapshot.digest.hex(),
+        lost_subtasks=base.lost.subtasks,
+        lost_raw=base.lost.raw,
+        lost_key_groups=base.lost.key_groups,
+        lost_files=base.lost.files,
     )
     return _read_options(base) | {
         "path": base.path,

@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.statebackends.catalog.rows import known_as
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, service_of
+from pyspark_savepoint.statebackends.sources.lost_state import NOTHING, LostState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.operator_types import expect_same_key
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
@@ -44,11 +45,13 @@ class Base:
     path: str
     options: Mapping[str, str]
     relocated: bool = False
+    #: Keyed state that is left out, because it is damaged.
+    lost: LostState = NOTHING
 
     @cached_property
     def opened(self) -> OpenOperator:
         """The operator with its headers, which are read once for all edits."""
-        return OpenOperator(self.snapshot, self.operator)
+        return OpenOperator(self.snapshot, self.operator, self.lost)
 
     @property
     def has_keyed_state(self) -> bool:

@@ -405,9 +405,38 @@ def _heaviest(table: pa.Table, top: int) -> pa.Table:
 
 
 def _worst_first(table: pa.Table) -> pa.Table:
+    """Return the rows, errors first; one file of several subtasks that cannot be read is one row."""
+    table = one_row_per_error(table)
     rank = pc.fill_null(pc.index_in(table.column("status"), pa.array(STATUSES)), len(STATUSES))
     names = ("rank", *ORDER, "subtask", "first_key_group")
     return _sorted(table.append_column("rank", rank), [(name, "ascending") for name in names]).drop_columns("rank")
+
+
+def one_row_per_error(table: pa.Table) -> pa.Table:
+    """Return a verification in which errors about one file as a whole are one row, which names the subtasks."""
+    rows, errors = [], dict[tuple[Any, ...], dict[str, Any]]()
+    for row in table.to_pylist():
+        lines = (row["note"] or "").split("\n")
+        whole = lines[:2] if len(lines) > 1 and not any(line.startswith("  at byte:") for line in lines) else lines
+        same = (*(row[name] for name in OPERATOR), *whole)
+        first = errors.get(same) if row["status"] == "error" else None
+        if first is None:
+            rows.append({**row, "subtasks": [row["subtask"]]})
+            if row["status"] == "error":
+                errors[same] = rows[-1]
+            continue
+        first["subtasks"].append(row["subtask"])
+        for name, function in (("first_key_group", min), ("last_key_group", max)):
+            bounds = [value for value in (first[name], row[name]) if value is not None]
+            first[name] = function(bounds) if bounds else None
+        if first["table"] == "files":
+            first.update({name: row[name] for name in ("table", "state", "kind", "subtask", "note")})
+    for row in rows:
+        subtasks = sorted({one for one in row.pop("subtasks") if one is not None})
+        if len(subtasks) > 1:
+            row["subtask"] = None
+            row["note"] = f"{row['note']}\n  subtasks: {', '.join(map(str, subtasks))}"
+    return pa.Table.from_pylist([{name: row[name] for name in table.column_names} for row in rows], table.schema)
 
 
 def _ages(table: pa.Table) -> pa.Table:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Self
 
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Longs
-from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, StateFileNotFoundError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError, StateFileNotFoundError
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, Read, StateLocation, opened_ahead
 from pyspark_savepoint.formats.io.run_ahead import FEW_AHEAD
 from pyspark_savepoint.formats.io.snapshot_files import Opening
@@ -44,15 +44,22 @@ MAX_INDEXES = 1 << 25
 MAX_MANIFEST = 1 << 28
 #: Table files of a store up to this size are opened whole; of larger ones the first request has up to the other size.
 SMALL, FIRST_BLOCKS = 1 << 18, 1 << 22
+#: Bytes of a key that an error shows.
+SHOWN = 32
 #: Smallest step through a sorted run, in bytes.
 MIN_STEP = 1 << 12
 
 
 class Database:
-    """The files of a database, by their names in the database; a context manager."""
+    """The files of a database, by their names in the database; a context manager.
 
-    def __init__(self, files: Mapping[str, StateLocation], prefix: int) -> None:
+    ``lost`` are names of table files that are left out, with all entries of their column family between their smallest
+    and their largest key: other files may have older values of these keys, or values that a lost file deletes.
+    """
+
+    def __init__(self, files: Mapping[str, StateLocation], prefix: int, lost: Collection[str] = frozenset()) -> None:
         self.files = files
+        self.lost = lost
         self.prefix = prefix
         self._open: OrderedDict[str, ByteSource] = OrderedDict()
         self._ahead = ExitStack()
@@ -134,6 +141,20 @@ class Database:
         key = (info.name, separators, low, high)
         return self._kept(key, lambda: whole.of_key_groups(self.open(info), low, high))
 
+    @contextmanager
+    def naming(self, info: FileMetaData) -> Iterator[None]:
+        """Add to errors which state a table file has, and which keys."""
+        try:
+            yield
+        except SavepointError as error:
+            prefix = self.prefix
+            low, high = info.smallest.user_key, info.largest.user_key
+            family = next((one.name for one in self.families.values() if info.number in one.files), None)
+            groups = f"{int.from_bytes(low[:prefix], 'big')} to {int.from_bytes(high[:prefix], 'big')}"
+            keys = f"keys {low[prefix:][:SHOWN].hex()} to {high[prefix:][:SHOWN].hex()}"
+            found = f"table file {info.name} of column family {family!r}: key groups {groups}, {keys}"
+            raise error.with_facts(state=family, found=found) from None
+
     def _kept(self, key: tuple[object, ...], read: Callable[[], SstFile]) -> SstFile:
         """Return a table file from the cache of indexes, or read it."""
         file = self._tables.pop(key, None)
@@ -166,7 +187,9 @@ class Database:
                 remedy=UNREADABLE,
             )
         for info in self.families[name].files.values():
-            self._check_listed(info)
+            if info.name not in self.lost:
+                with self.naming(info):
+                    self._check_listed(info)
         return FamilyReader(self, self.families[name], (low, high), prefixes, numbers)
 
     def _check_listed(self, info: FileMetaData) -> None:
@@ -193,7 +216,9 @@ class _Run:
     def tables(self) -> Iterator[SstFile]:
         """Yield the files, each open while it is the current one."""
         for info in self.files:
-            yield self.database.table(info, *self.bounds)
+            with self.database.naming(info):
+                file = self.database.table(info, *self.bounds)
+            yield file
 
     def read(self, low: int, high: int, arena: Arena | None = None) -> list[DatabaseEntries]:
         """Return all entries of key groups from ``low`` to ``high``, in parts."""
@@ -205,7 +230,8 @@ class _Run:
         for info in self.files:
             if info.largest.user_key < first or b"\0" + info.smallest.user_key >= stop:
                 continue
-            file = self.database.table(info, *self.bounds)
+            with self.database.naming(info):
+                file = self.database.table(info, *self.bounds)
             chosen = file.index.blocks_of(low, high)
             for part in _cut(file, chosen, step):
                 yield self._decode(file, part, low, high, arena)
@@ -236,8 +262,9 @@ class _Run:
     def _decode(
         self, file: SstFile, part: slice | Longs, low: int, high: int, arena: Arena | None = None
     ) -> DatabaseEntries:
-        blocks = file.read(self.database.open(file.info, blocks_at(file, part)), part, arena)
-        return decode_entries(blocks, file, low, high, int(file.index.size[part].sum()), arena)
+        with self.database.naming(file.info):
+            blocks = file.read(self.database.open(file.info, blocks_at(file, part)), part, arena)
+            return decode_entries(blocks, file, low, high, int(file.index.size[part].sum()), arena)
 
 
 def end_of(info: FileMetaData) -> Opening:
@@ -330,8 +357,11 @@ class FamilyReader:
         low, high = bounds
         self.path = database.path
         first, stop = _bounds(low, high, database.prefix)
+        lost = [info for info in family.files.values() if info.name in database.lost]
+        self.without = [(info.smallest.user_key, info.largest.user_key) for info in lost]
         runs = []
         for infos in family.runs():
+            infos = [info for info in infos if info not in lost]
             near = [info for info in infos if info.largest.user_key >= first and b"\0" + info.smallest.user_key < stop]
             if numbers is not None:
                 near = [info for info in near if info.number in numbers]
@@ -429,7 +459,18 @@ class FamilyReader:
 
     def _resolve(self, runs: list[list[DatabaseEntries]], arena: Arena | None = None) -> DatabaseEntries | None:
         sorted_runs = _joined(runs)
-        return resolve(sorted_runs, self.deleted, self.path, arena) if sorted_runs else None
+        if not sorted_runs:
+            return None
+        entries = resolve(sorted_runs, self.deleted, self.path, arena)
+        for smallest, largest in self.without:
+            entries = _outside(entries, smallest, largest)
+        return entries
+
+
+def _outside(entries: DatabaseEntries, smallest: bytes, largest: bytes) -> DatabaseEntries:
+    """Return the entries, which are sorted, without those of keys from ``smallest`` to ``largest``."""
+    first, stop = entries.first_not_before(smallest), entries.first_not_before(largest + b"\0")
+    return entries.take(np.r_[0:first, stop : len(entries)]) if first < stop else entries
 
 
 def _joined(runs: Sequence[Sequence[DatabaseEntries]]) -> list[DatabaseEntries]:

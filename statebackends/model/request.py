@@ -31,7 +31,9 @@ class EntriesRequest:
     ``states`` are (name, is a timer); a state's number is its position, and None leaves a number unused. ``keys`` adds
     a column with the bytes of the key alone. ``max_parallelism`` recomputes key groups for another max parallelism.
     ``raw_timers`` includes timers in raw keyed state. ``digest`` is the checksum of the snapshot's metadata, as hex
-    digits: another version is an error, so that all tasks read the same one. Without it any version is read.
+    digits: another version is an error, so that all tasks read the same one. Without it any version is read. State that
+    is damaged is left out: the handles of ``lost_subtasks``, those of raw keyed state of ``lost_raw``,
+    ``lost_key_groups``, and ``lost_files`` of databases, each with the first key group of its database.
     """
 
     states: tuple[tuple[str, bool] | None, ...]
@@ -39,6 +41,10 @@ class EntriesRequest:
     max_parallelism: int | None = None
     raw_timers: bool = False
     digest: str = ""
+    lost_subtasks: tuple[int, ...] = ()
+    lost_raw: tuple[int, ...] = ()
+    lost_key_groups: tuple[int, ...] = ()
+    lost_files: tuple[tuple[int, str], ...] = ()
 
     def __post_init__(self) -> None:
         """Raise ValueError if the digest is not one."""

@@ -216,6 +216,8 @@ class ChangelogSource:
     operator: str
     key: TypeSerializer | None = None
     note: str | None = None
+    #: Key groups that are left out, because they are damaged.
+    lost: frozenset[int] = frozenset()
 
     def header(self) -> KeyedBackendHeader:
         """Return the states of all parts, and those that the changes register."""
@@ -329,7 +331,7 @@ class ChangelogKeyedStream:
 
         With ``namespaced``, rows are identified by key and namespace.
         """
-        wanted = sorted(group for group in key_groups if group in self.source.key_group_range)
+        wanted = sorted(group for group in key_groups - self.source.lost if group in self.source.key_group_range)
         if not wanted:
             return
         for meta in (self.header.states[state] for state in sorted(selected)):

@@ -45,6 +45,8 @@ class KeyedSource:
     canonical: bool
     max_parallelism: int
     operator: str
+    #: Key groups that are left out, because they are damaged.
+    lost: frozenset[int] = frozenset()
 
     @property
     def key_group_range(self) -> KeyGroupRange:
@@ -73,10 +75,9 @@ class KeyedSource:
                 extents = self._extents(source, header)
                 origin = Origin(source.path, 0, self.operator)
                 full = CanonicalKeyedStream(source, header, extents, self.max_parallelism, origin, options)
-                if not self.canonical and is_heap_format(full, self.offsets):
-                    yield HeapKeyedStream(source, header, extents, origin, options)
-                else:
-                    yield full
+                heap = not self.canonical and is_heap_format(full, self.offsets)
+                full.extents = extents = [extent for extent in extents if extent.key_group not in self.lost]
+                yield HeapKeyedStream(source, header, extents, origin, options) if heap else full
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
 
@@ -145,6 +146,8 @@ class RocksDBSource:
     key_group_range: KeyGroupRange
     max_parallelism: int
     operator: str
+    #: Names of table files that are left out, because they are damaged, with all entries between their keys.
+    lost: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -184,6 +187,11 @@ class RocksDBSource:
         yield from ((location, WHOLE) for name, location in self.files if name.startswith(CATALOG))
 
     @property
+    def prefix(self) -> int:
+        """Return the number of bytes of the key group in front of every key."""
+        return 2 if self.max_parallelism > 128 else 1
+
+    @property
     def table_files(self) -> dict[object, int]:
         """Return the sizes of the table files, by what tells each from all others."""
         return {location.identity: max(location.size, 0) for name, location in self.files if name.endswith(TABLE_FILE)}
@@ -203,7 +211,7 @@ class RocksDBSource:
         options = options.undecoded()
         header = self.header()
         try:
-            with Database(dict(self.files), 2 if self.max_parallelism > 128 else 1) as database:
+            with Database(dict(self.files), self.prefix, self.lost) as database:
                 origin = Origin(database.path, 0, self.operator, None, compressed=True)
                 yield RocksDBKeyedStream(database, header, self.key_group_range, origin, options)
         except SavepointError as error:
@@ -218,10 +226,10 @@ class DifferingSource(RocksDBSource):
     that differ in one of the ``states`` are read in all that a task asks for.
     """
 
-    other: RocksDBSource
-    side: int
-    states: tuple[str, ...]
-    kept: dict[object, Any] = field(compare=False, repr=False)
+    other: RocksDBSource = field(kw_only=True)
+    side: int = field(kw_only=True)
+    states: tuple[str, ...] = field(kw_only=True)
+    kept: dict[object, Any] = field(compare=False, repr=False, kw_only=True)
 
     @classmethod
     def pair(
@@ -231,8 +239,8 @@ class DifferingSource(RocksDBSource):
         both, kept = (before, after), dict[object, Any]()
         older, newer = (
             cls(
-                mine.meta, mine.files, mine.key_group_range, mine.max_parallelism, mine.operator,
-                both[1 - side], side, tuple(states), kept,
+                mine.meta, mine.files, mine.key_group_range, mine.max_parallelism, mine.operator, mine.lost,
+                other=both[1 - side], side=side, states=tuple(states), kept=kept,
             )
             for side, mine in enumerate(both)
         )  # fmt: skip

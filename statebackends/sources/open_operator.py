@@ -40,6 +40,7 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource, keyed_sources
+from pyspark_savepoint.statebackends.sources.lost_state import NOTHING, LostState
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
 
@@ -65,6 +66,8 @@ class OpenOperator:
 
     savepoint: Snapshot
     operator: OperatorState
+    #: Keyed state that is left out, because it is damaged.
+    lost: LostState = NOTHING
     #: The local files whose headers were read, each with its identity before that.
     identities: dict[str, str | None] = field(default_factory=dict, init=False, compare=False)
     #: Facts found in the values, by name.
@@ -74,7 +77,7 @@ class OpenOperator:
     @cached_property
     def keyed(self) -> OperatorHeaders:
         """The sources of keyed state, each with its header."""
-        sources = keyed_sources(self.savepoint, self.operator)
+        sources = self.lost.without(keyed_sources(self.savepoint, self.operator))
         self._identify(location for source in sources for location in _locations(source))
         return OperatorHeaders(self.operator, tuple(sources), _headers(sources))
 

@@ -135,14 +135,21 @@ Found = dict[int, Tally]
 
 
 @dataclass(slots=True)
-class _Errors:
+class Errors:
     """Errors of a part, listed up to ``MAX_ERRORS``."""
 
     named: list[tuple[str | None, tuple[int, ...], str]] = field(default_factory=list)
     more: int = 0
+    places: dict[str, int] = field(default_factory=dict)
 
     def add(self, error: SavepointError, key_groups: tuple[int, ...]) -> None:
-        if len(self.named) < MAX_ERRORS:
+        """Add an error; equal ones, such as those of a missing file, are one, of all their key groups."""
+        same = self.places.get(str(error))
+        if same is not None:
+            state, before, why = self.named[same]
+            self.named[same] = (state, (*before, *key_groups), why)
+        elif len(self.named) < MAX_ERRORS:
+            self.places[str(error)] = len(self.named)
             self.named.append((error.facts.get("state"), key_groups, str(error)))
         else:
             self.more += 1
@@ -172,7 +179,7 @@ class KeyedVerification:
         options = exact_options(request.decode)
         for subtask, groups in groupby(self.key_groups, self.operator.subtask):
             mine = tuple(groups)
-            errors = _Errors()
+            errors = Errors()
             tallies: Found = {}
             metas: Sequence[StateMetaInfoSnapshot] = ()
             try:
@@ -181,7 +188,7 @@ class KeyedVerification:
                     for state in sorted(wanted_states(stream, request)):
                         tallies[state] = Tally()
                     checks = EntryChecks(stream.header, self.operator.max_parallelism, options)
-                    _Walk(stream, checks, request.block_bytes, errors).walk(mine, set(tallies), tallies)
+                    Walk(stream, checks, request.block_bytes, errors).walk(mine, set(tallies), tallies)
             except SavepointError as error:
                 errors.add(error, mine)
             yield from errors.rows(self.operator, "keyed_state", subtask)
@@ -204,13 +211,13 @@ def tallied(tally: Tally) -> Row:
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
+class Walk:
     """Walk over the entries of one open stream; damaged key groups are found by bisection."""
 
     stream: KeyedStream
     checks: EntryChecks
     block_bytes: int
-    errors: _Errors
+    errors: Errors
 
     def walk(self, key_groups: tuple[int, ...], states: set[int], found: Found) -> None:
         """Add the entries of some states in some key groups."""
@@ -266,7 +273,7 @@ class RawTimerVerification:
         options = exact_options(request.decode)
         for subtask, groups in groupby(self.key_groups, self.operator.subtask):
             mine = [group for group in groups if group in self.source.offsets.key_group_range]
-            errors = _Errors()
+            errors = Errors()
             tallies: dict[str, Tally] = {}
             for group in mine:
                 try:

@@ -47,6 +47,7 @@ from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableR
 from pyspark_savepoint.statebackends.model.sorting import RowSorter, SortedBatch, group_bounds
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
+from pyspark_savepoint.statebackends.sources.lost_state import LostState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesPartition
@@ -249,8 +250,9 @@ class BaseState:
         wanted = request.entries
         assert wanted is not None
         wanted.check_version(savepoint)
-        operator = savepoint.operator(uid_hash=request.uid_hash)
-        sources = tuple(keyed_sources(savepoint, operator))
+        lost = LostState.of(wanted)
+        operator = lost.left_of(savepoint.operator(uid_hash=request.uid_hash))
+        sources = tuple(lost.without(keyed_sources(savepoint, operator)))
         raw = tuple(raw_timer_sources(savepoint, operator)) if wanted.raw_timers else ()
         rehashed = wanted.max_parallelism not in (None, operator.max_parallelism)
         limits = operator.max_parallelism, operator.state_size

@@ -186,7 +186,8 @@ REFERENCE = Chapter(
                 _names(
                     "Look inside and compare",
                     SAVEPOINT,
-                    "sizes heaviest_keys ttl_ages verify doctor report plot diff changes check_hash_code",
+                    "sizes heaviest_keys ttl_ages verify losses salvage doctor report plot diff changes "
+                    "check_hash_code",
                 ),
                 _names(
                     "Restores, operator ids, upgrades",

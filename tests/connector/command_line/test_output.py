@@ -147,12 +147,15 @@ def places(shop: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
     assert main(["remove-keys", str(shop), str(edited), "accounts", "--where", "total < 30000"]) == 0
     shutil.copytree(shop, left)
     (left / ".pending-0123456789ab").mkdir()
+    shutil.copytree(shop, damaged := room / "damaged")
+    max(damaged.iterdir(), key=lambda file: file.stat().st_size * (file.name != "_metadata")).unlink()
     operator = {"uid": "accounts", "key": "STRING", "states": {"total": "STRING", "recent_amounts": "LONG"}}
     (room / "job.json").write_text(json.dumps({"operators": [operator, {"uid": "a-new-operator-of-the-job"}]}))
     (kafka,) = (sets / "connectors" / "2.3.0-kafka-v5.0.0").glob("savepoint-*")
     migration = sets / "migration"
     found = {
-        "shop": shop, "edited": edited, "left": left, "job": room / "job.json", "kafka": kafka, "new": room,
+        "shop": shop, "edited": edited, "left": left, "damaged": damaged,
+        "job": room / "job.json", "kafka": kafka, "new": room,
         "old": migration / "cases" / "pojo-all" / "1.20.5-hashmap", "classes": migration / "classes",
         "lab": sets / "lab" / "2.2.1-hashmap-canonical" / "savepoint", "history": sets / "history",
     }  # fmt: skip
@@ -169,6 +172,7 @@ COMMANDS_OF_A_TERMINAL = {
     "diff {shop} {edited} accounts": (1, "removed"),
     "diff {shop} {lab}": (1, "removed de96504ebb8d70d14beb6a829f93715a"),
     "set-offsets {kafka} {new}/offsets-{width} source --set orders-1=5": (0, "records"),
+    "salvage {damaged} {new}/salvaged-{width}": (0, "lost missing"),
     "vacuum {left} --older-than 0 --dry-run": (0, "pending deleted"),
     "check-restore {shop} {job}": (1, "orders-source incompatible,"),
     "check-restore {shop} {lab}": (1, "warehouse-export"),

@@ -103,7 +103,8 @@ COMMANDS = (
     "check-restore {sp} {base}", "check-restore {base} {sp}", "schema {sp}", "export {sp} op --file {new}.parquet",
     "pin {sp} {new}", "merge {sp} {base} {new}", "split {sp} --to {new} op", "changes {above} op", "metrics {above}",
     "changes {above} op --net --from 1", "erase {sp} {new} --keys 1", "remove-keys {sp} {new} op --keys 1",
-    "rename {sp} {new} op=other --portable", "set-offsets {sp} {new} --by 1", "report {sp} -o {new}.html",
+    "rename {sp} {new} op=other --portable", "set-offsets {sp} {new} --by 1", "salvage {sp} {new}",
+    "report {sp} -o {new}.html",
 )  # fmt: skip
 
 

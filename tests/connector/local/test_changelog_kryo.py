@@ -1,4 +1,4 @@
-"""Values of Kryo in a changelog are decoded with descriptions of the job's classes, and conditions name their fields."""
+"""Values of Kryo in a changelog are decoded with descriptions of classes, and conditions name their fields."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_without_a_description_they_are_bytes(checkpoint: Path) -> None:
 
 
 def test_a_condition_on_a_field_erases(checkpoint: Path, tmp_path: Path) -> None:
-    sp = pyspark_savepoint.open(checkpoint, kryo_types=SEALED, allow_outside=True)
+    sp = pyspark_savepoint.open(checkpoint, kryo_types=SEALED, allow_outside=True, timestamps="raw", raw="object-enum")
     report = sp.erase(where={"kryo": f"`{STATE}`.text = 'text' AND key < 3"}, to=tmp_path / "new")
     new = pyspark_savepoint.open(tmp_path / "new", kryo_types=SEALED)
     assert {row["key"] for row in new.keyed_state("kryo", state=STATE).rows()} == {3, 4, 5, 6, 7}

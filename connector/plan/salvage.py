@@ -1,0 +1,56 @@
+"""Plan of what is left of a damaged savepoint: what cannot be read is left out, and listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.plan.keyed_edits import with_states
+from pyspark_savepoint.plan.operator_plan import KEYED, OperatorPlan
+from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.statebackends.surveys.losses import SCHEMA, Damage, damage_of
+from pyspark_savepoint.statebackends.surveys.survey import to_batch
+
+
+def damages(plan: SavepointPlan) -> list[tuple[OperatorPlan, Damage]]:
+    """Return what each operator of a plan without changes loses."""
+    found = []
+    for operator in plan.operators:
+        base = operator.base
+        if base is None:
+            continue
+        options: Mapping[str, str] = {**base.options, "path": base.path}
+        request = SavepointReadOptions.parse(options).request().of_version(base.snapshot.metadata.version)
+        found.append((operator, damage_of(base.snapshot, base.operator, request)))
+    return found
+
+
+def losses_of(found: list[tuple[OperatorPlan, Damage]]) -> pa.Table:
+    """Return the table of all losses."""
+    return pa.Table.from_batches([to_batch([row for _, damage in found for row in damage.rows], SCHEMA)], SCHEMA)
+
+
+def salvaged(plan: SavepointPlan, found: list[tuple[OperatorPlan, Damage]]) -> SavepointPlan:
+    """Return the plan without what is lost; raise OptionError if nothing is."""
+    if not any(damage.rows for _, damage in found):
+        raise OptionError(
+            "nothing is damaged: there is nothing to salvage",
+            expected="a snapshot of which verify() reports errors",
+            remedy="write(path), or the command cp, copies it as it is",
+        )
+    damaged = {operator.identifier: damage for operator, damage in found if damage.rows}
+    operators = tuple(
+        _left(operator, damaged[operator.identifier]) if operator.identifier in damaged else operator
+        for operator in plan.operators
+    )
+    return replace(plan, operators=operators)
+
+
+def _left(plan: OperatorPlan, damage: Damage) -> OperatorPlan:
+    assert plan.base is not None
+    left = replace(plan, base=replace(plan.base, operator=damage.left, lost=damage.lost))
+    return with_states(left).with_rewritten(KEYED) if damage.lost.in_part else left

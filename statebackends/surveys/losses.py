@@ -1,0 +1,289 @@
+"""What of an operator's state cannot be read: which handles, key groups, table files and states, and why.
+
+what is damaged                         what is lost
+the header of a file, or all of it      the handle: all states of its key groups
+a part of it                            its key groups: all states in them
+a table file of a database              all entries of its state between its smallest and its largest key
+operator state                          the states of which an element cannot be read, in the subtask; or all of them
+in-flight records, raw state            the handle
+
+Table files are found in the manifest, and read block by block, with their checksums; entries are checked as
+:mod:`verification` checks them. Values without known ends cannot be checked, and are no damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import (
+    CorruptStateError,
+    SavepointError,
+    StateFileNotFoundError,
+    UndecodableStateError,
+)
+from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
+from pyspark_savepoint.formats.rocksdb.database import Database
+from pyspark_savepoint.formats.rocksdb.manifest import ColumnFamily, FileMetaData
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
+from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, keyed_sources
+from pyspark_savepoint.statebackends.sources.lost_state import LostState
+from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
+from pyspark_savepoint.statebackends.surveys.entry_checks import EntryChecks, Tally
+from pyspark_savepoint.statebackends.surveys.sizes import wanted_states
+from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed
+from pyspark_savepoint.statebackends.surveys.verification import Errors, Walk
+from pyspark_savepoint.statebackends.tables.keys import exact_options
+
+SCHEMA = pa.schema(
+    [
+        *STATE_FIELDS,
+        pa.field("subtask", pa.int32()),
+        pa.field("first_key_group", pa.int32()),
+        pa.field("last_key_group", pa.int32()),
+        pa.field("first_key", pa.binary()),
+        pa.field("last_key", pa.binary()),
+        pa.field("note", pa.string()),
+    ]
+)
+KEYED = "keyed_state"
+#: What is damage; a store that cannot be reached, or a file outside of the snapshot, is none.
+DAMAGE = (CorruptStateError, StateFileNotFoundError)
+
+
+@dataclass
+class Damage:
+    """What one operator loses: a row for each loss, the keyed state that is left out, and what is left of it."""
+
+    rows: list[Row]
+    lost: LostState
+    left: OperatorState
+
+
+def damage_of(savepoint: Snapshot, operator: OperatorState, request: TableRequest) -> Damage:
+    """Read all state of an operator, and return what of it is damaged."""
+    search = _Search(savepoint, operator, request)
+    for index in sorted(operator.subtasks):
+        search.subtask(index)
+    lost = LostState(
+        tuple(search.subtasks), tuple(search.raw), tuple(sorted(set(search.key_groups))), tuple(search.files)
+    )
+    return Damage(search.rows, lost, lost.left_of(replace(operator, subtasks=search.left)))
+
+
+class _Every(Errors):
+    """All errors, however many."""
+
+    def add(self, error: SavepointError, key_groups: tuple[int, ...]) -> None:
+        """Add an error; raise one that is no damage."""
+        if not isinstance(error, DAMAGE):
+            raise error
+        self.named.append((error.facts.get("state"), key_groups, str(error)))
+
+
+@dataclass
+class _Search:
+    savepoint: Snapshot
+    operator: OperatorState
+    request: TableRequest
+    rows: list[Row] = field(default_factory=list)
+    subtasks: list[int] = field(default_factory=list)
+    raw: list[int] = field(default_factory=list)
+    key_groups: list[int] = field(default_factory=list)
+    files: list[tuple[int, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.surveyed = Surveyed.of(self.operator)
+        self.left = dict(self.operator.subtasks)
+
+    def subtask(self, index: int) -> None:
+        """Find what one subtask loses."""
+        subtask = self.operator.subtasks[index]
+        if subtask.managed_keyed_state is not None:
+            self._keyed(index, subtask.managed_keyed_state)
+        raw = subtask.raw_keyed_state
+        if isinstance(raw, KeyGroupsStateHandle) and (why := self._unreadable([raw.delegate])):
+            self.raw.append(index)
+            self._add("raw_keyed_state", index, why, groups=list(raw.key_group_range))
+        self._operator_state(index)
+        for name in ("input_channel_state", "result_subpartition_state"):
+            kept = [handle for handle in getattr(subtask, name) if not self._channel(index, handle)]
+            self.left[index] = _with(self.left[index], name, tuple(kept))
+
+    def _add(
+        self,
+        table: str,
+        index: int,
+        why: object,
+        state: str | None = None,
+        groups: Sequence[int] = (),
+        keys: tuple[bytes, bytes] | None = None,
+    ) -> None:
+        bounds = {"first_key_group": min(groups), "last_key_group": max(groups)} if groups else {}
+        between = {} if keys is None else {"first_key": keys[0], "last_key": keys[1]}
+        self.rows.append(self.surveyed.row(table=table, state=state, subtask=index, note=str(why), **bounds, **between))
+
+    def _unreadable(self, handles: Sequence[Any]) -> SavepointError | None:
+        for handle in handles:
+            try:
+                with self.savepoint.resolve(handle, self.operator).open() as source:
+                    if source.size:
+                        source.read(source.size - 1, 1)
+            except DAMAGE as error:
+                return error
+        return None
+
+    def _channel(self, index: int, handle: Any) -> bool:
+        why = self._unreadable([handle.delegate])
+        if why is not None:
+            self._add("channel_state", index, why)
+        return why is not None
+
+    # -- keyed state ---------------------------------------------------------------------------------------
+
+    def _keyed(self, index: int, handle: Any) -> None:
+        alone = replace(self.operator, subtasks={index: self.operator.subtasks[index]})
+        try:
+            sources = keyed_sources(self.savepoint, alone)
+            for source in sources:
+                if isinstance(source, RocksDBSource):
+                    self._open_database(source)
+                else:
+                    source.header()
+        except UndecodableStateError:
+            return  # a serializer snapshot of an unknown class is no damage
+        except DAMAGE as error:
+            self.subtasks.append(index)
+            self._add(KEYED, index, error, groups=list(handle.key_group_range))
+            return
+        for source in sources:
+            if isinstance(source, RocksDBSource):
+                self._database(index, source)
+            self._entries(index, source)
+
+    @staticmethod
+    def _open_database(source: RocksDBSource) -> None:
+        source.header()
+        with Database(dict(source.files), source.prefix):
+            pass
+
+    def _database(self, index: int, source: RocksDBSource) -> None:
+        """Read the table files one by one."""
+        with Database(dict(source.files), source.prefix) as database:
+            for family in database.families.values():
+                for info in sorted(family.files.values(), key=lambda info: info.number):
+                    why = self._damaged_file(database, family, info, source)
+                    if why is not None:
+                        self.files.append((source.key_group_range.start, info.name))
+                        self._lost_file(index, family, info, source, why)
+            live = {info.name for family in database.families.values() for info in family.files.values()}
+        # Flink needs all files of a handle to restore it, also those that have no state, such as OPTIONS.
+        for name, location in source.files:
+            try:
+                with location.open():
+                    pass
+            except DAMAGE as error:
+                if name not in live:
+                    self.files.append((source.key_group_range.start, name))
+                    self._add("files", index, f"no state is lost: {name} has none; {error}")
+
+    def _damaged_file(
+        self, database: Database, family: ColumnFamily, info: FileMetaData, source: RocksDBSource
+    ) -> SavepointError | None:
+        alone = replace(family, files={info.number: info})
+        bounds = source.key_group_range
+        try:
+            known, database.families[family.name] = database.families[family.name], alone
+            reader = database.family(family.name, bounds.start, bounds.end, None, {info.number})
+            for run in reader.runs:
+                for _ in run.steps(bounds.start, bounds.end, self.request.block_bytes):
+                    pass
+        except DAMAGE as error:
+            return error
+        finally:
+            database.families[family.name] = known
+        return None
+
+    def _lost_file(
+        self, index: int, family: ColumnFamily, info: FileMetaData, source: RocksDBSource, why: SavepointError
+    ) -> None:
+        smallest, largest = info.smallest.user_key, info.largest.user_key
+        first, last = (int.from_bytes(key[: source.prefix], "big") for key in (smallest, largest))
+        owned = source.key_group_range
+        groups = range(max(first, owned.start), min(last, owned.end) + 1)
+        if groups:
+            keys = (smallest[source.prefix :], largest[source.prefix :])
+            self._add(KEYED, index, why, family.name, groups, keys)
+
+    def _entries(self, index: int, source: AnyKeyedSource) -> None:
+        """Read all entries, key group by key group where some are damaged."""
+        (left,) = LostState(files=tuple(self.files)).without([source])
+        options: DecodeOptions = exact_options(self.request.decode)
+        errors, groups = _Every(), tuple(source.key_group_range)
+        try:
+            with left.open(options) as stream:
+                states = wanted_states(stream, self.request)
+                tallies = {state: Tally() for state in states}
+                checks = EntryChecks(stream.header, self.operator.max_parallelism, options)
+                Walk(stream, checks, self.request.block_bytes, errors).walk(groups, set(states), tallies)
+        except UndecodableStateError:
+            return
+        except DAMAGE as error:
+            errors.add(error, groups)
+        for _, damaged, why in errors.named:
+            self.key_groups += damaged
+            self._add(KEYED, index, why, groups=damaged)
+
+    # -- operator state ------------------------------------------------------------------------------------
+
+    def _operator_state(self, index: int) -> None:
+        subtask = self.operator.subtasks[index]
+        for raw, name in ((False, "managed_operator_state"), (True, "raw_operator_state")):
+            handle = getattr(subtask, name)
+            if not isinstance(handle, OperatorStreamStateHandle):
+                continue
+            table = "raw_operator_state" if raw else "operator_state"
+            alone = replace(self.operator, subtasks={index: subtask})
+            try:
+                broken = self._broken_states(alone, raw)
+            except UndecodableStateError:
+                continue
+            except DAMAGE as error:
+                self._add(table, index, error)
+                self.left[index] = _with(self.left[index], name, None)
+                continue
+            for state, why in broken.items():
+                self._add(table, index, why, state)
+            if broken:
+                kept = tuple(state for state in handle.states if state.name not in broken)
+                self.left[index] = _with(self.left[index], name, replace(handle, states=kept))
+
+    def _broken_states(self, alone: OperatorState, raw: bool) -> dict[str, SavepointError]:
+        broken: dict[str, SavepointError] = {}
+        for source in operator_sources(self.savepoint, alone, raw=raw):
+            with source.location.open() as opened:
+                if raw:
+                    opened.read(opened.size - 1, 1)
+                    continue
+                stream = source.stream(opened)
+                for state in source.states:
+                    try:
+                        for _ in stream.windows(source.offsets(state.name), self.request.block_bytes):
+                            pass
+                    except DAMAGE as error:
+                        broken[state.name] = error
+        return broken
+
+
+def _with(subtask: OperatorSubtaskState, name: str, handle: Any) -> OperatorSubtaskState:
+    """Return the subtask with another handle."""
+    changes: dict[str, Any] = {name: handle}
+    return replace(subtask, **changes)
