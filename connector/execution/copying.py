@@ -31,6 +31,10 @@ from pyspark_savepoint.formats.snapshot.relocation import (
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 COPIERS = 8
+#: Copies of a store at a time, which do not pass this process.
+HOLDERS = 32
+#: Files up to this size are copied as many at a time.
+SMALL = 1 << 20
 
 
 def copy_snapshot(source: Snapshot, target: str) -> None:
@@ -60,7 +64,7 @@ def pin_snapshot(
     def hold(copies: Sequence[FileCopy], staging: Staging) -> None:
         # A file that is younger than those held: their age does not tell vacuum that this write has ended.
         staging.create_work(staging.unique("pin")).close()
-        with ThreadPoolExecutor(COPIERS) as pool:
+        with ThreadPoolExecutor(HOLDERS if staging.filesystem.is_remote else COPIERS) as pool:
             held = list(pool.map(lambda one: one.hold(staging.filesystem, staging.state_path(one.name)), copies))
         for one, is_held in zip(copies, held, strict=True):
             if is_held and one.source.checksums is not None:
@@ -119,6 +123,7 @@ def publish(
 
     ``copy`` copies files, by default in this process. Files ``without_checksums`` were not read.
     """
+    staging = staging.here()
     existed = staging.filesystem.info(staging.directory) is not None
     published = False
     try:
@@ -138,11 +143,16 @@ def publish(
     finish(staging, None, metadata, 0)
 
 
+def _are_small(copies: Sequence[FileCopy]) -> bool:
+    """Return whether many can be copied at a time, each of which is in memory as a whole."""
+    return max((copy.size for copy in copies), default=0) <= SMALL
+
+
 def copy_files(copies: Sequence[FileCopy], staging: Staging) -> None:
     """Copy all files, several at a time, the largest first."""
     size = sum(copy.size for copy in copies)
     copied = 0
-    with ThreadPoolExecutor(COPIERS) as pool:
+    with ThreadPoolExecutor(HOLDERS if staging.filesystem.is_remote and _are_small(copies) else COPIERS) as pool:
         sizes = pool.map(lambda copy: copy.run(staging.create_state), sorted(copies, key=lambda copy: -copy.size))
         for done, one in enumerate(sizes, 1):
             copied += one

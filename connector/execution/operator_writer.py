@@ -224,4 +224,8 @@ def open_fragment(staging: Staging, part: str) -> Snapshot:
     finally:
         file.close()
     folder = posixpath.dirname(staging.state_path("_"))
-    return Snapshot(SnapshotLocation(filesystem, folder), path, read_metadata(memoryview(data), path))
+    metadata = read_metadata(memoryview(data), path)
+    kept = staging.here().kept
+    if kept is not None:
+        kept.update(metadata.checksums or {})
+    return Snapshot(SnapshotLocation(filesystem, folder), path, metadata)

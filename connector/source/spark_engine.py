@@ -632,7 +632,7 @@ class CopyTasks:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the number and the written name of every file."""
-        staging = self.staging.begin()
+        staging = self.staging.elsewhere().begin()
         for batch in batches:
             for task in batch.column(0).to_pylist():
                 numbers, names = [], []

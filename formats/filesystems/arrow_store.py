@@ -28,6 +28,9 @@ class ArrowStore:
     def __init__(self, filesystem: arrow_fs.FileSystem, prefix: str, uri: str, why: str) -> None:
         self.filesystem, self.prefix, self.uri, self.why = filesystem, prefix, uri, why
 
+    retry_seconds = 0.0
+    verifies_uploads = False
+
     @property
     def renames(self) -> bool:
         """Return whether :meth:`move` is a cheap rename: object stores copy."""

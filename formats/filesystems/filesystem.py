@@ -487,6 +487,16 @@ class RemoteFileSystem:
         return True
 
     @property
+    def retry_seconds(self) -> float:
+        """Return for how long a request that fails is made again."""
+        return self.store.retry_seconds
+
+    @property
+    def verifies_uploads(self) -> bool:
+        """Return whether the store itself compares the bytes of an upload with a checksum that is sent along."""
+        return self.store.verifies_uploads
+
+    @property
     def requires_conditions(self) -> bool:
         """Return whether the storage option ``conditionalWrites`` demands that versions are compared."""
         return self.options.conditional_writes == REQUIRE

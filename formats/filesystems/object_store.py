@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import count
+from itertools import chain, count, repeat
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
@@ -455,7 +455,9 @@ class ObjectStore:
         """
         if replacing not in self.honoured:
             over = Published(b"", NEVER) if replacing else None
-            for pause in (*PROBE_PAUSES, None):
+            end = time.monotonic() + self.retry_seconds
+            for pause in chain(PROBE_PAUSES, repeat(PROBE_PAUSES[-1])):
+                last = time.monotonic() >= end and pause == PROBE_PAUSES[-1]
                 try:
                     self.put(path, b"", over)
                     self.honoured[replacing] = False
@@ -464,15 +466,20 @@ class ObjectStore:
                     self.honoured[replacing] = True
                     break
                 except (StoreBusyError, UncertainOutcomeError):
-                    if pause is None:
+                    if last:
                         raise
                     time.sleep(pause)
         return self.honoured[replacing]
 
     @property
-    def budget(self) -> float:
-        """Return the seconds for which a failed request is retried."""
-        return self._current.budget
+    def retry_seconds(self) -> float:
+        """Return for how long a request that fails is made again; 0 if the user limits the attempts."""
+        return self._current.budget if self._current.attempts is None else 0.0
+
+    @property
+    def verifies_uploads(self) -> bool:
+        """Return whether the store compares an upload with its SHA-256, which is part of each signed request of S3."""
+        return self.target.scheme == "s3" and not self.target.options.anonymous
 
     def _refuse(self, error: Exception, path: str) -> NoReturn:
         """Raise the error that corresponds to a failed put, or an uncertain outcome if there was no answer."""
@@ -688,6 +695,7 @@ def _s3(target: StoreTarget) -> _Client:
             "aws_endpoint_url_s3": endpoint,
             "virtual_hosted_style_request": bool(options.virtual_hosted),
             "skip_signature": bool(options.anonymous),
+            "unsigned_payload": False,
             "credential_provider": credentials,
         },
         options.connect_timeout or CONNECT_TIMEOUT,

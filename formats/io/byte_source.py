@@ -288,7 +288,7 @@ class FileLocation:
     def open(self, opening: Opening = BEGINNING) -> ByteSource:
         """Open the file and check its size; errors name the operator. ``opening`` is what is read first."""
         try:
-            file: InputFile = self._taken() or self._opened(opening)
+            file: InputFile = self._taken(opening) or self._opened(opening)
             if self.checksums is not None:
                 file = CheckedInput(file, self.checksums)
             if file.size < self.start + max(self.size, 0):
@@ -298,12 +298,11 @@ class FileLocation:
         size = self.size if self.segment else file.size - self.start
         return FileByteSource(file, self.start, size, self.classes)
 
-    def _taken(self) -> InputFile | None:
-        return taken(self._key) if self.filesystem.is_remote else None
+    def _taken(self, opening: Opening) -> InputFile | None:
+        return taken(self._key(opening)) if self.filesystem.is_remote else None
 
-    @property
-    def _key(self) -> tuple[str, int]:
-        return self.filesystem.uri(self.path), self.start
+    def _key(self, opening: Opening) -> tuple[str, int, str]:
+        return self.filesystem.uri(self.path), self.start, opening.purpose
 
     def _opened(self, opening: Opening) -> InputFile:
         """Open the file where it is: as its path says, or else where the snapshot has it."""
@@ -322,7 +321,7 @@ class FileLocation:
         if not self.filesystem.is_remote:
             return None
         size = self.size if 0 <= self.size <= opening.whole else opening.count or AHEAD_BYTES // AHEAD
-        return Announcement(self._key, size, lambda: self._opened(opening))
+        return Announcement(self._key(opening), size, lambda: self._opened(opening))
 
     def _truncated(self, file: InputFile) -> NoReturn:
         file.close()

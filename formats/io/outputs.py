@@ -221,6 +221,16 @@ class LocalOutputs:
         _flush_directory(folder)
 
     @property
+    def retry_seconds(self) -> float:
+        """Return 0: the operating system makes requests of network file systems again."""
+        return 0.0
+
+    @property
+    def verifies_uploads(self) -> bool:
+        """Return False: a disk does not say what it has stored."""
+        return False
+
+    @property
     def requires_conditions(self) -> bool:
         """Return False: local files are published under a lock."""
         return False

@@ -64,6 +64,11 @@ class Opening:
     end: bool = False
     whole: int = 0
 
+    @property
+    def purpose(self) -> str:
+        """Return what the file is opened for: its end, its size, or its data."""
+        return "end" if self.end else "size" if self.count == 1 else "data"
+
     def range(self, least: int) -> tuple[int | None, int]:
         """Return the start of the first request, None for the end, and its bytes: ``least`` if nothing else is said."""
         if 0 <= self.size <= (self.whole or (0 if self.count else least)):
@@ -216,6 +221,16 @@ class SnapshotFileSystem(Protocol):
         Raises ConcurrentWriteError if the current version is another, and UncertainOutcomeError if the file may have
         been written despite an error, or may still be.
         """
+        ...
+
+    @property
+    def retry_seconds(self) -> float:
+        """Return for how long a request that fails is made again; 0 where that is not for the caller to say."""
+        ...
+
+    @property
+    def verifies_uploads(self) -> bool:
+        """Return whether the store itself compares the bytes of an upload with a checksum that is sent along."""
         ...
 
     @property

@@ -33,7 +33,8 @@ from pyspark_savepoint.formats.rocksdb.entries import (
     within,
 )
 from pyspark_savepoint.formats.rocksdb.manifest import ColumnFamily, FileMetaData, read_current, read_manifest
-from pyspark_savepoint.formats.rocksdb.sst import KeyPrefixes, SstFile, tail_size, wrong_size
+from pyspark_savepoint.formats.rocksdb.sst import KeyPrefixes, SstFile, wrong_size
+from pyspark_savepoint.formats.rocksdb.table_ends import SMALL, end_of
 
 CURRENT = "CURRENT"
 #: Greater than every key group.
@@ -42,8 +43,8 @@ MAX_OPEN = 64
 #: Size of the cache of ends and indexes, in bytes; evicted ones are read again.
 MAX_INDEXES = 1 << 25
 MAX_MANIFEST = 1 << 28
-#: Table files of a store up to this size are opened whole; of larger ones the first request has up to the other size.
-SMALL, FIRST_BLOCKS = 1 << 18, 1 << 22
+#: Most bytes of blocks that the request has which opens a table file of a store to read it.
+FIRST_BLOCKS = 1 << 22
 #: Bytes of a key that an error shows.
 SHOWN = 32
 #: Smallest step through a sorted run, in bytes.
@@ -103,7 +104,7 @@ class Database:
         """Return an open table file from the cache of open files; by default, its end is read first."""
         source = self._open.pop(info.name, None)
         if source is None:
-            source = self._location(info.name, self.path).open(opening or end_of(info))
+            source = self._location(info.name, self.path).open(opening or end_of(info.size))
         self._open[info.name] = source
         while len(self._open) > MAX_OPEN:
             self._open.popitem(last=False)[1].close()
@@ -267,16 +268,11 @@ class _Run:
             return decode_entries(blocks, file, low, high, int(file.index.size[part].sum()), arena)
 
 
-def end_of(info: FileMetaData) -> Opening:
-    """Return how a table file is opened whose end is read."""
-    return Opening(count=tail_size(info.size), end=True, whole=SMALL)
-
-
 def blocks_at(file: SstFile, part: slice | Longs) -> Opening:
     """Return how a table file is opened of which some blocks are read, in the order of the file."""
     offset, size = file.index.offset[part], file.index.size[part]
     if not len(offset):
-        return end_of(file.info)
+        return end_of(file.info.size)
     start = int(offset[0])
     return Opening(start=start, count=min(int(offset[-1] + size[-1]) + TRAILER - start, FIRST_BLOCKS), whole=SMALL)
 
@@ -376,7 +372,7 @@ class FamilyReader:
         self._sizes = np.zeros(high - low + 1)
         numbers = np.arange(low, high + 2)
         tombstones = []
-        with opened_ahead(database.reads((info, end_of(info)) for info in files)):
+        with opened_ahead(database.reads((info, end_of(info.size)) for info in files)):
             tables = [file for run in self.runs for file in run.tables()]
         for file in tables:
             before = np.concatenate([[0], np.cumsum(file.index.size)])

@@ -53,6 +53,7 @@ from pyspark_savepoint.formats.rocksdb.manifest import (
     FileMetaData,
     InternalKey,
 )
+from pyspark_savepoint.formats.rocksdb.table_ends import tail_size
 
 FOOTER = 53
 MAGIC = 0x88E241B785F4CFF7
@@ -64,8 +65,6 @@ FORMAT_VERSIONS = range(1, 7)
 FIRST_WITH_SIZES = 2
 FIRST_WITH_CONTEXT = 6
 RANGE_DELETION = 15
-#: The end of a file that is read at once, usually with its index and properties: a 32nd of the file, within two limits.
-TAIL_PART, MIN_TAIL, MAX_TAIL = 32, 8 << 10, 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,11 +406,6 @@ def _spans(parts: Sequence[tuple[Bytes, Longs, Longs]]) -> tuple[Bytes, tuple[Lo
 def _places(handles: list[BlockHandle]) -> tuple[Longs, Longs]:
     offset = np.array([handle.offset for handle in handles], np.int64)
     return offset, np.array([handle.size for handle in handles], np.int64)
-
-
-def tail_size(size: int) -> int:
-    """Return how much of the end of a file of a size is read at once."""
-    return min(size, MAX_TAIL, max(MIN_TAIL, size // TAIL_PART))
 
 
 class _Tail(ByteSource):

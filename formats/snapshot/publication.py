@@ -3,7 +3,7 @@
 ::
 
     <savepoint>/.pending-<token>/             intermediate files of one write; deleted at its end, even if it fails
-    <savepoint>/.pending-<token>/*.checksums  checksums of a file of state, until they are in ``_metadata``
+    <savepoint>/.pending-<token>/*.checksums  checksums of a file of state whose task has no message for the commit
     <savepoint>/.pending-<token>/publishing   in object stores: a request to write ``_metadata`` may be in progress
     <savepoint>/<token>-<name>                a file of state, moved here when all of them are complete
     <savepoint>/_metadata                     published if it still has the version at the beginning of the write
@@ -32,7 +32,7 @@ import time
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pyspark_savepoint.formats.errors import (
     ConcurrentWriteError,
@@ -82,6 +82,7 @@ NOBODYS = frozenset({"lost+found/"})
 LOOKED_AT = 1000
 #: Seconds between attempts to publish while the outcome of an attempt is unknown.
 PAUSES = (0.1, 0.3, 1.0, 2.0)
+LONGEST_PAUSE = 10.0
 #: Seconds after which a mark no longer keeps other writers from publishing: its writer has died long ago.
 STALE_MARK = 600.0
 #: Number of files to delete in parallel.
@@ -89,7 +90,7 @@ DELETERS = 8
 #: Maximum size of a record of replaced files, in bytes.
 MAX_RECORD = 1 << 26
 #: Number of checksum files to read in parallel.
-CHECKSUM_READERS = 8
+CHECKSUM_READERS = 32
 
 
 @redacted
@@ -107,6 +108,8 @@ class Staging:
     token: str
     part: str = ""
     begun: bool = False
+    #: Checksums of the files of state that were written; None if each has a file of its own.
+    kept: dict[str, FileChecksums] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def at(cls, path: str, token: str | None = None, part: str = "") -> Staging:
@@ -137,6 +140,18 @@ class Staging:
         self.filesystem.create_directory(self.folder)
         return replace(self, begun=True)
 
+    def in_task(self) -> Staging:
+        """Return the same location, which keeps checksums for the message of a task to the commit."""
+        return replace(self, kept={})
+
+    def here(self) -> Staging:
+        """Return the same location, with the checksums of all files of this write that this process knows."""
+        return replace(self, kept=_KNOWN.setdefault(self.token, {}))
+
+    def elsewhere(self) -> Staging:
+        """Return the same location for another process, which stores checksums in files."""
+        return replace(self, kept=None)
+
     def create_state(self, name: str) -> OutputFile:
         """Create a file of state; its checksums are stored for the commit."""
         if not self.begun:
@@ -149,6 +164,9 @@ class Staging:
 
     def keep_checksums(self, name: str, checksums: FileChecksums) -> None:
         """Store the checksums of a file of state for the commit."""
+        if self.kept is not None:
+            self.kept[name] = checksums
+            return
         _put(self.filesystem, self._checksums_path(name), checksums.to_bytes())
 
     def _checksums_path(self, name: str) -> str:
@@ -163,6 +181,8 @@ class Staging:
         return checksums
 
     def _kept_checksums(self, name: str) -> FileChecksums:
+        if self.kept is not None and name in self.kept:
+            return self.kept[name]
         file = self.filesystem.open_input(self._checksums_path(name))
         try:
             data = bytearray(file.size)
@@ -222,6 +242,10 @@ class Staging:
         names = [entry.name for entry in entries if entry.name.startswith(mine)]
         delete_files(self.filesystem, self.directory, [name for name in names if name not in keep])
         self.filesystem.delete_directory(self.folder)
+
+
+#: Checksums of files of state by the tokens of the writes that this process commits.
+_KNOWN: dict[str, dict[str, FileChecksums]] = {}
 
 
 # -- the folder of a write ------------------------------------------------------------------------------------
@@ -372,7 +396,7 @@ def _publish(staging: Staging, data: bytes, seen: str | None, unseen: bool) -> N
     failed: SavepointError | None = None
     # Whether the store said that it has the file, a request may still be in progress, it refused the request for good.
     acknowledged = sent = refused = False
-    for pause in (*PAUSES, None):
+    for pause in (*_pauses(staging.filesystem.retry_seconds), None):
         try:
             published = staging.filesystem.read_published(path)
         except SavepointError as error:
@@ -416,6 +440,16 @@ def _publish(staging: Staging, data: bytes, seen: str | None, unseen: bool) -> N
         remedy="nothing was deleted: check whether the new savepoint is there, and write again if not; "
         "Savepoint.vacuum deletes files that are not referenced",
     )
+
+
+def _pauses(seconds: float) -> Iterator[float]:
+    """Yield pauses between attempts: a few, and if the store is asked for longer, random ones until it is over."""
+    end = time.monotonic() + seconds
+    yield from PAUSES
+    pause = PAUSES[-1]
+    while time.monotonic() < end:
+        pause = min(2 * pause, LONGEST_PAUSE)
+        yield pause * (0.5 + secrets.randbelow(51) / 100)
 
 
 def _is_ours(staging: Staging, published: Published | None, sent: bytes | None) -> bool:
@@ -506,6 +540,8 @@ def roll_back(staging: Staging, existed: bool = True) -> bool:
     Files that cannot be deleted cause a warning. ``existed`` means that the folder existed before, and stays.
     """
     filesystem, directory = staging.filesystem, staging.directory
+    if not staging.part:
+        _KNOWN.pop(staging.token, None)
     keep: set[str] = set()
     with leftovers(filesystem, directory):
         keep = set() if staging.part else published_names(staging, read_published(filesystem, directory))
@@ -525,6 +561,7 @@ def finish(staging: Staging, before: CheckpointMetadata | None, after: Checkpoin
     first write after that time deletes them.
     """
     filesystem, directory = staging.filesystem, staging.directory
+    _KNOWN.pop(staging.token, None)
     names = relative_files(after)
     with leftovers(filesystem, directory):
         if before is not None:

@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, read_h
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.keyed_handles import IncrementalRemoteKeyedStateHandle
+from pyspark_savepoint.formats.rocksdb.table_ends import end_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 if TYPE_CHECKING:
@@ -182,9 +183,12 @@ class RocksDBSource:
         yield self.meta, BEGINNING
 
     def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
-        """Yield what is read when the database is opened, before its table files."""
+        """Yield what is read when the database is opened, then the ends of its table files."""
         yield self.meta, BEGINNING
-        yield from ((location, WHOLE) for name, location in self.files if name.startswith(CATALOG))
+        yield from ((location, BEGINNING) for name, location in self.files if name.startswith(CATALOG))
+        if all(key_group in key_groups for key_group in self.key_group_range):
+            tables = (location for name, location in self.files if name.endswith(TABLE_FILE) and location.size > 0)
+            yield from ((location, end_of(location.size)) for location in tables)
 
     @property
     def prefix(self) -> int:

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
-from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata, write_published
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_published
+from pyspark_savepoint.formats.metadata.manifest import FileChecksums
 from pyspark_savepoint.formats.snapshot import changes
 from pyspark_savepoint.formats.snapshot.publication import (
     finish,
@@ -35,7 +36,11 @@ STRAGGLING = 3.0
 
 def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
     """Publish the output of the tasks; if this fails, keep the previous savepoint and raise the error."""
+    plan = replace(plan, staging=plan.staging.here())
     staging = plan.staging
+    if staging.kept is not None:
+        for output in outputs:
+            staging.kept.update((name, FileChecksums.from_bytes(data)) for name, data in output.checksums)
     published = False
     try:
         current = _base(plan)
@@ -137,9 +142,9 @@ def _with_operator(plan: WritePlan, base: CheckpointMetadata | None, operator: O
 def _publish(plan: WritePlan, base: CheckpointMetadata | None, metadata: CheckpointMetadata) -> None:
     staging = plan.staging
     staging.adopt(sorted(name for name in relative_files(metadata) if name.startswith(staging.token)))
-    if staging.part:
-        staging.filesystem.publish(posixpath.join(staging.pending, staging.part), write_metadata(metadata))
-        return
     kept = base.checksums if base is not None else None
     checksums = staging.checksums(relative_files(metadata), kept)
+    if staging.part:
+        staging.filesystem.publish(posixpath.join(staging.pending, staging.part), write_published(metadata, checksums))
+        return
     publish_metadata(staging, write_published(metadata, checksums), plan.seen)

