@@ -84,7 +84,10 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         "give the shared access signature the permissions r, a, c, w, d, l and e (execute)",
     ),
     (
-        re.compile(r"ExpiredToken|TokenRefreshRequired|RequestExpired|Signature not valid in the specified time frame"),
+        re.compile(
+            r"ExpiredToken|TokenRefreshRequired|RequestExpired|Signature not valid in the specified time frame"
+            r"|performing HEAD .*status code: 400"
+        ),
         AccessDeniedError,
         "the storage refuses the credentials of this process: they have expired",
         "renew them where this process found them; new ones in profiles, containers and of instances are noticed, and "

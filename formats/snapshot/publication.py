@@ -396,7 +396,7 @@ def _publish(staging: Staging, data: bytes, seen: str | None, unseen: bool) -> N
     failed: SavepointError | None = None
     # Whether the store said that it has the file, a request may still be in progress, it refused the request for good.
     acknowledged = sent = refused = False
-    for pause in (*_pauses(staging.filesystem.retry_seconds), None):
+    for pause in _pauses(staging.filesystem.retry_seconds):
         try:
             published = staging.filesystem.read_published(path)
         except SavepointError as error:
@@ -442,14 +442,15 @@ def _publish(staging: Staging, data: bytes, seen: str | None, unseen: bool) -> N
     )
 
 
-def _pauses(seconds: float) -> Iterator[float]:
-    """Yield pauses between attempts: a few, and if the store is asked for longer, random ones until it is over."""
+def _pauses(seconds: float) -> Iterator[float | None]:
+    """Yield pauses after attempts: a few, and if a store is asked for longer, random ones; None after the last."""
     end = time.monotonic() + seconds
     yield from PAUSES
     pause = PAUSES[-1]
     while time.monotonic() < end:
         pause = min(2 * pause, LONGEST_PAUSE)
         yield pause * (0.5 + secrets.randbelow(51) / 100)
+    yield None
 
 
 def _is_ours(staging: Staging, published: Published | None, sent: bytes | None) -> bool:

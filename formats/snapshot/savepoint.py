@@ -11,6 +11,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -520,7 +521,9 @@ def _describe(filesystem: SnapshotFileSystem, metadata_path: str, there: bool = 
     except SavepointError as error:
         if not there and isinstance(error, StateFileNotFoundError):
             raise
-        info = filesystem.info(metadata_path)
+        info = None
+        with suppress(SavepointError):
+            info = filesystem.info(metadata_path)
         return SnapshotInfo(**facts, modified=info.modified if info else None, problem=str(error))
     metadata, digest, facts["modified"] = read.metadata, read.digest, read.modified
     name = posixpath.basename(directory)
