@@ -116,7 +116,8 @@ def test_no_secret_is_told(repeater: Repeater, tmp_path: Path, azure: dict[str, 
     assert done.returncode == 0, output[-3000:]
 
     heard = "\n".join(repeater.heard)
-    for secret in ("AKIAmArKeRKEYID", "mArKeR/session+token==", "mArKeR-refresh"):
+    # The client asks Google itself for tokens, whatever the file of a user says.
+    for secret in ("AKIAmArKeRKEYID", "mArKeR/session+token=="):
         assert secret in heard, "a store was not sent what it should have repeated"
     if "AZURE_STORAGE_SAS_TOKEN" in azure:
         assert "/account/denied?" in heard.replace("/sp?", "?")
