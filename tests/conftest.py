@@ -32,7 +32,10 @@ SLOW = {
     "benchmarks": "they measure, and write large savepoints",
     "corpus": "thousands of files of real Flink, each in full",
     "faults": "processes are killed while they write",
-    "fuzz": "damaged snapshots by the hundred",
+    **{
+        f"fuzz/test_{name}.py": "damaged snapshots by the hundred"
+        for name in ("bounds", "formats", "fuzz", "one_byte", "shapes")
+    },
     "remote": "an S3 server, with failures and waits",
     "site": "the documentation site is built, and opened in a browser",
     "test_readme.py": "the examples of all READMEs",
@@ -151,6 +154,7 @@ MANY = (
     "connector/erasure",
     "connector/source/test_stream.py",
     "connector/savepoint/test_subtasks_that_differ.py",
+    "fuzz/test_texts.py",
     "statebackends/processing/test_backends.py",
     "statebackends/tables/test_look_up_in_files.py",
     "statebackends/tables/test_spill.py",

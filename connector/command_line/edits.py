@@ -321,10 +321,9 @@ def split(arguments: Namespace, output: Output) -> int:
     for folder in wanted:
         to_free_path(located(arguments, folder))
     for folder, operators in wanted.items():
-        part = base
-        for operator in base.plan.operators:
-            if operator not in operators:
-                part = part.remove_operator(operator.identifier)
+        here = {operator.identifier for operator in operators}
+        others = (operator for operator in base.plan.operators if operator.identifier not in here)
+        part = base._planned(base.plan.without(*others))
         changes = [
             {"change": "taken", "operator": operator.label} | sizes_of(base, operator).of() for operator in operators
         ]

@@ -11,9 +11,11 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,9 @@ FORMATS = {
 }
 BATCH = 16_384
 WHOLE, NUMBER = re.compile(r"-?(0|[1-9][0-9]*)"), re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-LONGS = range(-(1 << 63), 1 << 63)
+LONGS, LONGEST = range(-(1 << 63), 1 << 63), 20
+#: How many cells a table may have: some, and so many for each value. Others are NULL.
+MOST_CELLS, SPARSEST = 10_000_000, 100
 #: Whole numbers that every DOUBLE beside them keeps.
 EXACT = 1 << 53
 
@@ -180,8 +184,10 @@ class TypedTexts(RowsOfFile):
         self.path = path
         self._count = 0
         seen: dict[str, Seen] = {}
+        values = 0
         for line, row in self.values():
             self._count += 1
+            values += len(row)
             for name, value in row.items():
                 if name not in seen:
                     seen[name] = Seen()
@@ -191,6 +197,13 @@ class TypedTexts(RowsOfFile):
                     seen[name].lists = True
         if not seen:
             raise OptionError("the file has no rows", path=str(path))
+        if len(seen) * self._count > MOST_CELLS + SPARSEST * values:
+            raise OptionError(
+                "nearly all values are missing: rows have different columns",
+                path=str(path),
+                found=f"{values:,} values in {self._count:,} rows of {len(seen):,} columns",
+                remedy="put rows with the same columns in a file of their own",
+            )
         self.schema = pa.schema([pa.field(name, _typed(types.get(name), one)) for name, one in seen.items()])
 
     @property
@@ -236,13 +249,12 @@ class TypedTexts(RowsOfFile):
             value = from_json(self.value(given, column.type), column.type, "the value")
             if isinstance(value, Decimal | list | dict):
                 pa.scalar(value, column.type)
-        except (OptionError, ValueError, TypeError, pa.ArrowException) as error:
+        except (OptionError, ValueError, ArithmeticError, TypeError, pa.ArrowException) as error:
             raise ValueRangeError(
                 f"{self.path.name}, line {line}, column {column.name!r}: not a value of the column's type",
                 expected=str(column.type),
                 found=repr(given)[:200],
-                remedy="correct the value, or name another type: --type "
-                f"{column.name}=...; {str(error).splitlines()[0]}",
+                remedy=f"correct the value, or name another type: --type {column.name}=...; {_why(error)}",
             ) from None
         return value
 
@@ -322,9 +334,9 @@ class JsonLines(TypedTexts):
                     continue
                 try:
                     row = json.loads(line, parse_float=Decimal, object_pairs_hook=_once, parse_constant=str)
-                except (ValueError, RecursionError) as error:
+                except (ValueError, ArithmeticError, RecursionError) as error:
                     raise ValueRangeError(
-                        f"{self.path.name}, line {number}: no JSON object", found=f"{line.strip()[:80]}: {error}"
+                        f"{self.path.name}, line {number}: no JSON object", found=f"{line.strip()[:80]}: {_why(error)}"
                     ) from None
                 if not isinstance(row, dict):
                     raise ValueRangeError(
@@ -337,6 +349,10 @@ class JsonLines(TypedTexts):
     def value(self, given: Any, kind: pa.DataType) -> Any:
         """Return the value, with numbers as they were written."""
         return given
+
+
+def _why(error: Exception) -> str:
+    return "an exponent that no number has" if isinstance(error, InvalidOperation) else str(error).splitlines()[0]
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -356,7 +372,7 @@ class CsvRows(TypedTexts):
         with self.path.open("rb") as file:
             first = file.readline() + b"\n"
         header = csv.read_csv(pa.py_buffer(first), parse_options=csv.ParseOptions(newlines_in_values=True)).schema.names
-        repeated = [name for name in header if header.count(name) > 1]
+        repeated = [name for name, times in Counter(header).items() if times > 1]
         if repeated:
             raise OptionError("a column occurs twice", path=str(self.path), found=repr(repeated[0]))
         options = csv.ConvertOptions(
@@ -390,12 +406,12 @@ class CsvRows(TypedTexts):
         """Note a text. Whether all of a column are numbers is known at the end, so a text is no contradiction."""
         if value is None or seen.kind == pa.string():
             return
-        if WHOLE.fullmatch(value) and int(value) in LONGS and value != "-0":
-            parsed: Any = int(value)
+        parsed: Any = {"true": True, "false": False}.get(value, value)
+        if WHOLE.fullmatch(value) and len(value) <= LONGEST and int(value) in LONGS and value != "-0":
+            parsed = int(value)
         elif NUMBER.fullmatch(value):
-            parsed = Decimal(value)
-        else:
-            parsed = {"true": True, "false": False}.get(value, value)
+            with suppress(InvalidOperation):  # an exponent that no number has
+                parsed = Decimal(value)
         if seen.see(parsed) is not None:
             seen.kind = pa.string()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, StateExistsError, did_you_mean
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
@@ -51,13 +52,23 @@ class SavepointPlan:
 
         While identifiers change, an operator that had the name from the beginning precedes one that got it.
         """
-        wanted = identifier_of(named)
-        matches = [operator for operator in self.operators if operator.identifier.operator_id == wanted.operator_id]
-        if matches:
-            return min(matches, key=lambda operator: operator.renamed)
+        by_id, by_uid = self._index
+        found = by_id.get(identifier_of(named).operator_id)
         # If a job sets both uid and uid hash, the hash is the id, and the uid is recorded too.
-        recorded = [operator for operator in self.operators if named == operator.identifier.uid]
-        return recorded[0] if recorded else None
+        return by_uid.get(named) if found is None and isinstance(named, str) else found
+
+    @cached_property
+    def _index(self) -> tuple[Mapping[OperatorID, OperatorPlan], Mapping[str, OperatorPlan]]:
+        """The operators by their ids and by the uids of their identifiers: of several, the one to find."""
+        by_id: dict[OperatorID, OperatorPlan] = {}
+        by_uid: dict[str, OperatorPlan] = {}
+        for operator in self.operators:
+            known = by_id.setdefault(operator.identifier.operator_id, operator)
+            if known.renamed and not operator.renamed:
+                by_id[operator.identifier.operator_id] = operator
+            if operator.identifier.uid is not None:
+                by_uid.setdefault(operator.identifier.uid, operator)
+        return by_id, by_uid
 
     def operator(self, named: OperatorRef) -> OperatorPlan:
         """Return the operator with a uid or uid hash; raise OperatorNotFoundError, which names the nearest."""
@@ -78,25 +89,32 @@ class SavepointPlan:
 
     def taken(self, other: SavepointPlan, named: OperatorRef) -> SavepointPlan:
         """Add an operator of another savepoint."""
-        plan = self.with_new(other.operator(named))
-        return replace(plan, bases=(*self.bases, *(base for base in other.bases if base not in self.bases)))
+        return self._with(other, (other.operator(named),))
 
-    def with_new(self, operator: OperatorPlan) -> SavepointPlan:
-        """Add an operator; raise StateExistsError if the savepoint has it."""
-        if self.find(operator.identifier) is not None:
-            raise StateExistsError(
-                "the savepoint has this operator already",
-                operator=operator.label,
-                remedy="remove_operator removes it first; with_state replaces or adds one of its states",
-            )
-        return replace(self, operators=(*self.operators, operator))
+    def with_new(self, *operators: OperatorPlan) -> SavepointPlan:
+        """Add operators; raise StateExistsError if the savepoint has one of them."""
+        for operator in operators:
+            if self.find(operator.identifier) is not None:
+                raise StateExistsError(
+                    "the savepoint has this operator already",
+                    operator=operator.label,
+                    remedy="remove_operator removes it first; with_state replaces or adds one of its states",
+                )
+        return replace(self, operators=(*self.operators, *operators))
+
+    def _with(self, other: SavepointPlan, operators: tuple[OperatorPlan, ...]) -> SavepointPlan:
+        """Add operators of another plan, and what its snapshots are."""
+        plan = self.with_new(*operators)
+        return replace(plan, bases=(*self.bases, *(base for base in other.bases if base not in self.bases)))
 
     def with_changed(self, old: OperatorPlan, new: OperatorPlan) -> SavepointPlan:
         """Replace the plan of one operator."""
         return replace(self, operators=tuple(new if operator is old else operator for operator in self.operators))
 
-    def without(self, operator: OperatorPlan) -> SavepointPlan:
-        return replace(self, operators=tuple(other for other in self.operators if other is not operator))
+    def without(self, *operators: OperatorPlan) -> SavepointPlan:
+        """Leave operators out."""
+        gone = {id(operator) for operator in operators}
+        return replace(self, operators=tuple(other for other in self.operators if id(other) not in gone))
 
     def with_identifier(self, operator: OperatorPlan, identifier: OperatorIdentifier) -> SavepointPlan:
         """Change the identifier of an operator; another operator may have it until its own is changed."""
@@ -117,10 +135,7 @@ class SavepointPlan:
 
     def merged(self, other: SavepointPlan) -> SavepointPlan:
         """Add the operators of another plan."""
-        plan = self
-        for operator in other.operators:
-            plan = plan.with_new(operator)
-        return replace(plan, bases=(*self.bases, *(base for base in other.bases if base not in self.bases)))
+        return self._with(other, other.operators)
 
     def with_max_parallelism(self, engine: Engine, number: int, key_hashes: Mapping[str, object]) -> SavepointPlan:
         """Change the max parallelism of all operators, and of operators added later."""

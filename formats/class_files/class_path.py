@@ -22,6 +22,8 @@ from pyspark_savepoint.formats.redaction import redacted
 
 #: A class name whose parts are valid file names, so that it cannot refer to a file outside of a folder.
 CLASS_NAME = re.compile(r"[^\x00-\x1f./\\:;\[]+(?:\.[^\x00-\x1f./\\:;\[]+)*")
+#: Bytes of the header before the content of an entry in a zip file, without its name.
+SMALLEST_HEADER = 30
 #: Exceptions of zipfile for archives that are damaged, encrypted, or compressed by an unknown method.
 ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
@@ -136,6 +138,20 @@ class _Jar:
             self.archive = zipfile.ZipFile(_Seekable(self.filesystem, self.info))
         except ZIP_ERRORS as error:
             raise _no_jar(self.path, error) from None
+        self._refuse_shared_bytes()
+
+    def _refuse_shared_bytes(self) -> None:
+        """Raise CorruptStateError if two entries have the same bytes: a small file then holds any number of classes."""
+        end = 0
+        for entry in sorted(self.archive.infolist(), key=lambda entry: entry.header_offset):
+            if entry.header_offset < end:
+                raise CorruptStateError(
+                    "entries of the jar overlap, which no tool writes",
+                    path=self.path,
+                    found=f"{entry.filename[:200]!r} begins in the entry before it",
+                    remedy="build the jar again",
+                )
+            end = entry.header_offset + SMALLEST_HEADER + entry.compress_size
 
     def files(self) -> Iterator[str]:
         """Yield the names of all class files, without those for newer releases of Java."""

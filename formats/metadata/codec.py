@@ -33,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from types import MappingProxyType
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
@@ -145,7 +146,7 @@ class OperatorState:
         return f"{named} ({self.operator_id})" if named else str(self.operator_id)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckpointMetadata:
     """Content of the whole file. ``properties`` is a Java object stream, kept as bytes; versions 2 and 3 have none.
 
@@ -168,7 +169,17 @@ class CheckpointMetadata:
         """Return the number of bytes of all operators' states, according to their handles."""
         return sum(operator.state_size for operator in self.operators)
 
-    @property
+    @cached_property
+    def by_id(self) -> Mapping[OperatorID, OperatorState]:
+        """The operators by their ids; of several with one id, which Flink does not write, the first."""
+        return {operator.operator_id: operator for operator in reversed(self.operators)}
+
+    @cached_property
+    def by_uid(self) -> Mapping[str, OperatorState]:
+        """The operators by the uids that the file records."""
+        return {operator.uid: operator for operator in reversed(self.operators) if operator.uid is not None}
+
+    @cached_property
     def changelogs(self) -> frozenset[StreamStateHandle]:
         """Return the handles of files of changes: they have the size of the content, which may be compressed."""
         subtasks = (subtask for operator in self.operators for subtask in operator.subtasks.values())

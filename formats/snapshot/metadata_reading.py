@@ -1,7 +1,8 @@
 """Reading of ``_metadata``: one version of it, parsed once.
 
-A process keeps what it parsed last. In a store, opening the same snapshot again is one request, which the store answers
-without the bytes if they are the same; within one verb (:func:`looked_at_once`) it is none.
+A process keeps what it parsed last: of a file on this machine by its identity, so that it is not even read again. In a
+store, opening the same snapshot again is one request, which the store answers without the bytes if they are the same;
+within one verb (:func:`looked_at_once`) it is none.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import xxhash
@@ -28,6 +28,8 @@ MAX_METADATA_BYTES = MAX_PUBLISHED
 METADATA = "_metadata"
 #: Size in bytes up to which parsed metadata is kept for the next opening; its objects take about four times as much.
 MAX_KEPT_METADATA = 1 << 24
+#: Files of this machine that are kept: the snapshots that a verb compares are opened again for each operator.
+MAX_KEPT_FILES = 8
 #: Number of attempts to read a metadata file that other writers replace at the same time.
 READINGS = 3
 
@@ -71,7 +73,19 @@ class _Kept:
             self._bytes -= self._known.pop(uri)[1]
 
 
+@dataclass(frozen=True, slots=True)
+class _ReadHere:
+    """What was read of a file of this machine: its identity before that, its bytes, and what is in them."""
+
+    identity: str | None
+    data: bytes
+    read: ReadMetadata
+
+
 _KEPT = _Kept()
+#: What was read last of this machine, by URI and by where it may lie.
+_HERE: OrderedDict[tuple[str, Anchor | None], _ReadHere] = OrderedDict()
+_HERE_LOCK = threading.Lock()
 #: What the verb that is running now has read of stores, by URI.
 _SEEN: ContextVar[dict[object, Any] | None] = ContextVar("seen", default=None)
 
@@ -131,6 +145,32 @@ def _load(filesystem: SnapshotFileSystem, metadata_path: str, anchor: Anchor | N
 def _read(filesystem: SnapshotFileSystem, metadata_path: str, anchor: Anchor | None) -> ReadMetadata:
     if filesystem.is_remote:
         return _read_remote(filesystem, metadata_path)
+    return _read_here(filesystem, metadata_path, anchor)
+
+
+def _read_here(filesystem: SnapshotFileSystem, metadata_path: str, anchor: Anchor | None) -> ReadMetadata:
+    """Read a file of this machine, if it is not the same as the last time: by its identity, else by its bytes."""
+    key = filesystem.uri(metadata_path), anchor
+    identity = filesystem.identity(metadata_path)
+    with _HERE_LOCK:
+        known = _HERE.pop(key, None)
+    if known is None or identity is None or known.identity != identity:
+        data, modified = _bytes(filesystem, metadata_path, anchor)
+        if known is not None and known.data == data:
+            known = _ReadHere(identity, known.data, replace(known.read, modified=modified))
+        else:
+            known = _ReadHere(identity, data, _parsed(data, key[0], modified))
+    with _HERE_LOCK:
+        if len(known.data) <= MAX_KEPT_METADATA:
+            _HERE[key] = known
+        size = sum(len(each.data) for each in _HERE.values())
+        while size > MAX_KEPT_METADATA or len(_HERE) > MAX_KEPT_FILES:
+            size -= len(_HERE.popitem(last=False)[1].data)
+    return known.read
+
+
+def _bytes(filesystem: SnapshotFileSystem, metadata_path: str, anchor: Anchor | None) -> tuple[bytes, float | None]:
+    """Return the content of a file, and when it was written."""
     file = filesystem.open_input(metadata_path, anchor)
     try:
         _expect_size(file.path, file.size)
@@ -138,7 +178,7 @@ def _read(filesystem: SnapshotFileSystem, metadata_path: str, anchor: Anchor | N
         file.read_into(0, data)
     finally:
         file.close()
-    return _parsed(bytes(data), filesystem.uri(metadata_path), file.modified)
+    return bytes(data), file.modified
 
 
 def _read_remote(filesystem: SnapshotFileSystem, metadata_path: str) -> ReadMetadata:
@@ -168,11 +208,4 @@ def _expect_size(path: str, size: int) -> None:
 
 
 def _parsed(data: bytes, uri: str, modified: float | None) -> ReadMetadata:
-    parse = _parse_again if len(data) <= MAX_KEPT_METADATA else read_metadata
-    return ReadMetadata(parse(data, uri), xxhash.xxh3_128_digest(data), modified)
-
-
-@lru_cache(maxsize=1)
-def _parse_again(data: bytes, path: str) -> CheckpointMetadata:
-    """Parse metadata as ``read_metadata`` does; a process that opens the same version again keeps the result."""
-    return read_metadata(data, path)
+    return ReadMetadata(read_metadata(data, uri), xxhash.xxh3_128_digest(data), modified)

@@ -182,19 +182,17 @@ class Snapshot:
 
     def _by_uid(self, uid: str) -> OperatorState:
         wanted = OperatorID.from_uid(uid)
-        for operator in self.operators:
-            if operator.operator_id == wanted:
-                return operator
-        for operator in self.operators:
-            if operator.uid == uid:  # if a job sets uid and uid hash, the hash is the id, and the uid is recorded
-                return operator
+        # If a job sets uid and uid hash, the hash is the id, and the uid is recorded.
+        operator = self.metadata.by_id.get(wanted) or self.metadata.by_uid.get(uid)
+        if operator is not None:
+            return operator
         uids = [operator.uid for operator in self.operators if operator.uid]
         raise self._not_found(f"uid {uid!r} (uid hash {wanted})", uid, uids or self._hashes())
 
     def _by_id(self, wanted: OperatorID) -> OperatorState:
-        for operator in self.operators:
-            if operator.operator_id == wanted:
-                return operator
+        operator = self.metadata.by_id.get(wanted)
+        if operator is not None:
+            return operator
         raise self._not_found(f"uid hash {wanted}", wanted.hex, self._hashes())
 
     def _by_name(self, name: str) -> OperatorState:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -33,7 +32,7 @@ from pyspark_savepoint.statebackends.catalog.rows import (
     operators,
     schema,
 )
-from pyspark_savepoint.statebackends.model.compiled_plan import names_of, node_of
+from pyspark_savepoint.statebackends.model.compiled_plan import CompiledPlan, names_of
 from pyspark_savepoint.statebackends.model.descriptors import service_of
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_column import has_ttl, value_type_of
@@ -88,7 +87,8 @@ def states(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
 
 def operator_states(savepoint: Snapshot, listed: Sequence[OperatorState], request: TableRequest) -> Iterator[Row]:
     """Yield the states of some operators."""
-    plan = names_of(request.field_names or "{}") or {}
+    given = names_of(request.field_names or "{}") or {}
+    plan = CompiledPlan(given) if "nodes" in given else None
     for operator in listed:
         # A job may have a uid of white space, which no option takes.
         by_uid = operator.uid is not None and operator.uid.strip()
@@ -104,9 +104,9 @@ def operator_states(savepoint: Snapshot, listed: Sequence[OperatorState], reques
                 yield {**names, "note": str(error)}
 
 
-def _names_of_plan(plan: Mapping[str, Any], operator: OperatorState) -> Row:
+def _names_of_plan(plan: CompiledPlan | None, operator: OperatorState) -> Row:
     """Return the uid and the description that a compiled plan has for an operator that is known by its hash."""
-    node = node_of(plan, operator.operator_id) if "nodes" in plan and not (operator.uid and operator.name) else None
+    node = None if plan is None or (operator.uid and operator.name) else plan.node(operator.operator_id)
     if node is None:
         return {}
     return {"operator_uid": operator.uid or node.uid, "operator_name": operator.name or node.description or None}

@@ -207,7 +207,7 @@ class CatalogTable:
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return one partition; of ``states`` as many as wanted, of about as many handles each."""
         partitions: list[TablePartition] = []
-        share = -(-sum(self.handles) // (parallelism or 1))
+        share = max(1, -(-sum(self.handles) // (parallelism or 1)))  # operators without handles take no partition
         start = waiting = 0
         for index, count in enumerate(self.handles):
             waiting += count

@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,12 +40,14 @@ SPAN_COLUMNS = (*OF_WINDOWS, *OF_SLICES)
 #: Shapes of windows in a compiled plan, as EXPLAIN calls them.
 SHAPES = {"TumblingWindow": "TUMBLE", "HoppingWindow": "HOP", "CumulativeWindow": "CUMULATE"}
 EXPLAINED = re.compile(r"(TUMBLE|HOP|CUMULATE)\((.*)\)")
-ITEM = re.compile(r"(\w+)=\[([^\]]*)\]")
-ISO = re.compile(r"PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,9}))?S)?")
+ITEM = re.compile(r"(?<!\w)(\w++)=\[([^\[\]]*+)\]")
+ISO = re.compile(r"PT(?:([0-9]{1,15})H)?(?:([0-9]{1,15})M)?(?:([0-9]{1,15})(?:\.([0-9]{1,9}))?S)?")
 UNITS = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1_000, "ms": 1}
-TEXT = re.compile(r"(\d{1,15}) (d|h|min|s|ms)")
+TEXT = re.compile(r"([0-9]{1,15}) (d|h|min|s|ms)")
 NODE_TYPE = re.compile(r"stream-exec-([a-z0-9-]+)_[0-9]+")
-FIELD = re.compile(r"`((?:[^`]|``)*)` ")
+#: Of a row type: a quoted name, with the space that follows the name of a field; a quoted text; a bracket; a quote that
+#: nothing ends.
+PART = re.compile(r"`((?:[^`]|``)*+)`( ?)|'[^']*+'|[<(>)`']")
 FUNCTION = re.compile(r"\$+([A-Za-z0-9_ ]+)\$[0-9]+")
 ACCUMULATORS = ("accState", "window-aggs")
 #: States with rows of the first input, or of the second.
@@ -68,8 +71,12 @@ WRAPPED = {
 #: States of top-n whose map keys are sort keys, and those whose map keys are unique keys.
 BY_SORT_KEY = ("data-state", "data-state-with-append", "sorted-map", "window_rank")
 BY_UNIQUE_KEY = ("data-state-with-update",)
+#: States that a plan has names for, and the key.
+NAMED_STATES = frozenset(("key", *ACCUMULATORS, *ROWS[0], *ROWS[1], *BY_SORT_KEY, *BY_UNIQUE_KEY))
 #: States with more fields than the input has: constants after them.
 WITH_MORE = ("inputState",)
+#: Characters of a call's arguments, and of a name that is repeated, that are shown; those after them are left out.
+MAX_ARGUMENTS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +159,8 @@ class PlanNode:
     description: str
     inputs: tuple[tuple[str, ...], ...]
     key: tuple[str, ...]
-    accumulators: tuple[str, ...]
-    #: Names of a count(*) for retractions and of views, which only some operators have.
-    more: tuple[str, ...]
+    #: Names of the fields of its accumulator, by their number: see :func:`accumulator_of`.
+    accumulator: Mapping[int, tuple[str, ...]]
     sort_key: tuple[str, ...] = ()
     #: Of each input, sets of fields that are unique.
     unique_keys: tuple[tuple[tuple[str, ...], ...], ...] = ()
@@ -166,7 +172,7 @@ class PlanNode:
         if state == "key":
             return self.key if len(self.key) == count else None
         if state in ACCUMULATORS:
-            return self._accumulator(count)
+            return self.accumulator.get(count)
         for number, states in enumerate(ROWS):
             if state in states and number < len(self.inputs):
                 names = self.inputs[number]
@@ -187,11 +193,13 @@ class PlanNode:
                 return matches[0] if len(set(matches)) == 1 else None
         return None
 
-    def _accumulator(self, count: int) -> tuple[str, ...] | None:
-        for behind in (self.more, self.more[1:], ()):
-            if len(self.accumulators) + len(behind) == count:
-                return self.accumulators + behind
-        return None
+
+def accumulator_of(buffers: tuple[str, ...], more: tuple[str, ...]) -> dict[int, tuple[str, ...]]:
+    """Return the names of an accumulator's fields, by their number.
+
+    ``more`` are names of a count(*) for retractions and of views, which only some operators have.
+    """
+    return {len(names): names for names in (buffers, buffers + more[1:], buffers + more)}
 
 
 def names_of(text: str) -> dict[str, Any] | None:
@@ -203,21 +211,81 @@ def names_of(text: str) -> dict[str, Any] | None:
     return document
 
 
-def node_of(plan: Mapping[str, Any], operator_id: OperatorID) -> PlanNode | None:
-    """Return the node of an operator, found by the uids that Flink gives to its nodes."""
+class CompiledPlan:
+    """The nodes of a compiled plan, found by the uids that Flink gives to them."""
+
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        """Index the nodes; raise OptionError for what is not a compiled plan."""
+        with _refusing():
+            self._nodes = {int(node["id"]): node for node in plan["nodes"]}
+            self._uids = {
+                OperatorID.from_uid(uid): (number, uid)
+                for number, node in reversed(self._nodes.items())
+                for uid in reversed(list(_uids(number, str(node["type"]))))
+            }
+            self._sources: dict[int, list[int]] = {}
+            for edge in plan["edges"]:
+                self._sources.setdefault(int(edge["target"]), []).append(int(edge["source"]))
+        self._fields: dict[int, tuple[str, ...]] = {}
+
+    def node(self, operator_id: OperatorID) -> PlanNode | None:
+        """Return the node of an operator; None if the plan does not have it."""
+        found = self._uids.get(operator_id)
+        if found is None:
+            return None
+        with _refusing():
+            return self._node(*found)
+
+    def _fields_of(self, number: int) -> tuple[str, ...]:
+        """Return the fields that a node emits."""
+        if number not in self._fields:
+            self._fields[number] = _fields(self._nodes[number]["outputType"])
+        return self._fields[number]
+
+    def _node(self, number: int, uid: str) -> PlanNode:
+        node, numbers = self._nodes[number], self._sources.get(number, [])
+        inputs = tuple(map(self._fields_of, numbers))
+        key: tuple[str, ...] = ()
+        if numbers:
+            source = self._nodes[numbers[0]]
+            wanted = (
+                source["inputProperties"][0]["requiredDistribution"].get("keys")
+                if "exchange" in str(source["type"])
+                else node.get("grouping")
+            )
+            key = unique_names([inputs[0][int(index)] for index in wanted or ()])
+        rows = _fields(node["localAggInputRowType"]) if "localAggInputRowType" in node else (*inputs, ())[0]
+        calls, retracted = _calls(node)
+        names = [name for call, back in zip(calls, retracted, strict=True) for name in _call(call, rows, back)]
+        distinct = dict.fromkeys(_arguments(call, rows) for call in calls if call.get("distinct"))
+        span = planned_span(node)
+        counted = node.get("needRetraction") or is_sliced(span)
+        more = (*(["count(*)"] if counted else []), *(f"distinct({column})" for column in distinct))
+        order = (node.get("orderBy") or node.get("sortSpec") or {}).get("fields", ())
+        sort_key = [rows[int(column["index"])] for column in order]
+        return PlanNode(
+            uid,
+            str(node.get("description", "")),
+            inputs,
+            key,
+            accumulator_of(unique_names(names), unique_names(more)),
+            unique_names(sort_key),
+            _unique_keys(node, inputs),
+            span,
+        )
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Raise OptionError for a part of a plan that is not as Flink writes it."""
     try:
-        nodes = {int(node["id"]): node for node in plan["nodes"]}
-        for number, node in nodes.items():
-            for uid in _uids(number, str(node["type"])):
-                if OperatorID.from_uid(uid) == operator_id:
-                    return _node(plan, nodes, node, uid)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise OptionError(
             "option 'fieldNames' is not a compiled plan",
             expected="what COMPILE PLAN writes, with 'nodes' and 'edges'",
             found=f"{type(error).__name__}: {error}"[:200],
         ) from None
-    return None
 
 
 def _uids(number: int, kind: str) -> Iterator[str]:
@@ -228,40 +296,6 @@ def _uids(number: int, kind: str) -> Iterator[str]:
     for variant in (name, f"global-{name}", name.removeprefix("global-"), name.removesuffix("-table-scan")):
         yield f"{number}_{variant}"
         yield f"{number}_{kind}_{variant}"
-
-
-def _node(plan: Mapping[str, Any], nodes: Mapping[int, Any], node: Mapping[str, Any], uid: str) -> PlanNode:
-    sources = [nodes[int(edge["source"])] for edge in plan["edges"] if int(edge["target"]) == int(node["id"])]
-    inputs = tuple(_fields(source["outputType"]) for source in sources)
-    key: tuple[str, ...] = ()
-    if sources:
-        wanted = (
-            sources[0]["inputProperties"][0]["requiredDistribution"].get("keys")
-            if "exchange" in str(sources[0]["type"])
-            else node.get("grouping")
-        )
-        key = tuple(inputs[0][int(index)] for index in wanted or ())
-    rows = _fields(node["localAggInputRowType"]) if "localAggInputRowType" in node else (*inputs, ())[0]
-    calls, retracted = _calls(node)
-    names = [name for call, back in zip(calls, retracted, strict=True) for name in _call(call, rows, back)]
-    distinct = dict.fromkeys(_arguments(call, rows) for call in calls if call.get("distinct"))
-    span = planned_span(node)
-    counted = node.get("needRetraction") or is_sliced(span)
-    more = (*(["count(*)"] if counted else []), *(f"distinct({column})" for column in distinct))
-    sort_key = tuple(
-        rows[int(column["index"])] for column in (node.get("orderBy") or node.get("sortSpec") or {}).get("fields", ())
-    )
-    return PlanNode(
-        uid,
-        str(node.get("description", "")),
-        inputs,
-        key,
-        unique_names(names),
-        unique_names(more),
-        unique_names(sort_key),
-        _unique_keys(node, inputs),
-        span,
-    )
 
 
 def is_sliced(span: WindowSpan | None) -> bool:
@@ -288,7 +322,7 @@ def _unique_keys(node: Mapping[str, Any], inputs: Sequence[tuple[str, ...]]) -> 
     keys = [[primary] if primary else []] if "rankStrategy" in node else []
     keys = keys or [node.get("leftUpsertKeys") or [], node.get("rightUpsertKeys") or []]
     return tuple(
-        tuple(tuple(names[int(index)] for index in key) for key in input_keys)
+        tuple(unique_names([names[int(index)] for index in key]) for key in input_keys)
         for names, input_keys in zip(inputs, keys, strict=False)
     )
 
@@ -301,17 +335,14 @@ def _fields(kind: object) -> tuple[str, ...]:
     """
     if isinstance(kind, Mapping):
         return tuple(str(field["name"]) for field in kind["fields"])
-    text, depth, names, position = str(kind), 0, [], 0
-    while position < len(text):
-        match = FIELD.match(text, position) if depth == 1 else None
-        if match:
-            names.append(match[1].replace("``", "`"))
-            position = match.end()
-            continue
-        if text[position] == "`" or text[position] == "'":
-            position = text.index(text[position], position + 1)
-        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(text[position], 0)
-        position += 1
+    depth, names = 0, []
+    for part in PART.finditer(str(kind)):
+        if part[1] is None:
+            if part[0] in ("`", "'"):
+                raise ValueError("a quoted name does not end")
+            depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(part[0], 0)
+        elif depth == 1 and part[2]:
+            names.append(part[1].replace("``", "`"))
     return tuple(names)
 
 
@@ -323,7 +354,7 @@ def _call(call: Mapping[str, Any], fields: Sequence[str], retracted: bool) -> li
     text = f"{function}({'distinct ' if call.get('distinct') else ''}{arguments or '*'})"
     where = int(call.get("filterArg", -1))
     if where >= 0:
-        text += f" filter {fields[where]}"
+        text += f" filter {fields[where][:MAX_ARGUMENTS]}"
     return buffers_of(function, text, retracted)
 
 
@@ -335,17 +366,30 @@ def buffers_of(function: str, text: str, retracted: bool) -> list[str]:
 
 
 def _arguments(call: Mapping[str, Any], fields: Sequence[str]) -> str:
-    return ", ".join(fields[int(index)] for index in call.get("argList") or ())
+    """Return the arguments of a call; of very many, the first."""
+    shown, size = [], 0
+    for index in call.get("argList") or ():
+        shown.append(fields[int(index)])
+        size += len(shown[-1])
+        if size > MAX_ARGUMENTS:
+            return ", ".join(shown)[:MAX_ARGUMENTS] + "..."
+    return ", ".join(shown)
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names, with a number where one is repeated."""
-    distinct: list[str] = []
-    for name in names:
-        number = 1
-        unique = name
+    """Return the names, with a number where one is repeated.
+
+    >>> unique_names(["a", "a", "a 2", "a"])
+    ('a', 'a 2', 'a 2 2', 'a 3')
+    """
+    distinct: dict[str, None] = {}
+    #: The last number that was tried for a name: every number is tried once.
+    numbers: dict[str, int] = {}
+    for given in names:
+        name = unique = given
         while unique in distinct:
-            number += 1
+            name = name[:MAX_ARGUMENTS]
+            number = numbers[name] = numbers.get(name, 1) + 1
             unique = f"{name} {number}"
-        distinct.append(unique)
+        distinct[unique] = None
     return tuple(distinct)

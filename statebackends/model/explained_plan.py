@@ -17,10 +17,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.statebackends.model.compiled_plan import (
     PlanNode,
+    accumulator_of,
     buffers_of,
     explained_span,
     is_sliced,
@@ -42,25 +45,98 @@ WINDOW = "'w$"
 AGGREGATES = ("groupBy", "partitionBy")
 #: Attributes with the fields of the key.
 KEYS = (*AGGREGATES, "partitionKeys", "key")
+#: Attributes with the fields that a node emits.
+NAMING = {"select", "fields"}
 UID = re.compile(r"\d+_(?:stream-exec-[a-z0-9-]+_\d+_)?([a-z-]+)")
 NAME = re.compile(r"([A-Za-z]+)\[\d+\]")
+UPDATE = re.compile(r"UpdateFastStrategy\[([0-9]{1,9}(?:,[0-9]{1,9})*+)\]")
+DIRECTION = re.compile(r" (ASC|DESC).*$")
+#: A function, the text of its call, and whether rows are also taken out of it.
+Call = tuple[str, str, bool]
 
 
-@dataclass
+@dataclass(eq=False)
 class ExplainedNode:
-    """A line of the plan."""
+    """A line of the plan. What follows from it is found once, as other nodes may reuse it."""
 
     kind: str
     attributes: Mapping[str, str]
     inputs: list[ExplainedNode] = field(default_factory=list)
 
+    @cached_property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the fields that the node emits."""
+        """The names of the fields that the node emits: its own, or those of the first node below that has some."""
+        above: list[ExplainedNode] = []
         node = self
-        while "select" not in node.attributes and "fields" not in node.attributes and node.inputs:
+        while "names" not in node.__dict__ and not node.attributes.keys() & NAMING and node.inputs:
+            above.append(node)
             node = node.inputs[0]
-        listed = node.attributes.get("select", node.attributes.get("fields", ""))
-        return tuple(_alias(item)[1] for item in items(listed))
+        names = node.__dict__.get("names")
+        if names is None:
+            listed = node.attributes.get("select", node.attributes.get("fields", ""))
+            names = tuple(_alias(item)[1] for item in items(listed))
+        for each in (*above, node):
+            each.__dict__["names"] = names
+        return names
+
+    @cached_property
+    def first_phase(self) -> ExplainedNode:
+        """The local aggregate below a global one; itself if it has none."""
+        above: list[ExplainedNode] = []
+        phase = self
+        while phase.kind.startswith(("Global", "Exchange")) and phase.inputs and "below" not in phase.__dict__:
+            above.append(phase)
+            phase = phase.inputs[0]
+        below = phase.__dict__.get("below", phase)
+        for each in above:
+            each.__dict__["below"] = below
+        return below if below.kind.startswith("Local") else self
+
+    @cached_property
+    def calls(self) -> tuple[tuple[Call, ...], tuple[str, ...]]:
+        """The aggregate calls of its fields, and the names of views of DISTINCT."""
+        calls: list[Call] = []
+        views: list[str] = []
+        grouping = {name for attribute in AGGREGATES for name in items(self.attributes.get(attribute, ""))}
+        for item in items(self.attributes.get("select", "")):
+            expression, alias = _alias(item)
+            match = CALL.fullmatch(expression)
+            if match is None or expression == alias or expression in grouping or expression.startswith(OF_WINDOWS):
+                continue
+            function = match[1].lower()
+            arguments = DISTINCT.sub("distinct ", match[3]).replace("DISTINCT ", "distinct ")
+            named = f"{function}({arguments}){(match[4] or '').replace(' FILTER ', ' filter ')}"
+            if function == "distinct":
+                views.append(named)
+                continue
+            calls.append((function, named, bool(match[2])))
+            if arguments.startswith("distinct "):
+                views.append(f"distinct({arguments.removeprefix('distinct ')})")
+        return tuple(calls), tuple(dict.fromkeys(views))
+
+    @cached_property
+    def accumulators(self) -> dict[tuple[bool, bool], dict[int, tuple[str, ...]]]:
+        """The names of the fields of its accumulator, by their number: see :meth:`accumulator`."""
+        return {}
+
+    def accumulator(self, *, retracted: bool, sliced: bool) -> Mapping[int, tuple[str, ...]]:
+        """Return the names of the fields of its accumulator, by their number.
+
+        ``retracted``: rows are taken out of all of its aggregates. ``sliced``: its windows have several slices.
+        """
+        known = self.accumulators.get((retracted, sliced))
+        if known is None:
+            calls, views = self.calls
+            buffers = [name for call, text, back in calls for name in buffers_of(call, text, retracted or back)]
+            more = unique_names((*["count(*)"] * sliced, *views))
+            known = self.accumulators[retracted, sliced] = accumulator_of(unique_names(buffers), more)
+        return known
+
+    @cached_property
+    def hashed_by(self) -> tuple[str, ...]:
+        """The fields by which an exchange distributes."""
+        hashed = re.fullmatch(r"hash\[(.*)\]", self.attributes.get("distribution", ""))
+        return tuple(items(hashed[1])) if hashed else ()
 
 
 def is_explained(text: str) -> bool:
@@ -86,6 +162,12 @@ def nodes_of(text: str) -> list[ExplainedNode]:
         node = known.get(reused[1]) if reused else ExplainedNode(match[3], attributes_of(match[4]))
         if node is None:
             continue
+        if reused and any(node is above for _, above in open_nodes):
+            raise OptionError(
+                "the text of EXPLAIN in option 'fieldNames' has a node that is its own input",
+                found=line.strip()[:200],
+                remedy="give the text as Flink prints it",
+            )
         if open_nodes:
             open_nodes[-1][1].inputs.append(node)
         if reused:
@@ -165,66 +247,40 @@ def _kind(uid: str | None, name: str | None) -> str | None:
 
 
 def _plan_node(node: ExplainedNode) -> PlanNode:
-    inputs = tuple(each.names() for each in node.inputs)
-    first = _first_phase(node)
-    calls: list[str] = []
-    views: list[str] = []
-    grouping = [name for attribute in AGGREGATES for name in items(first.attributes.get(attribute, ""))]
-    retracted = (
-        "BETWEEN" in node.attributes.get("window", "") and "UNBOUNDED PRECEDING" not in node.attributes["window"]
-    )
-    if "Aggregate" in node.kind:
-        for item in items(first.attributes.get("select", "")):
-            expression, alias = _alias(item)
-            match = CALL.fullmatch(expression)
-            if match is None or expression == alias or expression in grouping or expression.startswith(OF_WINDOWS):
-                continue
-            function, arguments = (
-                match[1].lower(),
-                DISTINCT.sub("distinct ", match[3]).replace("DISTINCT ", "distinct "),
-            )
-            named = f"{function}({arguments}){(match[4] or '').replace(' FILTER ', ' filter ')}"
-            if function == "distinct":
-                views.append(named)
-                continue
-            calls += buffers_of(function, named, retracted or bool(match[2]))
-            if arguments.startswith("distinct "):
-                views.append(f"distinct({arguments.removeprefix('distinct ')})")
+    inputs = tuple(each.names for each in node.inputs)
+    window = node.attributes.get("window", "")
+    retracted = "BETWEEN" in window and "UNBOUNDED PRECEDING" not in window
     span = explained_span(node.attributes)
-    more = (*["count(*)"] * is_sliced(span), *dict.fromkeys(views))
-    sort_key = tuple(re.sub(r" (ASC|DESC).*$", "", each) for each in items(node.attributes.get("orderBy", "")))
+    accumulator = (
+        node.first_phase.accumulator(retracted=retracted, sliced=is_sliced(span))
+        if "Aggregate" in node.kind
+        else accumulator_of((), ("count(*)",) if is_sliced(span) else ())
+    )
     return PlanNode(
         "",
         f"{node.kind}({node.attributes.get('select', '')})",
         inputs,
         _key(node),
-        unique_names(calls),
-        unique_names(more),
-        unique_names(sort_key),
+        accumulator,
+        unique_names([DIRECTION.sub("", each) for each in items(node.attributes.get("orderBy", ""))]),
         _unique_keys(node, inputs),
         span,
     )
-
-
-def _first_phase(node: ExplainedNode) -> ExplainedNode:
-    """Return the local aggregate below a global one."""
-    phase = node
-    while phase.kind.startswith(("Global", "Exchange")) and phase.inputs:
-        phase = phase.inputs[0]
-    return phase if phase.kind.startswith("Local") else node
 
 
 def _key(node: ExplainedNode) -> tuple[str, ...]:
     for attribute in KEYS:
         if attribute in node.attributes:
             return tuple(items(node.attributes[attribute]))
-    exchange = node.inputs[0].attributes.get("distribution", "") if node.inputs else ""
-    hashed = re.fullmatch(r"hash\[(.*)\]", exchange)
-    return tuple(items(hashed[1])) if hashed else ()
+    return node.inputs[0].hashed_by if node.inputs else ()
 
 
 def _unique_keys(node: ExplainedNode, inputs: Sequence[tuple[str, ...]]) -> tuple[tuple[tuple[str, ...], ...], ...]:
-    update = re.search(r"UpdateFastStrategy\[([\d,]+)\]", node.attributes.get("strategy", ""))
+    update = UPDATE.search(node.attributes.get("strategy", ""))
     if update and inputs:
-        return ((tuple(inputs[0][int(index)] for index in update[1].split(",") if int(index) < len(inputs[0])),),)
+        return ((unique_names([inputs[0][number] for number in _numbers(update[1]) if number < len(inputs[0])]),),)
     return ()
+
+
+def _numbers(text: str) -> Iterator[int]:
+    return map(int, text.split(","))

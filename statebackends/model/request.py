@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -136,7 +137,9 @@ class TableRequest(TableOptions):
         """Return those of some key groups that the request's ``key_groups`` include."""
         if self.key_groups is None:
             return list(key_groups)
-        return [group for group in key_groups if any(low <= group <= high for low, high in self.key_groups)]
+        ends = [high for _, high in self.key_groups]
+        places = ((group, bisect_left(ends, group)) for group in key_groups)
+        return [group for group, at in places if at < len(ends) and self.key_groups[at][0] <= group]
 
 
 class TablePartition(Protocol):

@@ -213,12 +213,12 @@ def _kryo(value: str) -> int | None:
 
 
 def _key_groups(value: str) -> tuple[tuple[int, int], ...]:
-    """Parse ranges of key groups, both ends inclusive.
+    """Parse ranges of key groups, both ends inclusive, to ranges in ascending order with gaps between them.
 
-    >>> _key_groups("0-31, 77")
-    ((0, 31), (77, 77))
+    >>> _key_groups("77, 0-31, 20-40")
+    ((0, 40), (77, 77))
     """
-    ranges = []
+    ranges: list[tuple[int, int]] = []
     for part in value.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?", part)
         low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
@@ -227,7 +227,13 @@ def _key_groups(value: str) -> tuple[tuple[int, int], ...]:
                 f"numbers and ranges of key groups from 0 to {UPPER_BOUND_MAX_PARALLELISM - 1}, such as 0-31,77"
             )
         ranges.append((low, high))
-    return tuple(ranges)
+    joined: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if joined and low <= joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], max(high, joined[-1][1])
+        else:
+            joined.append((low, high))
+    return tuple(joined)
 
 
 def _keys(value: str) -> str:

@@ -21,7 +21,14 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import fixed_values, with_schema
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.statebackends.model.compiled_plan import WRAPPED, PlanNode, WindowSpan, names_of, node_of
+from pyspark_savepoint.statebackends.model.compiled_plan import (
+    NAMED_STATES,
+    WRAPPED,
+    CompiledPlan,
+    PlanNode,
+    WindowSpan,
+    names_of,
+)
 from pyspark_savepoint.statebackends.model.descriptors import NAMESPACE_COLUMN, WINDOW_COLUMN
 from pyspark_savepoint.statebackends.model.explained_plan import nodes_for
 from pyspark_savepoint.statebackends.model.request import Table, TablePartition, choose_columns
@@ -175,7 +182,7 @@ def named_fields(table: Table, text: str, operator: OperatorState, state: str | 
     fields = {field.name: _struct(field.type) for field in table.schema}
     structs = {name: kind for name, kind in fields.items() if kind is not None}
     if "nodes" in given:
-        node = node_of(given, operator.operator_id)
+        node = CompiledPlan(given).node(operator.operator_id)
         if node is None:
             raise OptionError(
                 "the compiled plan of option 'fieldNames' has no node of this operator",
@@ -208,7 +215,13 @@ def named_fields(table: Table, text: str, operator: OperatorState, state: str | 
 def _explained(table: Table, text: str, operator: OperatorState, state: str | None, uid: str | None) -> PlanNode:
     """Return the node of EXPLAIN that an operator is: that with a name for every field."""
     nodes = list(nodes_for(text, operator, uid))
-    fitting = {str(naming[:2]): node for node in nodes if not (naming := _of_plan(node, table.schema, state))[2]}
+    columns, numbers = _Columns.of(table.schema, state), _Numbers()
+    fitting = {}
+    for node in nodes:
+        names, wrapped, missing = columns.named(node)
+        if not missing:
+            named = tuple((column, numbers.of(given)) for column, given in names.items())
+            fitting[named, tuple(wrapped.items())] = node
     if len(fitting) == 1 or len(nodes) == 1:
         return next(iter([*fitting.values(), *nodes]))
     raise OptionError(
@@ -220,34 +233,80 @@ def _explained(table: Table, text: str, operator: OperatorState, state: str | No
 
 
 def _by_node(table: Table, node: PlanNode, state: str | None) -> Table:
-    names, wrapped, missing = _of_plan(node, table.schema, state)
+    names, wrapped, missing = _Columns.of(table.schema, state).named(node)
+    nameless = frozenset(missing)
+    missing = [name for name in table.schema.names if name in nameless]
     note = [f"the plan has no names for {', '.join(map(repr, missing))}: its fields keep their numbers"]
     return with_window_columns(_named(table, names, wrapped, note if missing else []), node.span)
 
 
-def _of_plan(
-    node: PlanNode, schema: pa.Schema, state: str | None
-) -> tuple[dict[str, Sequence[str]], dict[str, Wrapper], list[str]]:
-    """Return names by column, and by column and ``.key``; what is around rows, by column; what has no names."""
-    names: dict[str, Sequence[str]] = {}
-    wrapped: dict[str, Wrapper] = {}
-    missing = []
-    for column in schema:
-        own = state if column.name in ELEMENTS and state else column.name
-        kind, key = _struct(column.type), _map_key(column.type)
-        if kind is not None and own in WRAPPED and _is_wrapped(kind, WRAPPED[own][0]):
-            wrapped[column.name] = WRAPPED[own]
-            kind = kind.field(WRAPPED[own][0]).type
-        naming = node.fields_of_map_key if column.name == KEY_OF_ELEMENT else node.fields_of
-        known = None if kind is None else naming(own, kind.num_fields)
-        known_key = None if key is None else node.fields_of_map_key(own, key.num_fields)
-        if known is not None:
-            names[column.name] = known
-        if known_key is not None:
-            names[column.name + MAP_KEY] = known_key
-        if (known is None and _is_numbered(kind)) or (known_key is None and _is_numbered(key)):
-            missing.append(column.name)
-    return names, wrapped, missing
+class _Numbers:
+    """Numbers of equal tuples of names, each of which is compared once: many nodes have the same tuple."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[Sequence[str], int]] = {}
+        self._numbers: dict[Sequence[str], int] = {}
+
+    def of(self, names: Sequence[str]) -> int:
+        """Return the number of a tuple, that of the first one that is equal."""
+        if id(names) not in self._seen:
+            self._seen[id(names)] = names, self._numbers.setdefault(names, len(self._numbers))
+        return self._seen[id(names)][1]
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column with a struct, or with keys of a map that are one: the state that it is of, and what is around rows."""
+
+    name: str
+    state: str
+    kind: pa.StructType | None
+    key: pa.StructType | None
+    wrapper: Wrapper | None
+    numbered: tuple[bool, bool]
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a table that a plan may have names for, and those with fields that no plan names."""
+
+    named_by_plans: tuple[_Column, ...]
+    nameless: tuple[str, ...]
+
+    @classmethod
+    def of(cls, schema: pa.Schema, state: str | None) -> _Columns:
+        columns, nameless = [], []
+        for field in schema:
+            own = state if field.name in ELEMENTS and state else field.name
+            kind, key, wrapper = _struct(field.type), _map_key(field.type), None
+            if kind is not None and own in WRAPPED and _is_wrapped(kind, WRAPPED[own][0]):
+                wrapper = WRAPPED[own]
+                kind = kind.field(wrapper[0]).type
+            numbered = _is_numbered(kind), _is_numbered(key)
+            if own in NAMED_STATES or field.name == KEY_OF_ELEMENT:
+                columns.append(_Column(field.name, own, kind, key, wrapper, numbered))
+            elif any(numbered):
+                nameless.append(field.name)
+        return cls(tuple(columns), tuple(nameless))
+
+    def named(self, node: PlanNode) -> tuple[dict[str, Sequence[str]], dict[str, Wrapper], list[str]]:
+        """Return names by column, and by column and ``.key``; what is around rows, by column; what has no names."""
+        names: dict[str, Sequence[str]] = {}
+        wrapped: dict[str, Wrapper] = {}
+        missing = list(self.nameless)
+        for column in self.named_by_plans:
+            if column.wrapper is not None:
+                wrapped[column.name] = column.wrapper
+            naming = node.fields_of_map_key if column.name == KEY_OF_ELEMENT else node.fields_of
+            known = None if column.kind is None else naming(column.state, column.kind.num_fields)
+            known_key = None if column.key is None else node.fields_of_map_key(column.state, column.key.num_fields)
+            if known is not None:
+                names[column.name] = known
+            if known_key is not None:
+                names[column.name + MAP_KEY] = known_key
+            if (known is None and column.numbered[0]) or (known_key is None and column.numbered[1]):
+                missing.append(column.name)
+        return names, wrapped, missing
 
 
 def _is_wrapped(kind: pa.StructType, position: int) -> bool:

@@ -14,6 +14,8 @@ import contextlib
 import functools
 import gc
 import io
+import math
+import statistics
 import sys
 import tempfile
 import time
@@ -81,6 +83,8 @@ LONG = parse_type("LONG")
 #: How much more processor time, or memory, twice the bytes may take; and what is not noticed, as it may be chance.
 RATIO = 2.5
 SECONDS, MEMORY = 0.1, 4 << 20
+#: The power of the bytes by which time and memory may grow: n log n is below it, a square is 2.
+SLOPE = 1.3
 #: Values of one state in one key group: serialized key and value.
 Entries = Sequence[tuple[bytes, bytes]]
 
@@ -408,6 +412,14 @@ SHAPES: Mapping[str, Shape] = {
         ),
         400,
     ),
+    "operators without state": Shape(
+        lambda n: snapshot(
+            operator(keyed_subtask([state("s", "VALUE", "LONG")])),
+            *(OperatorState(OperatorID(i.to_bytes(16, "big")), 1, 1 + i % 32_768, None, None) for i in range(n)),
+        ),
+        8000,
+        1_000_000,
+    ),
     "operators of case": Shape(
         lambda n: snapshot(*(operator(keyed_subtask([state("s", "VALUE", "LONG")]), uid) for uid in cased(n))), 400
     ),
@@ -625,21 +637,42 @@ def made(metadata: CheckpointMetadata) -> Iterator[tuple[str, int]]:
         yield str(path), len(data)
 
 
+def timed(size: int, work: Callable[[], object], *, memory: bool = False) -> Measured:
+    """What some work takes: processor seconds, or the peak of Python's memory; errors of this package are answers."""
+    gc.disable()  # its passes come in steps: twice as many objects then took up to 2.9 times as long
+    if memory:
+        tracemalloc.start()
+    start = time.process_time()
+    try:
+        _refusable(work)
+        seconds = time.process_time() - start
+        return Measured(size, seconds, tracemalloc.get_traced_memory()[1] if memory else 0)
+    finally:
+        gc.enable()
+        tracemalloc.stop()
+
+
+def growth(costs: Sequence[Measured]) -> str | None:
+    """Say what grows faster than the bytes: the slope of a line through the logarithms is that of a square, not of one.
+
+    Less than :data:`SECONDS` and :data:`MEMORY` count as that much, so that only what is noticed has a slope.
+    """
+    sizes = [math.log(cost.size) for cost in costs]
+    for what, floor, values in (
+        ("seconds", SECONDS, [cost.seconds for cost in costs]),
+        ("bytes of memory", MEMORY, [float(cost.memory) for cost in costs]),
+    ):
+        slope = statistics.linear_regression(sizes, [math.log(max(value, floor)) for value in values]).slope
+        if slope > SLOPE:
+            listed = ", ".join(f"{value:,.2f} for {cost.size:,}" for cost, value in zip(costs, values, strict=True))
+            return f"{what} grow by the power of {slope:.2f}: {listed} bytes"
+    return None
+
+
 def measured(shape: str, command: str, count: int, *, memory: bool = False) -> Measured:
     """What a command takes for a shape of some size: processor seconds, or the peak of Python's memory."""
     with made(SHAPES[shape].make(count)) as (path, size), tempfile.TemporaryDirectory() as scratch:
-        gc.collect()
-        gc.disable()  # its passes come in steps: twice as many objects then took up to 2.9 times as long
-        if memory:
-            tracemalloc.start()
-        start = time.process_time()
-        try:
-            COMMANDS[command](path, scratch)
-            seconds = time.process_time() - start
-            return Measured(size, seconds, tracemalloc.get_traced_memory()[1] if memory else 0)
-        finally:
-            gc.enable()
-            tracemalloc.stop()
+        return timed(size, lambda: COMMANDS[command](path, scratch), memory=memory)
 
 
 def problem_of(shape: str, command: str, scale: float = 1.0, *, memory: bool = False) -> tuple[str | None, Measured]:

@@ -28,10 +28,10 @@ from pyspark_savepoint.formats.json_text import number_of
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import (
+    Chains,
     StreamGraph,
     StreamGraphHasher,
     hasher_of,
-    is_chainable,
 )
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import StreamNode
 from pyspark_savepoint.statebackends.jobs.graph.stream_plan import (
@@ -69,18 +69,21 @@ def generated_ids(graph: StreamGraph, hasher: StreamGraphHasher | None = None) -
     Without ``hasher``, the graph's applies.
     """
     hasher = hasher or graph.hasher
+    chains = Chains(graph)
     ids: dict[int, OperatorID] = {}
+    labels: dict[OperatorID, str] = {}
     waiting = deque(graph.sources)
     visited = {node.id for node in waiting}
+    unknown = {node.id: len(node.in_edges) for node in graph.nodes.values()}
     while waiting:
         node = waiting.popleft()
-        if node.uid is None and any(edge.source not in ids for edge in node.in_edges):
+        if node.uid is None and unknown[node.id]:
             visited.discard(node.id)  # queued again by the last of its inputs
             continue
-        ids[node.id] = (
-            _user_specified(node, graph, ids) if node.uid is not None else _by_place(node, graph, ids, hasher)
-        )
+        ids[node.id] = _user_specified(node, labels) if node.uid is not None else _by_place(node, chains, ids, hasher)
+        labels.setdefault(ids[node.id], node.label)
         for edge in node.out_edges:
+            unknown[edge.target] -= 1
             if edge.target not in visited:
                 visited.add(edge.target)
                 waiting.append(graph.nodes[edge.target])
@@ -104,22 +107,19 @@ def operator_id_pairs(graph: StreamGraph, hasher: StreamGraphHasher | None = Non
     return pairs
 
 
-def _user_specified(node: StreamNode, graph: StreamGraph, ids: Mapping[int, OperatorID]) -> OperatorID:
+def _user_specified(node: StreamNode, labels: Mapping[OperatorID, str]) -> OperatorID:
     operator_id = OperatorID.from_uid(node.uid or "")
-    for other, given in ids.items():
-        if given == operator_id:
-            raise OptionError(
-                "two operators have the same uid; Flink refuses such a job",
-                operator=f"{graph.nodes[other].label} and {node.label}",
-                remedy="give every operator a uid of its own",
-            )
+    if operator_id in labels:
+        raise OptionError(
+            "two operators have the same uid; Flink refuses such a job",
+            operator=f"{labels[operator_id]} and {node.label}",
+            remedy="give every operator a uid of its own",
+        )
     return operator_id
 
 
-def _by_place(
-    node: StreamNode, graph: StreamGraph, ids: Mapping[int, OperatorID], hasher: StreamGraphHasher
-) -> OperatorID:
-    chained = sum(is_chainable(edge, graph) for edge in node.out_edges) if hasher is StreamGraphHasher.V2 else 0
+def _by_place(node: StreamNode, chains: Chains, ids: Mapping[int, OperatorID], hasher: StreamGraphHasher) -> OperatorID:
+    chained = sum(map(chains.is_chainable, node.out_edges)) if hasher is StreamGraphHasher.V2 else 0
     data = struct.pack("<i", len(ids)) * (1 + chained)
     digest = bytearray(mmh3.hash_bytes(data, 0, True))
     for edge in node.in_edges:

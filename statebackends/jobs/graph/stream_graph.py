@@ -16,6 +16,8 @@ one task. Flink: ``StreamGraph``, ``StreamNode``, ``StreamEdge``, ``StreamGraphG
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -116,18 +118,31 @@ class StreamGraph:
             OptionError: If there is no such node, or several.
 
         """
-        matches = [node for node in self.nodes.values() if node.uid == name]
-        matches = matches or [node for node in self.nodes.values() if node.name == name]
-        if len(matches) == 1:
-            return matches[0]
-        if matches:
-            raise OptionError(
-                f"{len(matches)} operators of the job have the name {name!r}",
-                found=", ".join(node.label for node in matches),
-                remedy="give them uids, or take them from 'nodes' by number",
-            )
-        known = [label for node in self.nodes.values() for label in (node.uid, node.name) if label]
-        raise OptionError("the job has no such operator", operator=name, remedy=did_you_mean(name, known))
+        return self.lookup()(name)
+
+    def lookup(self) -> Callable[[str], StreamNode]:
+        """Return :meth:`node` as a function, for many names of a graph that does not change meanwhile."""
+        by_uid: dict[str, list[StreamNode]] = {}
+        by_name: dict[str, list[StreamNode]] = {}
+        for node in self.nodes.values():
+            by_name.setdefault(node.name, []).append(node)
+            if node.uid is not None:
+                by_uid.setdefault(node.uid, []).append(node)
+
+        def node_of(name: str) -> StreamNode:
+            matches = by_uid.get(name) or by_name.get(name, [])
+            if len(matches) == 1:
+                return matches[0]
+            if matches:
+                raise OptionError(
+                    f"{len(matches)} operators of the job have the name {name!r}",
+                    found=", ".join(node.label for node in matches),
+                    remedy="give them uids, or take them from 'nodes' by number",
+                )
+            known = [label for node in self.nodes.values() for label in (node.uid, node.name) if label]
+            raise OptionError("the job has no such operator", operator=name, remedy=did_you_mean(name, known))
+
+        return node_of
 
     # -- building --------------------------------------------------------------------------------------------
 
@@ -382,76 +397,88 @@ def hasher_of(name: str) -> StreamGraphHasher:
     return StreamGraphHasher(name.casefold())
 
 
-def is_chainable(edge: StreamEdge, graph: StreamGraph) -> bool:
-    """Return whether the two operators of an edge run in one task, so that the edge is a method call."""
-    return len(graph.nodes[edge.target].in_edges) == 1 and _is_chainable_input(edge, graph)
+class Chains:
+    """Which operators of a graph are chained, found once; the graph does not change meanwhile."""
 
+    def __init__(self, graph: StreamGraph) -> None:
+        self.graph = graph
+        #: How many edges arrive at an input: by node and port.
+        self._arriving = Counter((edge.target, edge.port) for node in graph.nodes.values() for edge in node.in_edges)
+        self._heads: dict[int, StreamNode] = {}
 
-def is_chainable_source(node: StreamNode, graph: StreamGraph) -> bool:
-    """Return whether a source runs inside an operator with several inputs."""
-    if node.source is not SourceKind.SOURCE or len(node.out_edges) != 1:
-        return False
-    (edge,) = node.out_edges
-    target = graph.nodes[edge.target]
-    return target.chaining is ChainingStrategy.HEAD_WITH_SOURCES and _is_chainable_input(edge, graph)
+    def is_chainable(self, edge: StreamEdge) -> bool:
+        """Return whether the two operators of an edge run in one task, so that the edge is a method call."""
+        return len(self.graph.nodes[edge.target].in_edges) == 1 and self._is_chainable_input(edge)
 
+    def is_chainable_source(self, node: StreamNode) -> bool:
+        """Return whether a source runs inside an operator with several inputs."""
+        if node.source is not SourceKind.SOURCE or len(node.out_edges) != 1:
+            return False
+        (edge,) = node.out_edges
+        target = self.graph.nodes[edge.target]
+        return target.chaining is ChainingStrategy.HEAD_WITH_SOURCES and self._is_chainable_input(edge)
 
-def tasks(graph: StreamGraph) -> dict[int, list[int]]:
-    """Return the operators of every task in the order of Flink's job vertex, by the head operator of the task.
+    def tasks(self) -> dict[int, list[int]]:
+        """Return the operators of every task in the order of Flink's job vertex, by the head operator of the task.
 
-    That order is from the ends of the chain to its head. A source inside an operator with several inputs is in no list.
-    """
-    heads = [
-        node.id
-        for node in graph.nodes.values()
-        if not is_chainable_source(node, graph) and not any(_joins(edge, graph) for edge in node.in_edges)
-    ]
-    return {head: _chain(head, graph) for head in heads}
+        That order is from the ends of the chain to its head. A source inside an operator with several inputs is in no
+        list.
+        """
+        heads = [
+            node.id
+            for node in self.graph.nodes.values()
+            if not self.is_chainable_source(node) and not any(map(self._joins, node.in_edges))
+        ]
+        return {head: self._chain(head) for head in heads}
 
+    def _joins(self, edge: StreamEdge) -> bool:
+        """Return whether the target of an edge runs in the source's task, rather than the source in the target's."""
+        return self.is_chainable(edge) and not self.is_chainable_source(self.graph.nodes[edge.source])
 
-def _joins(edge: StreamEdge, graph: StreamGraph) -> bool:
-    """Return whether the target of an edge runs in the source's task, rather than the source in the target's."""
-    return is_chainable(edge, graph) and not is_chainable_source(graph.nodes[edge.source], graph)
+    def _chain(self, head: int) -> list[int]:
+        """Return a chain in Flink's order: heads before outputs, the last output first; then reversed."""
+        chain: list[int] = []
+        waiting = [head]
+        while waiting:
+            node = self.graph.nodes[waiting.pop()]
+            chain.append(node.id)
+            waiting += [edge.target for edge in node.out_edges if self._joins(edge)]
+        return chain[::-1]
 
+    def _is_chainable_input(self, edge: StreamEdge) -> bool:
+        up, down = self.graph.nodes[edge.source], self.graph.nodes[edge.target]
+        return (
+            self._may_chain(up, down)
+            and edge.partitioner is Partitioner.FORWARD
+            and not edge.batch_exchange
+            and self._arriving[edge.target, edge.port] == 1
+            and not (down.yielding and self._head(up).source is SourceKind.LEGACY)
+        )
 
-def _chain(head: int, graph: StreamGraph) -> list[int]:
-    """Return a chain in Flink's order: heads before outputs, the last output first; then reversed."""
-    chain: list[int] = []
-    waiting = [head]
-    while waiting:
-        node = graph.nodes[waiting.pop()]
-        chain.append(node.id)
-        waiting += [edge.target for edge in node.out_edges if _joins(edge, graph)]
-    return chain[::-1]
+    def _may_chain(self, up: StreamNode, down: StreamNode) -> bool:
+        if not self.graph.chaining or up.slot_sharing_group != down.slot_sharing_group:
+            return False
+        if up.chaining is ChainingStrategy.NEVER:
+            return False
+        if down.chaining in (ChainingStrategy.NEVER, ChainingStrategy.HEAD):
+            return False
+        if down.chaining is ChainingStrategy.HEAD_WITH_SOURCES and up.source is not SourceKind.SOURCE:
+            return False
+        if not self.graph.chain_different_max_parallelism and up.max_parallelism != down.max_parallelism:
+            return False
+        return up.parallelism == down.parallelism
 
-
-def _is_chainable_input(edge: StreamEdge, graph: StreamGraph) -> bool:
-    up, down = graph.nodes[edge.source], graph.nodes[edge.target]
-    return (
-        graph.chaining
-        and up.slot_sharing_group == down.slot_sharing_group
-        and _are_operators_chainable(up, down, graph)
-        and edge.partitioner is Partitioner.FORWARD
-        and not edge.batch_exchange
-        and sum(other.port == edge.port for other in down.in_edges) == 1
-    )
-
-
-def _are_operators_chainable(up: StreamNode, down: StreamNode, graph: StreamGraph) -> bool:
-    if down.yielding and _head_of_chain(up, graph).source is SourceKind.LEGACY:
-        return False
-    if up.chaining is ChainingStrategy.NEVER:
-        return False
-    if down.chaining in (ChainingStrategy.NEVER, ChainingStrategy.HEAD):
-        return False
-    if down.chaining is ChainingStrategy.HEAD_WITH_SOURCES and up.source is not SourceKind.SOURCE:
-        return False
-    if not graph.chain_different_max_parallelism and up.max_parallelism != down.max_parallelism:
-        return False
-    return up.parallelism == down.parallelism
-
-
-def _head_of_chain(node: StreamNode, graph: StreamGraph) -> StreamNode:
-    while len(node.in_edges) == 1 and is_chainable(node.in_edges[0], graph):
-        node = graph.nodes[node.in_edges[0].source]
-    return node
+    def _head(self, node: StreamNode) -> StreamNode:
+        """Return the head of the chain that a node ends: every node is asked once, the first ones first."""
+        below: list[StreamNode] = []
+        met = set()
+        while node.id not in self._heads and node.id not in met and len(node.in_edges) == 1:
+            below.append(node)
+            met.add(node.id)
+            node = self.graph.nodes[node.in_edges[0].source]
+        head = self._heads.setdefault(node.id, node)
+        for each in reversed(below):
+            if not self.is_chainable(each.in_edges[0]):  # which asks for the head of the node before it: it is known
+                head = each
+            self._heads[each.id] = head
+        return head

@@ -275,7 +275,8 @@ def _order_outputs(node: StreamNode, graph: StreamGraph, given: Mapping[str, Any
             expected=", ".join(names),
             found=", ".join(wanted),
         )
-    node.out_edges.sort(key=lambda edge: wanted.index(graph.nodes[edge.target].name))
+    places = {name: place for place, name in reversed(list(enumerate(wanted)))}
+    node.out_edges.sort(key=lambda edge: places[graph.nodes[edge.target].name])
 
 
 def _assumptions(graph: StreamGraph, given: Mapping[int, Mapping[str, Any]]) -> Iterable[str]:
@@ -287,12 +288,13 @@ def _assumptions(graph: StreamGraph, given: Mapping[int, Mapping[str, Any]]) -> 
         yield "all operators are in one slot sharing group"
     if any("chaining" not in values for values in given.values()):
         yield "disableChaining and startNewChain are not used, except in operators with setting 'chaining'"
+    yielding = [node.id for node in graph.nodes.values() if node.yielding]
     for node in graph.nodes.values():
         behind = [graph.nodes[edge.target] for edge in node.out_edges]
         sinks = [target for target in behind if target.name.endswith(YIELDING_SUFFIX)]
         if sinks and len(sinks) < len(behind) and "outputs" not in given[node.id]:
             yield f"the job adds the sinks of {node.label} after other outputs: setting 'outputs' changes this"
-        if node.source and "legacy" not in given[node.id] and any(other.yielding for other in graph.nodes.values()):
+        if node.source and "legacy" not in given[node.id] and yielding:
             what = "a SourceFunction" if node.source is SourceKind.LEGACY else "no SourceFunction"
             yield f"{node.label} is {what}: setting 'legacy' changes this"
 

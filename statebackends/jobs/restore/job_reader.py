@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import OperatorIDPair, operator_id_pairs
-from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher, tasks
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import Chains, StreamGraph, StreamGraphHasher
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import POINTWISE
 from pyspark_savepoint.statebackends.jobs.graph.stream_plan import (
     PlannedVertex,
@@ -143,9 +143,12 @@ def from_graph(
     """
     version = _version(flink_version)
     read = _TypeReader.of(version, inferred_by, classes)
-    given = {graph.node(name).id: (name, values) for name, values in (types or {}).items()}
+    node_of = graph.lookup()
+    given = {node_of(name).id: (name, values) for name, values in (types or {}).items()}
     places = {
-        node: (head, chain_index) for head, nodes in tasks(graph).items() for chain_index, node in enumerate(nodes)
+        node: (head, chain_index)
+        for head, nodes in Chains(graph).tasks().items()
+        for chain_index, node in enumerate(nodes)
     }
     operators = []
     for node_id, pair in operator_id_pairs(graph, hasher).items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK
@@ -32,6 +32,8 @@ from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import (
 )
 
 REMOVE = "remove it from the snapshot (remove_operator), or start the job with allowNonRestoredState"
+#: Pairs of operators that are compared, and names in a reason.
+MAX_COMPARED, MAX_NAMED = 10_000, 20
 INLINED = "a source that runs inside an operator with several inputs: Flink restores no state of it"
 
 
@@ -59,11 +61,18 @@ def check_restore(
             row = MatchedOperator(savepoint, job, operator, match, value_verdicts).verdict()
         rows.append(_with_finished(row, finished.get(number)))
     taken = {match.state.operator_id for match in matches.values()}
+    behind = [state for state in savepoint.operators if state.operator_id not in taken]
+    ids = {operator_id: operator for operator in job.operators for _, operator_id in operator.ids.candidates}
     empty = [operator for number, operator in enumerate(job.operators) if number not in matches]
-    for state in savepoint.operators:
-        if state.operator_id not in taken:
-            rows.append(_left_behind(savepoint, state, job, empty, allow_non_restored_state))
-    rows = [_with_task(row, rows) for row in rows]
+    if len(empty) * len(behind) > MAX_COMPARED:
+        empty = []  # no remedy is found by similar names: to compare thousands with each other takes minutes
+    rows += [_left_behind(savepoint, state, job, ids, empty, allow_non_restored_state) for state in behind]
+    tasks: dict[int, list[OperatorVerdict]] = {}
+    for row in rows:
+        if row.operator:
+            tasks.setdefault(row.operator.task, []).append(row)
+    last = {task: _last(members) for task, members in tasks.items()}
+    rows = [_with_task(row, last) for row in rows]
     return RestoreCheck(tuple(rows), job.notes)
 
 
@@ -103,11 +112,15 @@ def has_state(operator: OperatorState) -> bool:
 
 
 def _left_behind(
-    savepoint: Snapshot, state: OperatorState, job: JobDescription, empty: list[OperatorDescription], allowed: bool
+    savepoint: Snapshot,
+    state: OperatorState,
+    job: JobDescription,
+    ids: Mapping[OperatorID, OperatorDescription],
+    empty: Sequence[OperatorDescription],
+    allowed: bool,
 ) -> OperatorVerdict:
     """Return the verdict about an operator that the job does not have."""
     match = Match(state, "")
-    ids = {operator_id: operator for operator in job.operators for _, operator_id in operator.ids.candidates}
     if state.operator_id in ids and not ids[state.operator_id].is_inlined:
         reason = (
             f"{ids[state.operator_id].label} restores the state of another of its ids; this one is dropped silently"
@@ -116,7 +129,8 @@ def _left_behind(
     if not has_state(state):
         return OperatorVerdict(Verdict.NOTHING_TO_RESTORE, None, match, ("it has no state",))
     if job.unidentified:
-        names = ", ".join(job.unidentified)
+        more = len(job.unidentified) - MAX_NAMED
+        names = ", ".join(job.unidentified[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
         reason = f"it may be one of these, whose ids a plan of the REST interface does not contain: {names}"
         return OperatorVerdict(Verdict.UNKNOWN, None, match, (reason,), "describe the job as a StreamGraph")
     may_have_uid = state.uid is not None or not VERSIONS[savepoint.metadata.version].has_names
@@ -143,7 +157,7 @@ def _add_uids(state: OperatorState, names: Sequence[str]) -> str:
     return f"add the uids of the job to the plan, by the names of its operators: {settings} beside 'nodes'"
 
 
-def _with_task(row: OperatorVerdict, rows: Iterable[OperatorVerdict]) -> OperatorVerdict:
+def _with_task(row: OperatorVerdict, lasts: Mapping[int, OperatorVerdict]) -> OperatorVerdict:
     """Return the verdict, adjusted if the job does not set max parallelism: a task then takes it from restored state.
 
     An operator that begins empty counts with the default that Flink derives from its parallelism. The last operator in
@@ -153,9 +167,7 @@ def _with_task(row: OperatorVerdict, rows: Iterable[OperatorVerdict]) -> Operato
     job, match = row.operator, row.match
     if job is None or match is None or job.max_parallelism is not None or not is_keyed(match.state):
         return row
-    task = sorted((one for one in rows if one.operator and one.operator.task == job.task), key=_place)
-    codes = [java_hash(one.operator.ids.generated) for one in task if one.operator]
-    last = task[hash_map_order(codes, len(task))[-1]]
+    last = lasts[job.task]
     limit = last.match.state.max_parallelism if last.match else default_max_parallelism(job.parallelism)
     if limit == match.state.max_parallelism:
         return row
@@ -165,6 +177,13 @@ def _with_task(row: OperatorVerdict, rows: Iterable[OperatorVerdict]) -> Operato
     remedy = f"set max parallelism {match.state.max_parallelism} in the job"
     reasons = (*row.reasons, reason) if row.verdict is Verdict.FAILS else (reason,)
     return OperatorVerdict(Verdict.FAILS, job, match, reasons, remedy, row.states)
+
+
+def _last(members: Sequence[OperatorVerdict]) -> OperatorVerdict:
+    """Return the last operator of a task in the order of a Java hash map."""
+    task = sorted(members, key=_place)
+    codes = [java_hash(one.operator.ids.generated) for one in task if one.operator]
+    return task[hash_map_order(codes, len(task))[-1]]
 
 
 def _place(row: OperatorVerdict) -> int:

@@ -16,6 +16,7 @@ command line, in ``connector/plan/state_inputs.py``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
@@ -89,5 +90,5 @@ def refuse_other_case(name: str, states: Iterable[str], operator: str) -> None:
 
 def usual_max_parallelism(operators: Iterable[OperatorState]) -> int:
     """Return the max parallelism of operators that are added to a savepoint: that of most of its operators."""
-    numbers = [operator.max_parallelism for operator in operators]
-    return max(dict.fromkeys(numbers), key=numbers.count) if numbers else DEFAULT_MAX_PARALLELISM
+    numbers = Counter(operator.max_parallelism for operator in operators)
+    return numbers.most_common(1)[0][0] if numbers else DEFAULT_MAX_PARALLELISM

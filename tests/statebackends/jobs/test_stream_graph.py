@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, tasks
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import Chains, StreamGraph
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy, Partitioner, StreamEdge
 
 
@@ -76,7 +76,9 @@ def test_tasks_list_their_operators_from_the_ends_to_the_head() -> None:
     graph.operator("behind the first", first)
     graph.operator("second", source)
     graph.operator("apart", source, chaining=ChainingStrategy.NEVER)
-    names = {graph.nodes[head].name: [graph.nodes[k].name for k in chain] for head, chain in tasks(graph).items()}
+    names = {
+        graph.nodes[head].name: [graph.nodes[k].name for k in chain] for head, chain in Chains(graph).tasks().items()
+    }
     assert names == {"source": ["behind the first", "first", "second", "source"], "apart": ["apart"]}
 
 
@@ -86,7 +88,7 @@ def test_a_long_chain_is_one_task() -> None:
     for number in range(2_000):
         stream = graph.operator(f"map {number}", stream)
     graph.operator("asynchronous", stream, yielding=True)
-    assert [len(chain) for chain in tasks(graph).values()] == [2_001, 1]
+    assert [len(chain) for chain in Chains(graph).tasks().values()] == [2_001, 1]
 
 
 def test_operators_are_found_by_uid_then_by_name() -> None:

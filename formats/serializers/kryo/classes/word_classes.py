@@ -89,8 +89,8 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens: list[tuple[str, int]] = []
-        position = 0
-        while position < len(text.rstrip()):
+        position, end = 0, len(text.rstrip())
+        while position < end:
             match = TOKEN.match(text, position)
             if match is None:
                 self.refuse(position, "a name, or one of < > ( ) , ; []")
