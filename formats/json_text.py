@@ -81,7 +81,7 @@ def _expect_depth(value: Any) -> None:
     level, depth = [value], 0
     while level:
         depth += 1
-        if depth > MAX_DEPTH + 1:
+        if depth > MAX_DEPTH:
             raise ValueError("brackets too deep")
         level = [
             inner

@@ -25,21 +25,24 @@ STRANGE: tuple[Any, ...] = (
 )
 
 
-def mutations(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the path of each part of a value, and the whole with that part gone, twice, deep, or something else."""
-    for path in paths(value):
+def mutations(value: Any, items: int = 1) -> Iterator[tuple[str, Any]]:
+    """Yield the path of each part of a value, and the whole with that part gone, deep, or something else.
+
+    Of lists only the first ``items`` are changed.
+    """
+    for path in paths(value, items):
         name = "/".join(map(str, path))
         for strange in (*STRANGE, deep(400)):
             yield f"{name} = {str(strange)[:20]}", changed(value, path, strange)
         yield f"{name} is gone", changed(value, path, None, gone=True)
 
 
-def paths(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the paths of all parts of a value; of lists only the first item."""
-    items = value.items() if isinstance(value, dict) else list(enumerate(value))[:1] if isinstance(value, list) else ()
-    for name, one in items:
+def paths(value: Any, items: int = 1, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the paths of all parts of a value; of lists only the first ``items``."""
+    listed = list(enumerate(value))[:items] if isinstance(value, list) else []
+    for name, one in value.items() if isinstance(value, dict) else listed:
         yield (*before, name)
-        yield from paths(one, (*before, name))
+        yield from paths(one, items, (*before, name))
 
 
 def changed(value: Any, path: tuple[Any, ...], new: Any, gone: bool = False) -> Any:

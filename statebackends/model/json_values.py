@@ -77,8 +77,9 @@ def _convert(value: Any, kind: pa.DataType, where: str) -> Any:
         return [from_json(item, kind.value_type, where) for item in value]
     if types.is_boolean(kind) != isinstance(value, bool):
         raise _refuse(value, kind, where)
-    if isinstance(value, str) and "_" in value and (types.is_integer(kind) or types.is_floating(kind)):
-        raise _refuse(value, kind, where)  # Python's own notation of numbers
+    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    if isinstance(value, str) and is_number and ("_" in value or not value.isascii()):
+        raise _refuse(value, kind, where)  # Python's own notation of numbers, and digits of other scripts
     if types.is_integer(kind):
         if isinstance(value, float | decimal.Decimal):
             raise _refuse(value, kind, where)

@@ -27,10 +27,10 @@ Make = Callable[[Any], KryoObject]
 Constants = dict[tuple[str, Any], KryoObject]
 _DATE, _CLOCK = r"([+-]?\d{4,9})-(\d\d)-(\d\d)", r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?"
 _OFFSET = r"Z|[+-]\d\d:\d\d(?::\d\d)?"
-DATE_TIME = re.compile(rf"{_DATE}T{_CLOCK}({_OFFSET})?(?:\[([^\]]+)\])?")
-OFFSET_TIME = re.compile(rf"{_CLOCK}({_OFFSET})")
-PERIOD = re.compile(r"P(?:(-?\d+)Y)?(?:(-?\d+)M)?(?:(-?\d+)D)?")
-YEAR_MONTH, MONTH_DAY = re.compile(r"([+-]?\d{4,9})-(\d\d)"), re.compile(r"--(\d\d)-(\d\d)")
+DATE_TIME = re.compile(rf"{_DATE}T{_CLOCK}({_OFFSET})?(?:\[([^\]]+)\])?", re.ASCII)
+OFFSET_TIME = re.compile(rf"{_CLOCK}({_OFFSET})", re.ASCII)
+PERIOD = re.compile(r"P(?:(-?\d+)Y)?(?:(-?\d+)M)?(?:(-?\d+)D)?", re.ASCII)
+YEAR_MONTH, MONTH_DAY = re.compile(r"([+-]?\d{4,9})-(\d\d)", re.ASCII), re.compile(r"--(\d\d)-(\d\d)", re.ASCII)
 HALF = 1 << 63
 
 

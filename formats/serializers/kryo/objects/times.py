@@ -49,7 +49,7 @@ from pyspark_savepoint.formats.variant import Date, Timestamp
 
 EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 LONG_OFFSET = 127
-OFFSET = re.compile(r"([+-])(\d\d):(\d\d)(?::(\d\d))?")
+OFFSET = re.compile(r"([+-])(\d\d):(\d\d)(?::(\d\d))?", re.ASCII)
 DATE, CLOCK, DATE_TIME = TIME + "LocalDate", TIME + "LocalTime", TIME + "LocalDateTime"
 ZONE_OFFSET, REGION = TIME + "ZoneOffset", TIME + "ZoneRegion"
 ZONED, OFFSET_DATE_TIME, OFFSET_TIME = TIME + "ZonedDateTime", TIME + "OffsetDateTime", TIME + "OffsetTime"
