@@ -255,6 +255,12 @@ COMMANDS = (
                 "committables, in_flight, ...; ls shows which an operator has",
             ),
             argument("--keys", nargs="+", metavar="KEY", help="only these keys; composite ones as JSON"),
+            argument(
+                "--where",
+                metavar="CONDITION",
+                help="only rows for which a condition is true, in SQL without functions: "
+                "\"total < 0 AND profile.tier = 'GOLD'\"",
+            ),
             argument("--columns", metavar="NAMES", help="only these columns, separated by commas"),
             argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
             READ_OPTION,
@@ -262,6 +268,7 @@ COMMANDS = (
         (
             "show /savepoints/savepoint-2f1a3c accounts --limit 5",
             "show /savepoints/savepoint-2f1a3c accounts total --keys 1042 1043",
+            'show /savepoints/savepoint-2f1a3c accounts --where "total < 0" --columns key,total',
             "show /savepoints/savepoint-2f1a3c accounts --table timers --json --limit 0",
         ),
         prints_table=True,

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output, Row, csv_line, finite
+from pyspark_savepoint.execution.conditions import parse_condition
 from pyspark_savepoint.execution.texts import numbered, readable_size, replacing, writable
 from pyspark_savepoint.formats.errors import (
     OptionError,
@@ -30,7 +31,7 @@ from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, explained
 from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
-from pyspark_savepoint.local.local_table import SnapshotTable
+from pyspark_savepoint.local.local_table import LocalTable, SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import is_version, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions, opened_at
@@ -123,7 +124,7 @@ def _listed(row: Row, output: Output) -> Row:
 
 def show(arguments: Namespace, output: Output) -> int:
     """Show rows of a table of an operator."""
-    table = rows_table(arguments, output)
+    table = rows_table(arguments, output) if arguments.where is None else _chosen_rows(arguments, output)
     output.table(table.schema.names, _rows(table, output), True, arguments.limit, "--limit 0 shows all", lines=1)
     return DONE
 
@@ -162,7 +163,7 @@ def _changes(arguments: Namespace, output: Output, start: int | str) -> Snapshot
     return table
 
 
-def _rows(table: SnapshotTable, output: Output) -> Iterator[Row]:
+def _rows(table: LocalTable, output: Output) -> Iterator[Row]:
     """Yield the rows as they are shown; a column of JSON is a value of JSON output, and else its text."""
     kinds = kinds_of(table.schema, parsed=output.as_json)
     return (row_to_json(row, kinds) for row in table.rows())
@@ -193,6 +194,24 @@ def _following(arguments: Namespace, output: Output, table: SnapshotTable) -> It
 
 def rows_table(arguments: Namespace, output: Output) -> SnapshotTable:
     """Return the table of an operator, with the columns that the arguments select."""
+    table = _all_columns(arguments, output)
+    return table if arguments.columns is None else table.select(*_columns(arguments.columns))
+
+
+def _columns(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _chosen_rows(arguments: Namespace, output: Output) -> LocalTable:
+    """Return the rows for which a condition is true; only what is shown, and what it needs, is decoded."""
+    table = _all_columns(arguments, output)
+    names = table.schema.names if arguments.columns is None else _columns(arguments.columns)
+    needed = parse_condition(arguments.where, table.schema).columns
+    return table.select(*dict.fromkeys((*names, *needed))).where(arguments.where).select(*names)
+
+
+def _all_columns(arguments: Namespace, output: Output) -> SnapshotTable:
+    """Return the table of an operator."""
     if getattr(arguments, "limit", 0) < 0:
         raise OptionError("--limit must be 0 or more", found=arguments.limit)
     options = {**operator_options(arguments.uid), "table": arguments.table, "state": arguments.state}
@@ -204,8 +223,6 @@ def rows_table(arguments: Namespace, output: Output) -> SnapshotTable:
             raise StateNotFoundError("the table has no keys", path=arguments.path, operator=arguments.uid)
         kind = pa.binary() if "key" in table.options.raw else table.schema.field(index).type
         table = table_of(arguments, output, **options, keys=[key_of_text(text, kind) for text in keys])
-    if arguments.columns is not None:
-        table = table.select(*(name.strip() for name in arguments.columns.split(",")))
     return table
 
 

@@ -29,14 +29,13 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.erasure.files import Searched, searched_files
 from pyspark_savepoint.erasure.patterns import AS_STORED, Hits, Patterns, Search, certain_of, described
-from pyspark_savepoint.erasure.sought import KEY, NONE, KeysOfOperator, Sought, fitting, mask_of, salted
+from pyspark_savepoint.erasure.sought import KEY, NONE, KeysOfOperator, Sought, fitting, salted
 from pyspark_savepoint.erasure.tables import (
     HELD,
     KEYED_TABLES,
     NO_STATE,
     Leaves,
     Looked,
-    Mask,
     Place,
     batches_of,
     exact,
@@ -44,7 +43,7 @@ from pyspark_savepoint.erasure.tables import (
     look_at_rows,
     reading,
 )
-from pyspark_savepoint.execution.conditions import flattened
+from pyspark_savepoint.execution.conditions import Mask, flattened, mask_of
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     ASYNC_STATE,
     COMMITTABLES,

@@ -17,8 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.erasure.patterns import AS_STORED, Encoding, Patterns, encodings_of
-from pyspark_savepoint.erasure.tables import Mask
-from pyspark_savepoint.execution.conditions import parse_condition
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, binary_parts
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError, did_you_mean, type_name
 from pyspark_savepoint.plan.engine import Engine
@@ -355,39 +353,3 @@ class KeysOfOperator:
         """Yield the bytes of the keys as the operator stores them."""
         for stored in self.stored.to_pylist():
             yield stored, Encoding(AS_STORED)
-
-
-def mask_of(condition: object, schema: pa.Schema, argument: str) -> tuple[Mask, tuple[str, ...]]:
-    """Return a condition as a function of batches, and the columns that it needs.
-
-    A condition is a text, as in ``--where``, or an expression of ``pyarrow.compute``.
-    """
-    if isinstance(condition, str):
-        parsed = parse_condition(condition, schema, argument)
-        return parsed.mask, parsed.columns
-    if isinstance(condition, pc.Expression):
-        expression = condition
-
-        def mask(batch: pa.RecordBatch) -> pa.Array:
-            numbered = pa.Table.from_batches([batch]).append_column(
-                "row number", pa.array(range(len(batch)), pa.int64())
-            )
-            try:
-                kept = numbered.filter(expression).column("row number").combine_chunks()
-            except (pa.ArrowException, TypeError) as error:
-                raise OptionError(f"{argument} cannot be evaluated", found=str(error).splitlines()[0]) from None
-            return pc.is_in(numbered.column("row number").combine_chunks(), value_set=kept)
-
-        return mask, tuple(schema.names)
-    if type_name(condition).rpartition(".")[2] == "Column":
-        raise OptionError(
-            f"{argument} is a column of Spark, which the process that reads the state cannot evaluate",
-            expected="comparisons with numbers, texts and bytes, AND, OR, NOT, IN, LIKE, tests for NULL",
-            found=str(condition),
-            remedy="with Spark, leave functions out; or give a text, or pyarrow.compute.field('buyer') == 1042",
-        )
-    raise OptionError(
-        f"{argument} must be a text or an expression of Arrow",
-        expected="such as \"buyer = 1042\", or pyarrow.compute.field('buyer') == 1042",
-        found=type_name(condition),
-    )

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.erasure.patterns import Hits, Search, described
+from pyspark_savepoint.execution.conditions import Mask
 from pyspark_savepoint.formats.columns import binary_parts
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.options.option_values import inheriting
@@ -34,8 +35,6 @@ HELD = ("keys", "elements", "standing", "in_files")
 LONGEST_REASON = 200
 SPLITS_UNKNOWN = "no known connector reads it; column 'reason' of its rows says why"
 IN_FLIGHT_UNKNOWN = "records in flight whose type is that of the job: option 'recordTypes' names it"
-#: Returns for each row of a batch whether it is removed.
-Mask = Callable[[pa.RecordBatch], pa.Array]
 Place = dict[str, Any]
 
 

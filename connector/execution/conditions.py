@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Longs
-from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean, type_name
 
 TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+)(?!\w)|(?P<bytes>[xX]'[0-9a-fA-F]*')"
@@ -52,6 +52,8 @@ PER_MICRO, MICROS = {"ns": 1000, "us": 1}, {"s": 1_000_000, "ms": 1000}
 WORDS = frozenset(["AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS", "NULL", "TRUE", "FALSE", "TIMESTAMP", "DATE"])
 
 
+#: Returns for each row of a batch whether a condition is true.
+Mask = Callable[[pa.RecordBatch], pa.Array]
 #: Values of a batch, or of elements.
 Values = Callable[[Any], Any]
 
@@ -623,3 +625,39 @@ def _compare(sign: str, left: Any, right: Any) -> Any:
             return pc.or_(plain, pc.and_(nan, pc.invert(other)))
         return pc.or_(plain, pc.and_(nan, other) if sign == "=" else nan)
     return {"=": pc.equal, ">": pc.greater, ">=": pc.greater_equal}[sign](left, right)
+
+
+def mask_of(condition: object, schema: pa.Schema, argument: str) -> tuple[Mask, tuple[str, ...]]:
+    """Return a condition as a function of batches, and the columns that it needs.
+
+    A condition is a text, as in ``--where``, or an expression of ``pyarrow.compute``.
+    """
+    if isinstance(condition, str):
+        parsed = parse_condition(condition, schema, argument)
+        return parsed.mask, parsed.columns
+    if isinstance(condition, pc.Expression):
+        expression = condition
+
+        def mask(batch: pa.RecordBatch) -> pa.Array:
+            numbered = pa.Table.from_batches([batch]).append_column(
+                "row number", pa.array(range(len(batch)), pa.int64())
+            )
+            try:
+                kept = numbered.filter(expression).column("row number").combine_chunks()
+            except (pa.ArrowException, TypeError) as error:
+                raise OptionError(f"{argument} cannot be evaluated", found=str(error).splitlines()[0]) from None
+            return pc.is_in(numbered.column("row number").combine_chunks(), value_set=kept)
+
+        return mask, tuple(schema.names)
+    if type_name(condition).rpartition(".")[2] == "Column":
+        raise OptionError(
+            f"{argument} is a column of Spark, which the process that reads the state cannot evaluate",
+            expected="comparisons with numbers, texts and bytes, AND, OR, NOT, IN, LIKE, tests for NULL",
+            found=str(condition),
+            remedy="with Spark, leave functions out; or give a text, or pyarrow.compute.field('buyer') == 1042",
+        )
+    raise OptionError(
+        f"{argument} must be a text or an expression of Arrow",
+        expected="such as \"buyer = 1042\", or pyarrow.compute.field('buyer') == 1042",
+        found=type_name(condition),
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 import pyarrow as pa
 
 from pyspark_savepoint.execution import progress
+from pyspark_savepoint.execution.conditions import mask_of
 from pyspark_savepoint.execution.display import html_columns
 from pyspark_savepoint.execution.table_reads import explaining_absence, noting_texts, partitions_of, table_of
 from pyspark_savepoint.execution.texts import numbered
@@ -70,6 +71,27 @@ class LocalTable:
         """
         schema = choose_columns(self.schema, columns)
         return ComputedTable(schema, lambda: (batch.select(schema.names) for batch in self.batches()))
+
+    def where(self, condition: object) -> LocalTable:
+        """Return the rows for which a condition is true, as ``--where`` of the command line and erasures take it.
+
+        Args:
+            condition: A text, as of SQL's ``WHERE`` without functions (``total < 0 AND profile.tier = 'GOLD'``,
+                ``lines[].buyer = 1042``), or an expression of ``pyarrow.compute``.
+
+        Returns:
+            The table of these rows; the condition is evaluated each time that they are read.
+
+        Raises:
+            OptionError: If the condition cannot be parsed, names no column, or compares values of different types.
+
+        Example::
+
+            pyspark_savepoint.open("/savepoints/s").keyed_state("accounts").where("total < 0").to_pandas()
+
+        """
+        mask, _ = mask_of(condition, self.schema, "where")
+        return ComputedTable(self.schema, lambda: (batch.filter(mask(batch)) for batch in self.batches()))
 
     def batches(self) -> Iterator[ArrowBatch]:
         """Yield the rows in batches of :attr:`schema`."""

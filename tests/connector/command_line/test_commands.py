@@ -6,8 +6,10 @@ import io
 import json
 import shutil
 import tempfile
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,6 +18,7 @@ from pyarrow import parquet
 import pyspark_savepoint
 from pyspark_savepoint.command_line.arguments import COMMANDS, markdown
 from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.errors import OptionError
 from pyspark_savepoint.formats.kernels import _jit
 from pyspark_savepoint.formats.kernels.interpretation import notice
 from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
@@ -78,6 +81,32 @@ def test_show(run: Run, shop: Path) -> None:
     assert {record["key"] for record in windows.records} <= {"USD"}
     raw = run("show", shop, "accounts", "--limit", 1, "--json", "-o", "raw=total").records
     assert isinstance(raw[0]["total"], str)
+
+
+@pytest.mark.parametrize(
+    ("condition", "fits"),
+    [
+        ("total > 90000", lambda row: row["total"] > 90_000),
+        (
+            "profile.tier = 'GOLD' AND total > 90000",
+            lambda row: row["profile"]["tier"] == "GOLD" and row["total"] > 9e4,
+        ),
+        ("recent_amounts[] > 150.0", lambda row: any(amount > 150 for amount in row["recent_amounts"])),
+        ("spent_by_currency{key} = 'EUR'", lambda row: "EUR" in row["spent_by_currency"]),
+    ],
+)
+def test_show_where(run: Run, shop: Path, condition: str, fits: Callable[[dict[str, Any]], bool]) -> None:
+    everything = run("show", shop, "accounts", "--limit", 0, "--json").records
+    found = run("show", shop, "accounts", "--where", condition, "--limit", 0, "--json").records
+    assert found == [row for row in everything if fits(row)]
+    assert 0 < len(found) < 200
+    keys = run("show", shop, "accounts", "--where", condition, "--columns", "key", "--limit", 0, "--json").records
+    assert keys == [{"key": row["key"]} for row in found]
+    rows = pyspark_savepoint.open(shop).keyed_state("accounts").where(condition)
+    assert [row["key"] for row in rows.select("key").rows()] == [row["key"] for row in found]
+    assert "did you mean 'total'" in run("show", shop, "accounts", "--where", "totl > 1").err
+    with pytest.raises(OptionError, match="where: there is no column totl"):
+        rows.where("totl > 1")
 
 
 def test_sizes_are_added_up(run: Run, shop: Path) -> None:
@@ -275,6 +304,7 @@ def test_warm_up_does_not_say_that_it_compiles_if_asked(run: Run, shop: Path, wo
 WARM = """
 import json, tempfile, warnings
 from pathlib import Path
+from typing import Any
 from pyspark_savepoint.command_line.warming import use_samples
 from pyspark_savepoint.formats.kernels import binaryrow, entry_table, frames, keys, numbers, skip, sst, walk
 
