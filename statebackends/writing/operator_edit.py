@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 
@@ -77,25 +76,30 @@ def whole_parts(sources: Iterable[OperatorSource]) -> Iterator[OperatorPart]:
 
 
 def write_operator_state(parts: Sequence[OperatorPart], file: OutputFile) -> tuple[StateMetaInfo, ...]:
-    """Write the selected states of the parts to one stream, which stays open; return their handle entries."""
-    metas: dict[str, tuple[OperatorPart, StateMetaInfoSnapshot]] = {}
+    """Write the selected states of the parts to one stream, which stays open; return their handle entries.
+
+    Elements of a list that several parts have are written one after the other; a broadcast state is the same in all.
+    """
+    metas: dict[str, tuple[list[OperatorPart], StateMetaInfoSnapshot]] = {}
     for part in parts:
         for meta in part.header.states:
             if meta.name in part.names:
                 name = part.names[meta.name]
-                metas.setdefault(name, (part, replace(meta, name=name)))
-    by_kind = {kind: [(p, meta) for p, meta in metas.values() if meta.kind is kind] for kind in BackendStateType}
+                having, _ = metas.setdefault(name, ([], replace(meta, name=name)))
+                if not having or meta.kind is not BackendStateType.BROADCAST:
+                    having.append(part)
+    by_kind = {kind: [(own, meta) for own, meta in metas.values() if meta.kind is kind] for kind in BackendStateType}
     lists, broadcasts = by_kind[BackendStateType.OPERATOR], by_kind[BackendStateType.BROADCAST]
     view = DataOutputView()
     listed, broadcast = tuple(meta for _, meta in lists), tuple(meta for _, meta in broadcasts)
     OperatorBackendHeader(VERSION, False, listed, broadcast).write(view)
     file.write(view.getvalue())
     written = []
-    for part, meta in lists + broadcasts:
+    for having, meta in lists + broadcasts:
         try:
-            offsets = tuple(chain.from_iterable(_copy(part, meta, file)))
+            offsets = tuple(offset for part in having for some in _copy(part, meta, file) for offset in some)
         except SavepointError as error:
-            raise error.with_facts(operator=part.source.operator, state=meta.name) from None
+            raise error.with_facts(operator=having[0].source.operator, state=meta.name) from None
         written.append(StateMetaInfo(meta.name, Mode.of(meta.state_type), offsets))
     return tuple(written)
 

@@ -40,7 +40,6 @@ EDITS: dict[str, Edit] = {
     "the list replaced": fewer,
     "a list more": lambda sp: sp.with_list_state("kept", "more", pa.table({"value": pa.array([1], pa.int64())})),
     "the sums replaced": other_sums,
-    "more key groups": lambda sp: sp.with_max_parallelism(256),
     "a key removed": lambda sp: sp.remove_keys("sums", ["k1"]),
 }
 REFUSED: dict[str, Edit] = {

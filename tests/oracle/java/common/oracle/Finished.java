@@ -5,6 +5,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.StreamSupport;
 import org.apache.flink.api.common.JobStatus;
@@ -77,7 +78,11 @@ public final class Finished {
         while (finished(cluster, job) != 1) {
             if (cluster.getJobStatus(job.getJobID()).get() == JobStatus.RUNNING
                     && Snapshots.allRunning(cluster, job.getJobID())) {
-                cluster.triggerCheckpoint(job.getJobID()).get(60, TimeUnit.SECONDS);
+                try {
+                    cluster.triggerCheckpoint(job.getJobID()).get(60, TimeUnit.SECONDS);
+                } catch (ExecutionException declined) {
+                    // A task is closing.
+                }
             }
             Thread.sleep(50);
         }
