@@ -111,3 +111,37 @@ def test_what_describes_no_job(run: Run, shop: Path, tmp_path: Path, text: str) 
     done = run("check-restore", shop, path)
     assert done.code == 2
     assert done.err.startswith("error: ")
+
+
+def test_the_file_of_schema_is_a_description(run: Run, shop: Path, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    assert run("schema", shop, "--file", schema).code == 0
+    same = run("check-restore", shop, schema)
+    assert same.code == 0, same.out
+    changed = schema.read_text().replace('"value": "MAP<STRING, LONG>"', '"value": "MAP<STRING, INT>"')
+    schema.write_text(changed)
+    other = run("check-restore", shop, schema)
+    assert other.code == 1
+    assert "spent_by_currency" in other.out
+
+
+def test_the_schema_names_hashes_as_hashes(run: Run, corpus: Path, tmp_path: Path) -> None:
+    schema, path = tmp_path / "schema.json", corpus / "lab" / "1.20.5-hashmap-native" / "savepoint"
+    assert run("schema", path, "--file", schema).code == 0
+    operators = json.loads(schema.read_text())["operators"]
+    assert operators
+    assert all(set(operator) == {"uidHash", "states"} for operator in operators)
+    assert run("check-restore", path, schema).code == 0
+    former = [{"uid": operator["uidHash"], "states": operator["states"]} for operator in operators]
+    schema.write_text(json.dumps({"operators": former}))
+    assert run("check-restore", path, schema).code == 0
+    assert run("schema", path, "--check", schema).code == 0
+
+
+def test_a_plan_without_uids_is_undecided(run: Run, shop: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"nodes": [{"id": 1, "type": "Source: orders", "parallelism": 1}]}))
+    ran = run("check-restore", shop, plan, "--ids-only")
+    assert ran.code == 3
+    assert "an execution plan does not contain" in ran.out
+    assert '"settings"' in ran.out

@@ -330,3 +330,72 @@ def test_former_and_mistaken_names_of_class_files() -> None:
         describe_job({"operators": [], "classes": ["com.shop.Order"]})
     with pytest.raises(OptionError, match="not known"):
         describe_job({"operators": [], "inferredBy": "3.0"})
+
+
+# -- what a description leaves out --------------------------------------------------------------------------
+
+PLAN = {
+    "nodes": [
+        {"id": 1, "type": "Source: orders", "parallelism": 1},
+        {
+            "id": 2,
+            "type": "accounts",
+            "parallelism": 2,
+            "predecessors": [{"id": 1, "ship_strategy": "HASH", "side": "second"}],
+        },
+    ]
+}
+
+
+def test_a_plan_without_uids_decides_nothing_about_operators_that_have_some(shop: Snapshot) -> None:
+    """`env.getExecutionPlan()` has no uids: whether they are the snapshot's must be added."""
+    check = check_restore(shop, describe_job(PLAN))
+    rows = {row.match.state.uid: row for row in check.operators if row.match}
+    assert check.verdict is Verdict.UNKNOWN
+    assert rows["accounts"].verdict is Verdict.UNKNOWN
+    assert rows["accounts"].reasons == (
+        "it may be one of these, whose uids an execution plan does not contain: Source: orders, accounts",
+    )
+    assert rows["accounts"].remedy is not None
+    assert '{"settings": {' in rows["accounts"].remedy
+    given = {**PLAN, "settings": {"Source: orders": {"uid": "orders-source"}, "accounts": {"uid": "accounts"}}}
+    named = {
+        row.match.state.uid: row.verdict for row in check_restore(shop, describe_job(given)).operators if row.match
+    }
+    assert named["accounts"] is Verdict.RESTORES
+    assert named["currency-converter"] is Verdict.FAILS
+    allowed = check_restore(shop, describe_job(PLAN), allow_non_restored_state=True)
+    assert allowed.verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("state", "given", "verdict"),
+    [
+        ("spent_by_currency", "MAP<STRING, LONG>", "as is"),
+        ("recent_amounts", "LIST<DOUBLE>", "as is"),
+        ("recent_amounts", "DOUBLE", "unknown"),
+        ("spent_by_currency", "LONG", "unknown"),
+        ("recent_amounts", {"kind": "VALUE", "type": "LIST<DOUBLE>"}, "incompatible"),
+        ("coupon", "STRING", "unknown"),
+        ("coupon", {"type": "STRING", "ttl": True}, "as is"),
+        ("coupon", "TTL<STRING>", "as is"),
+        ("total", "LONG", "as is"),
+        ("total", "INT", "incompatible"),
+    ],
+)
+def test_kind_and_time_to_live_that_are_left_out(shop: Snapshot, state: str, given: Any, verdict: str) -> None:
+    """Types as `ls` shows them; what they do not say is unknown, with what to add."""
+    check = check_restore(shop, job({"uid": "accounts", "key": "LONG", "states": {state: given}}, flinkVersion="2.0"))
+    (row,) = (row for row in check.operators if row.states)
+    (found,) = (one for one in row.states if one.state == state)
+    assert found.verdict == verdict, found
+    assert ("add {" in found.reason) == (verdict == "unknown")
+
+
+def test_a_kind_of_a_window_that_is_left_out(shop: Snapshot) -> None:
+    window = {"type": "TUPLE<LONG, LONG>", "namespace": "TIME_WINDOW"}
+    for given, verdict in ((window, "unknown"), ({**window, "kind": "AGGREGATING"}, "as is")):
+        check = check_restore(
+            shop, job({"uid": "orders-per-minute", "key": "STRING", "states": {"window-contents": given}})
+        )
+        assert next(row for row in check.operators if row.states).states[0].verdict == verdict
