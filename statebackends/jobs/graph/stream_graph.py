@@ -45,8 +45,8 @@ class StreamGraphHasher(StrEnum):
 class StreamGraph:
     """Nodes and edges of a job, in the order in which the job adds them.
 
-    ``assumptions`` lists what a graph built from an execution plan had to assume, ``knows_uids`` is False there: a plan
-    has no uids, so that a node without one may have one. Flink: ``StreamGraph``.
+    ``assumptions`` lists what a graph built from an execution plan had to assume, ``knows_uids`` is False there
+    until settings give some: a plan has no uids, so that each of its nodes may have one. Flink: ``StreamGraph``.
 
     Args:
         parallelism: The environment's parallelism, for operators that set none.

@@ -141,7 +141,7 @@ def from_execution_plan(
         _inherit_slot_sharing_group(graph.nodes[node["id"]], graph, given[node["id"]])
         _order_outputs(graph.nodes[node["id"]], graph, given[node["id"]])
     graph.assumptions = tuple(_assumptions(graph, given))
-    graph.knows_uids = False
+    graph.knows_uids = any(node.uid or node.uid_hash for node in graph.nodes.values())
     return graph
 
 
