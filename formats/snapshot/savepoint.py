@@ -48,7 +48,7 @@ from pyspark_savepoint.formats.metadata.manifest import Origin
 from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions
-from pyspark_savepoint.formats.snapshot.metadata_reading import kept_for_verb, load
+from pyspark_savepoint.formats.snapshot.metadata_reading import kept_for_verb, load, looked_at_once
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation, is_checkpoint_directory
 
 METADATA_FILE_NAME = "_metadata"
@@ -90,8 +90,9 @@ class Snapshot:
         without checksums are errors). ``classes`` describe the user's classes in generic types. Raises
         SnapshotNotFoundError, which names the snapshots below the path, if any.
         """
-        filesystem, metadata_path = found or cls.find(path)
-        read = load(filesystem, metadata_path, allow_outside=allow_outside)
+        with looked_at_once():
+            filesystem, metadata_path = found or cls.find(path)
+            read = load(filesystem, metadata_path, allow_outside=allow_outside)
         metadata = read.metadata
         directory = _directory(filesystem, metadata_path)
         options = StoragePath.options_of(path)
@@ -314,8 +315,8 @@ def _find_remote(
     if posixpath.basename(path) == METADATA_FILE_NAME:
         path = posixpath.dirname(path)
 
-    def described(folder: str) -> SnapshotInfo | None:
-        return _described_if_there(filesystem, posixpath.join(folder, METADATA_FILE_NAME), known)
+    def described(folder: str, keep: bool = False) -> SnapshotInfo | None:
+        return _described_if_there(filesystem, posixpath.join(folder, METADATA_FILE_NAME), known, keep)
 
     def folders_in(folder: str) -> list[str]:
         try:
@@ -324,7 +325,7 @@ def _find_remote(
             return []  # folders without permission are skipped, and so are checkpoints that a job has just deleted
         return [one.path for one in entries if one.is_directory and _may_have(one.name, only)]
 
-    top = described(path)
+    top = described(path, True)  # a verb that is given a snapshot opens it
     if top is not None:
         return [top]
     found: list[SnapshotInfo] = []
@@ -341,10 +342,11 @@ def _find_remote(
             elif not is_checkpoint_directory(posixpath.basename(folder)):
                 rest.append(folder)
         level = rest
-    if not found and filesystem.info(path) is None:
-        raise _nothing(filesystem, path)
-    if not found and not filesystem.first_names(path, 1):
-        load(filesystem, path)  # a file, which may be metadata of any name
+    if not found and not _has_names(filesystem, path):
+        try:
+            load(filesystem, path)  # a file, which may be metadata of any name
+        except StateFileNotFoundError:
+            raise _nothing(filesystem, path) from None
         return [_describe(filesystem, path)]
     if known is not None:
         there = {filesystem.uri(posixpath.join(one.path, METADATA_FILE_NAME)) for one in found}
@@ -360,13 +362,13 @@ def _may_have(name: str, only: int | None) -> bool:
 
 
 def _described_if_there(
-    filesystem: SnapshotFileSystem, metadata_path: str, known: Described | None
+    filesystem: SnapshotFileSystem, metadata_path: str, known: Described | None, keep: bool
 ) -> SnapshotInfo | None:
     """Describe a snapshot, by one request if nothing is known of it; None if it is not there."""
     if known is not None:
         return None if filesystem.identity(metadata_path) is None else _described(filesystem, metadata_path, known)
     try:
-        return _describe(filesystem, metadata_path, there=False)
+        return _describe(filesystem, metadata_path, there=False, keep=keep)
     except StateFileNotFoundError as error:
         if "bucket" in error.message:
             raise
@@ -429,11 +431,15 @@ def _resolve_remote(filesystem: SnapshotFileSystem, path: str) -> str:
             return candidate  # it is there: whoever opens it is told what is wrong with it
         else:
             return candidate
+    raise (_no_snapshot if _has_names(filesystem, path) else _nothing)(filesystem, path)
+
+
+def _has_names(filesystem: SnapshotFileSystem, path: str) -> bool:
+    """Return whether there is something below a path in a store."""
     try:
-        there = filesystem.first_names(path, 1)
+        return bool(filesystem.first_names(path, 1))
     except StateFileNotFoundError:
-        there = ()  # nor is the bucket
-    raise (_no_snapshot if there else _nothing)(filesystem, path)
+        return False  # nor is the bucket
 
 
 def _nothing(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundError:
@@ -510,12 +516,14 @@ def _described(filesystem: SnapshotFileSystem, metadata_path: str, known: Descri
     return info
 
 
-def _describe(filesystem: SnapshotFileSystem, metadata_path: str, there: bool = True) -> SnapshotInfo:
+def _describe(
+    filesystem: SnapshotFileSystem, metadata_path: str, there: bool = True, keep: bool = True
+) -> SnapshotInfo:
     """Describe a snapshot that is ``there``, or raise StateFileNotFoundError."""
     directory = posixpath.dirname(metadata_path)
     facts: dict[str, Any] = {"path": filesystem.uri(directory)}
     try:
-        read = load(filesystem, metadata_path, keep=there)
+        read = load(filesystem, metadata_path, keep=keep)
     except SavepointError as error:
         if not there and isinstance(error, StateFileNotFoundError):
             raise

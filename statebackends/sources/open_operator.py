@@ -33,6 +33,7 @@ from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, Sta
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.redaction import redacted
+from pyspark_savepoint.formats.snapshot.metadata_reading import load
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import TimerQueue
@@ -211,7 +212,8 @@ class Shared:
     def is_current(self) -> bool:
         """Return whether the files still are those that were read."""
         filesystem, path, identity = self.metadata
-        return filesystem.identity(path) == identity and all(
+        now = load(filesystem, path).identity if filesystem.is_remote else filesystem.identity(path)
+        return now == identity and all(
             known is not None and LocalFileSystem().identity(name) == known
             for name, known in self.opened.identities.items()
         )

@@ -1,0 +1,171 @@
+"""What each verb asks of a store, counted exactly: a change that adds a round trip is seen here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.formats.errors import AccessDeniedError
+from pyspark_savepoint.formats.filesystems.filesystem import locate, store_of
+from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from tests.benchmarks.data import write_savepoint
+from tests.remote.conftest import SHOP
+from tests.remote.measured_store import MeasuredStore, chain, measured_store
+
+ACCOUNTS = "accounts"
+
+
+@pytest.fixture
+def measured() -> Iterator[MeasuredStore]:
+    store_of.cache_clear()
+    with measured_store() as store:
+        yield store
+
+
+def run(store: MeasuredStore, *words: str) -> int:
+    store.requests.clear()
+    return main([*words, f"--storage-option=endpoint={store.endpoint}"])
+
+
+def at(store: MeasuredStore, name: str, **options: object) -> str:
+    return StoragePath.of(f"s3://bucket/{name}", StorageOptions.of({"endpoint": store.endpoint, **options}))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("ls", "s3://bucket/{}"), {"GET": 3}),
+        (("sizes", "s3://bucket/{}"), {"GET": 3}),
+        (("verify", "s3://bucket/{}"), {"GET": 7}),
+        (("show", "s3://bucket/{}", ACCOUNTS, "--limit", "3"), {"GET": 5}),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_savepoint_of_three_objects(
+    measured: MeasuredStore, words: tuple[str, ...], expected: dict[str, int], request: pytest.FixtureRequest
+) -> None:
+    name = f"shop-{request.node.callspec.id}"
+    measured.upload(SHOP, name)
+    assert run(measured, *(word.format(name) for word in words)) == 0
+    assert measured.kinds() == expected
+    assert sum(one.key.endswith("/_metadata") and one.kind == "GET" for one in measured.requests) == 1
+
+
+def test_a_folder_of_checkpoints_is_one_list_and_a_request_each(measured: MeasuredStore) -> None:
+    for number in range(1, 41):
+        measured.upload(SHOP, f"folder/savepoint-{number}")
+    assert run(measured, "ls", "s3://bucket/folder") in (0, 1)
+    kinds = measured.kinds()
+    assert kinds["LIST"] <= 2
+    assert sum(kinds.values()) <= 40 + 6
+
+
+def test_an_open_snapshot_is_looked_at_again_without_its_bytes(measured: MeasuredStore) -> None:
+    measured.upload(SHOP, "again")
+    Snapshot.open(at(measured, "again"))
+    measured.requests.clear()
+    Snapshot.open(at(measured, "again"))
+    assert [(one.kind, one.status, one.given) for one in measured.requests] == [("GET", 304, 0)]
+
+
+def test_a_copy_within_a_store_moves_no_bytes_and_leaves_no_folders(measured: MeasuredStore) -> None:
+    measured.upload(SHOP, "pinned-from")
+    assert run(measured, "pin", "s3://bucket/pinned-from", "s3://bucket/pinned-to") == 0
+    assert measured.kinds()["COPY"] == 2
+    assert not [name for name in measured.objects if name.endswith("/") or "/.pending" in name]
+    assert sum(one.taken for one in measured.requests if one.kind == "PUT") < 20_000, "_metadata, and no state"
+
+
+def test_a_write_puts_each_small_file_once_and_reads_none_of_them(measured: MeasuredStore) -> None:
+    measured.upload(SHOP, "copied-from")
+    assert run(measured, "cp", "s3://bucket/copied-from", "s3://bucket/copied-to") == 0
+    kinds = measured.kinds()
+    assert not kinds.keys() & {"BEGIN", "PART", "COMPLETE"}
+    put = [one.key.rpartition("/")[2] for one in measured.requests if one.kind == "PUT"]
+    assert not [name for name in put if name.endswith(".checksums")]
+    state = [one for one in measured.requests if one.kind == "GET" and "copied-to" in one.key and "-copy-" in one.key]
+    assert state == []
+
+
+# -- faults --------------------------------------------------------------------------------------------------
+
+
+def test_every_request_of_a_copy_may_fail_once(measured: MeasuredStore) -> None:
+    """By 503 with a body; the same savepoint is there in the end."""
+    measured.upload(SHOP, "once-from")
+    seen: set[tuple[str, str]] = set()
+
+    def once(kind: str, key: str) -> int | None:
+        if (kind, key) in seen:
+            return None
+        seen.add((kind, key))
+        return 503
+
+    measured.fault = once
+    assert run(measured, "cp", "s3://bucket/once-from", "s3://bucket/once-to") == 0
+    measured.fault = lambda kind, key: None
+    assert len(seen) > 6
+    assert run(measured, "diff", "s3://bucket/once-from", "s3://bucket/once-to") == 0
+
+
+def test_an_upload_whose_end_is_acknowledged_by_an_error_is_found(measured: MeasuredStore) -> None:
+    """The store completes the upload, answers 503, and does not know it any more when it is asked again."""
+    filesystem, path = locate(at(measured, "large"))
+    lost = iter(["lost"])
+    measured.fault = lambda kind, key: next(lost, None) if kind == "COMPLETE" else None
+    data = os.urandom(20 << 20)
+    file = filesystem.open_output(path)
+    file.write(data)
+    file.close()
+    assert measured.objects["large"] == data
+    assert measured.kinds()["COMPLETE"] == 2
+    assert measured.kinds()["HEAD"] == 1
+
+
+def test_keys_that_were_replaced_are_read_again(measured: MeasuredStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured.upload(SHOP, "rotated")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "first")
+    assert Snapshot.open(at(measured, "rotated")).operators
+    measured.refused.add("first")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "second")
+    assert Snapshot.open(at(measured, "rotated")).operators
+    measured.refused.add("second")
+    with pytest.raises(AccessDeniedError, match="they have expired"):
+        Snapshot.open(at(measured, "rotated"))
+
+
+def test_keys_of_a_profile_that_were_replaced_are_read_again(
+    measured: MeasuredStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "keys"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    measured.upload(SHOP, "profile")
+    for key in ("first", "second"):
+        (tmp_path / "keys").write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = y\n")
+        assert Snapshot.open(at(measured, "profile")).operators
+        measured.refused.add(key)
+
+
+def test_throttling_is_waited_for_within_the_budget(measured: MeasuredStore) -> None:
+    measured.upload(SHOP, "busy")
+    answers = iter([503] * 5)
+    measured.fault = lambda kind, key: next(answers, None)
+    assert Snapshot.open(at(measured, "busy")).operators
+    assert len(measured.requests) == 6
+
+
+def test_files_are_opened_many_at_a_time(measured: MeasuredStore, tmp_path: Path) -> None:
+    """Sixty files of one operator: their number does not make the chain longer."""
+    write_savepoint(tmp_path / "wide", "long", 20_000, parallelism=60)
+    measured.upload(tmp_path / "wide", "wide")
+    measured.latency = 0.02
+    assert run(measured, "sizes", "s3://bucket/wide") == 0
+    assert measured.kinds() == {"GET": 61}
+    assert chain(measured.requests) < 15
