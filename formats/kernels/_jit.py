@@ -6,13 +6,15 @@ Kernels are module-level functions over numpy arrays: no objects, no exceptions,
 kernel gets the ends of its input, never reads beyond them, and returns the failing row (or -1). Input buffers are
 always writable arrays allocated by this package, so that numba sees one type per argument and compiles once.
 
-numba caches machine code next to the sources. If that folder is not writable (a read-only install), the cache is in
-the folder of ``NUMBA_CACHE_DIR``, else in the user's cache folder, else in the system's temporary folder: the first of
-these that is writable.
+numba caches machine code in the folder of ``NUMBA_CACHE_DIR``, else next to the sources, else (a read-only install) in
+the user's cache folder, else in the system's temporary folder: the first of these that is writable, and that nobody
+else may write to (:mod:`~pyspark_savepoint.formats.kernels.cache_folders`). That is looked at again whenever a kernel
+is loaded: if it is no longer so, the kernel is compiled in memory.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import tempfile
 from collections.abc import Callable
@@ -20,7 +22,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pyspark_savepoint.formats.kernels.interpretation import EVERY_TIME, Kernel, notice, one_process
+from pyspark_savepoint.formats.kernels.cache_folders import reason_against, reason_against_file
+from pyspark_savepoint.formats.kernels.interpretation import EVERY_TIME, NOT_SAFE, Kernel, notice, one_process
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,7 +34,7 @@ def _cache_folder() -> str | None:
     if given and _can_be_written(Path(given)):
         return None
     compiled = Path(__file__).parent / "__pycache__"
-    if os.access(compiled if compiled.exists() else compiled.parent, os.W_OK):
+    if os.access(compiled if compiled.exists() else compiled.parent, os.W_OK) and reason_against(compiled) is None:
         return None
     user = getattr(os, "getuid", lambda: 0)()
     candidates = [
@@ -43,8 +46,7 @@ def _cache_folder() -> str | None:
             folder = candidate.expanduser()
         except RuntimeError:  # the user has no home folder
             continue
-        # A folder of another user could contain malicious code.
-        if _can_be_written(folder) and (not hasattr(os, "getuid") or folder.stat().st_uid == user):
+        if _can_be_written(folder) and reason_against(folder) is None:
             return str(folder)
     return ""
 
@@ -64,6 +66,7 @@ if _folder:
 
 import numba  # noqa: E402  (reads NUMBA_CACHE_DIR when it is imported)
 from numba.core import event  # noqa: E402
+from numba.core.caching import NullCache  # noqa: E402
 
 
 def has_cache() -> bool:
@@ -79,6 +82,7 @@ def kernel(function: F) -> F:
     compile_for = compiled._compile_for_args
 
     def compiled_for(*arguments: Any) -> Any:
+        _expect_safe(compiled)
         with one_process(_lock_of(compiled)):
             return compile_for(*arguments)
 
@@ -88,9 +92,29 @@ def kernel(function: F) -> F:
     return compiled  # type: ignore[no-any-return]
 
 
+def _has_cache_file(compiled: Any) -> bool:
+    return hasattr(compiled._cache, "_cache_file")
+
+
+def _expect_safe(compiled: Any) -> None:
+    """Compile a kernel in memory from now on if others could have written its machine code."""
+    if not _has_cache_file(compiled):
+        return
+    file = compiled._cache._cache_file
+    folder, index = Path(file._cache_path), Path(file._index_path)
+    reason = reason_against(folder) or next(
+        filter(None, map(reason_against_file, (index, *folder.glob(f"{glob.escape(index.stem)}.*.nbc")))), None
+    )
+    if reason is not None:
+        compiled._cache = NullCache()
+        if notice.text is not None:
+            notice.text = NOT_SAFE.format(reason=reason)
+
+
 def _is_cached(compiled: Any) -> bool:
     """Return whether the cache has machine code of a kernel: of its source as it is, not of one before an upgrade."""
-    if not has_cache():
+    _expect_safe(compiled)
+    if not _has_cache_file(compiled):
         return False
     try:
         return bool(compiled._cache._cache_file._load_index())
@@ -100,7 +124,7 @@ def _is_cached(compiled: Any) -> bool:
 
 def _lock_of(compiled: Any) -> Path | None:
     """Return the file that a process locks while it compiles a kernel; None without a cache."""
-    if not has_cache():
+    if not _has_cache_file(compiled):
         return None
     index = Path(compiled._cache._cache_file._index_path)
     with suppress(OSError):

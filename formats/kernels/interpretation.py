@@ -52,6 +52,11 @@ EVERY_TIME = (
     "savepoint: compiling the loops that read and write state, in each process, because no cache folder can be "
     "written: set NUMBA_CACHE_DIR to one that can"
 )
+#: The same where there is a folder, and others could have written what is in it.
+NOT_SAFE = (
+    "savepoint: compiling the loops that read and write state, in each process, because {reason}: set NUMBA_CACHE_DIR "
+    "to a folder that is yours alone"
+)
 
 
 class TooLongError(Exception):
