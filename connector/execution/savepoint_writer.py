@@ -44,7 +44,7 @@ from pyspark_savepoint.formats.snapshot.changes import (
     with_operator_state,
     without_empty_segments,
 )
-from pyspark_savepoint.formats.snapshot.finished import running_subtasks
+from pyspark_savepoint.formats.snapshot.finished import finished_subtasks, running_subtasks
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy, NewHeader, Relocation, referenced, streams_of
 from pyspark_savepoint.plan.engine import Engine
@@ -113,6 +113,7 @@ class SavepointWriter:
         if portable or plan.state_backend is not None:
             plan = all_portable(plan, None if portable else plan.state_backend)
         _warn_of_one_backend(plan)
+        _warn_of_finished(plan)
         version = target_version(plan.bases, flink_version)
         return cls(
             engine, plan, path, staging, files, version, release, Relocation(f"{staging.token}-copy"), checkpoint_id
@@ -198,6 +199,26 @@ def _warn_of_one_backend(plan: SavepointPlan) -> None:
             SavepointWarning,
             stacklevel=5,
         )
+
+
+def _warn_of_finished(plan: SavepointPlan) -> None:
+    """Warn if an operator is left out whose subtasks have finished with those of another, maybe in one task."""
+    kept = {operator.base.operator.operator_id for operator in plan.operators if operator.base is not None}
+    for base in plan.bases:
+        finished = [operator for operator in base.operators if finished_subtasks(operator)]
+        for gone in (operator for operator in finished if operator.operator_id not in kept):
+            with_it = [
+                other.label
+                for other in finished
+                if other.operator_id in kept and finished_subtasks(other) == finished_subtasks(gone)
+            ]
+            if with_it:
+                warnings.warn(
+                    f"{gone.label} is left out, whose subtasks had finished, as had those of {', '.join(with_it[:5])}: "
+                    "if they are one task, Flink refuses the savepoint; leave out all operators of the task, or none",
+                    SavepointWarning,
+                    stacklevel=5,
+                )
 
 
 #: New names of states, by old name and whether they are timers.
