@@ -181,7 +181,7 @@ def _version(view: DataInputView, known: tuple[int, ...], what: str) -> int:
             offset=view.base + view.position,
             expected=f"version {' or '.join(map(str, known))} (Flink 1.7 and later)",
             found=version,
-            remedy="the stream was written by Flink 1.6 or older: restore it and take a savepoint with Flink 1.7 to "
+            remedy="the stream was written by Flink 1.6 or older: restore it and take a savepoint with Flink 1.8 to "
             "1.16",
         )
     return version

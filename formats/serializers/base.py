@@ -404,7 +404,7 @@ class SnapshotReader:
                 offset=self.view.base + self.view.position,
                 expected="version 2 (Flink 1.7 and later)",
                 found=version,
-                remedy="restore the job and take a savepoint with Flink 1.7 to 1.16",
+                remedy="restore the job and take a savepoint with Flink 1.8 to 1.16",
             )
         return self.versioned()
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError
+from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.plug_ins import SERIALIZERS, PlugIn, plugged_in
 from pyspark_savepoint.formats.serializers.base import (
     COMPOSITE_MAGIC,
@@ -140,9 +141,10 @@ class OpaqueSerializer(TypeSerializer):
         utf class                              version 2             GenericTypeSerializerSnapshot, early simple ones
         i32 1  i32 n  object[n]  i32 version   version 2051261680    TypeSerializerConfigSnapshot, Flink 1.7 to 1.16
         [i32 version]  i32 n  object[n]        any version           snapshots of Apache Beam, and others like them
+        object                                 any version           the same, of its namespaces
 
-    ``object`` is a Java object stream, which is never deserialized. Ends of other payloads are found by what follows
-    them (``keyed/unknown_snapshots.py``).
+    ``object`` is a Java object stream, which is never deserialized, or one that snappy compressed. Ends of other
+    payloads are found by what follows them (``keyed/unknown_snapshots.py``).
     """
 
     payload: bytes = b""
@@ -194,15 +196,25 @@ class OpaqueSerializer(TypeSerializer):
 ADAPTER_VERSION = 0x7A53C4F0
 #: Magic number and version of Java object streams.
 JAVA_OBJECT = bytes.fromhex("aced0005")
+#: Start of a stream of xerial's snappy.
+SNAPPY_OBJECT = b"\x82SNAPPY\0"
 
 
 def _end_of_java_object(view: DataInputView, version: int) -> int | None:
     """Return the end of a payload with a Java object behind its length; None if it has another form."""
     start = view.position
+    if bytes(view.data[start : start + 4]) == JAVA_OBJECT:
+        try:
+            skip_java_object(view)
+            return view.position
+        except SavepointError:
+            return None
+        finally:
+            view.position = start
     forms = ((8, 4),) if version == ADAPTER_VERSION else ((4, 0), (8, 0))
     for before, after in forms:
         at = start + before
-        if bytes(view.data[at : at + 4]) == JAVA_OBJECT:
+        if bytes(view.data[at : at + 4]) == JAVA_OBJECT or bytes(view.data[at : at + 8]) == SNAPPY_OBJECT:
             end = at + int.from_bytes(view.data[at - 4 : at], "big") + after
             if end <= view.end:
                 return end
@@ -272,6 +284,7 @@ MODULES = (
     "sql.table_data",
     "avro.serializer",
     "runtime.cep",
+    "runtime.beam",
 )
 
 
