@@ -1026,6 +1026,14 @@ COMMANDS = (
         ("warm-up", "warm-up /savepoints/savepoint-2f1a3c"),
     ),
     Command(
+        "help",
+        "answers.help_with",
+        TOOL,
+        "search questions in your own words, and show the command that answers each",
+        (argument("words", nargs="+", metavar="WORDS", help="words of your question, such as: largest state"),),
+        ("help largest state", "help rename operator", "help erase person"),
+    ),
+    Command(
         "completion",
         "completing.completion",
         TOOL,

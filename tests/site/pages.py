@@ -15,6 +15,8 @@ ENGINES = "connector/savepoint/README.md"
 FORMATS = "formats/README.md"
 FUNCTIONS = "statebackends/README.md"
 MIGRATION = "statebackends/migration/README.md"
+ANSWERS = "connector/guide/answers.md"
+GLOSSARY = "connector/guide/glossary.md"
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ SAVEPOINT = "pyspark_savepoint.Savepoint"
 HOW_TO = Chapter(
     "How to",
     (
+        Page("answers", None, (Section(ANSWERS),)),
         Page("open", "Open a savepoint", (Section(CONNECTOR, "Read", own=True), Section(CONNECTOR, "Good to know"))),
         Page("follow", "Follow a running job", (Section(CONNECTOR, "Following a running job"),)),
         Page("bootstrap", "Bootstrap a job", (Section(CONNECTOR, "Write", own=True),)),
@@ -152,6 +155,7 @@ REFERENCE = Chapter(
                 Section(FORMATS, "Sources and sinks"),
             ),
         ),
+        Page("glossary", None, (Section(GLOSSARY),)),
         Page(
             "api-savepoint",
             "Python: Savepoint",

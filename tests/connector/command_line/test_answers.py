@@ -1,0 +1,94 @@
+"""Questions and answers: each line of the page runs, and command help finds it by words."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pyspark_savepoint.command_line.answers import PAGE, answers
+from tests.connector.command_line.conftest import Run
+
+#: Answers with another exit code than 0: what they look for is there.
+FINDINGS = {
+    "pyspark-savepoint changes /checkpoints/7d2e accounts": 1,
+    "pyspark-savepoint erase /savepoints/savepoint-2f1a3c /savepoints/new --keys 1042 --dry-run": 1,
+    "pyspark-savepoint diff /savepoints/savepoint-2f1a3c /savepoints/fixed": 1,
+    "pyspark-savepoint diff /savepoints/savepoint-2f1a3c /savepoints/fixed accounts": 1,
+    "pyspark-savepoint schema /savepoints/fixed --check schema.json": 1,
+}
+#: What does not run here: a query starts Spark, and files of this savepoint have no prefix.
+ELSEWHERE = ("--sql", " relocate ")
+
+
+@pytest.fixture
+def places(shop: Path, corpus: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """The paths of the page: a savepoint, an edited one, a folder of checkpoints, and files of the working folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("totals.csv").write_text("key,total\n1042,7\n1043,8\n")
+    fixed = tmp_path / "fixed"
+    folder = corpus / "history" / "2.3.0-hashmap" / "checkpoints"
+    newest = max(folder.rglob("_metadata"), key=lambda path: int(path.parent.name.removeprefix("chk-"))).parent
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert run("split", shop, "--to", one, "accounts", "--rest", two, "--quiet").code == 0
+    assert run("remove", shop, fixed, "accounts.coupon", "--quiet").code == 0
+    assert run("schema", shop, "--file", "schema.json").code == 0
+    return {
+        "/savepoints/savepoint-2f1a3c": shop,
+        "/savepoints/fixed": fixed,
+        "/savepoints/one": one,
+        "/savepoints/two": two,
+        "/checkpoints/7d2e": folder,
+        "/checkpoints/7d2e/chk-1": newest,
+    }
+
+
+def test_each_answer_runs(places: dict[str, Path], run: Run, tmp_path: Path) -> None:
+    wrong = []
+    for number, (_, line) in enumerate(answers()):
+        if any(word in line for word in ELSEWHERE):
+            continue
+        new = tmp_path / f"new-{number}"
+        words = [_placed(word, places, new) for word in shlex.split(line)[1:]]
+        ran = run(*words)
+        if ran.code != FINDINGS.get(line, 0):
+            wrong.append(f"{line}\n  {ran.code}: {ran.err.strip()[-600:]}")
+        shutil.rmtree(new, ignore_errors=True)
+    assert not wrong, "\n".join(wrong)
+
+
+def _placed(word: str, places: dict[str, Path], new: Path) -> str:
+    """A word of an answer with the path that stands for it here."""
+    if word in places:
+        return str(places[word])
+    return word.replace("/savepoints/", f"{new}/") if word.startswith("/savepoints/") else word
+
+
+def test_the_page_has_questions_alone() -> None:
+    rows = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| ") and "?" in line]
+    assert len(rows) == len(answers()) >= 50
+    assert len({answer.question for answer in answers()}) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (("largest", "state"), "sizes"),
+        (("rename", "operator"), "rename"),
+        (("Kafka",), "offsets"),
+        (("why", "restore"), "check-restore"),
+        (("fix", "keys"), "put"),
+        (("GDPR",), "erase"),
+        (("damaged", "checkpoint"), "verify"),
+    ],
+)
+def test_words_find_answers(run: Run, words: tuple[str, ...], command: str) -> None:
+    ran = run("help", *words)
+    assert ran.code == 0
+    assert f"  pyspark-savepoint {command} " in ran.out
+
+
+def test_words_that_no_question_has(run: Run) -> None:
+    assert run("help", "zeppelin").code == 1
