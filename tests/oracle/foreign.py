@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 import pyspark_savepoint
+from pyspark_savepoint.command_line.warming import unpack
 from tests.oracle.flink import BACKENDS, PATIENCE, run
 
 #: The input of the job, and its keys: five numbers each.
@@ -32,8 +33,7 @@ ARCHIVE = Path(__file__).parent / "savepoints" / "foreign" / "1.20.5.tar.xz"
 
 def unpacked(folder: Path) -> Path:
     """Unpack the savepoints that are kept into a folder, and return it."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(ARCHIVE, folder)
     return folder
 
 
