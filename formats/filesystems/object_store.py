@@ -37,6 +37,7 @@ from pyspark_savepoint.formats.errors import (
     OutputError,
     SavepointError,
     StateFileNotFoundError,
+    StorageError,
     StoreBusyError,
     UncertainOutcomeError,
 )
@@ -175,6 +176,24 @@ class _Answer:
         self.start, self.stop = response.range
         self.data = memoryview(response.bytes())
 
+    def expect(self, wanted: Any, uri: str) -> None:
+        """Raise StorageError unless the bytes are those of the range that was asked for, and as many.
+
+        A store, or a proxy before it, may answer with fewer bytes than its headers say.
+        """
+        start, stop = (0, self.size) if wanted is None else wanted if isinstance(wanted, tuple) else (None, self.size)
+        if start is None:
+            start = max(0, self.size - wanted["suffix"])
+        stop = min(stop, self.size)
+        if (self.start, self.stop, len(self.data)) != (start, stop, stop - start):
+            raise StorageError(
+                "the store answered with other bytes than were asked for",
+                path=uri,
+                expected=f"{stop - start} bytes from {start} on",
+                found=f"{len(self.data)} bytes, which it calls {self.start} to {self.stop}",
+                remedy="look at the proxy or gateway before the store",
+            )
+
 
 @redacted
 @dataclass(eq=False)
@@ -270,7 +289,9 @@ class ObjectStore:
         def request(client: Any) -> _Answer:
             return _Answer(client.get(path.lstrip("/"), options=options))
 
-        return self._ask(path, request)
+        answer = self._ask(path, request)
+        answer.expect(wanted, self.uri + path)
+        return answer
 
     # -- files ----------------------------------------------------------------------------------------------
 

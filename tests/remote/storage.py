@@ -46,10 +46,11 @@ class FaultyProxy(ThreadingHTTPServer):
     """Hands requests on to a store; ``fault(method, path)`` says which go wrong, and how.
 
     ``drop`` closes the connection, ``truncate`` after half of the body, ``stall`` says nothing, ``stall-body``
-    nothing after half of the body, ``drip`` is slow; a number is a status without a body. ``lose`` hands the request
-    on, not the answer; ``late`` does so when the client has given up, after ``delay`` seconds; ``slow`` answers late;
-    ``forget`` acknowledges a request that it does not hand on. With ``ignores_conditions``, requests are handed on
-    without them, as by gateways that drop headers which they do not know.
+    nothing after half of the body, ``short`` answers with half of it as if it were all, ``drip`` is slow; a number is
+    a status without a body. ``lose`` hands the request on, not the answer; ``late`` does so when the client has given
+    up, after ``delay`` seconds; ``slow`` answers late; ``forget`` acknowledges a request that it does not hand on.
+    With ``ignores_conditions``, requests are handed on without them, as by gateways that drop headers which they do
+    not know.
     """
 
     daemon_threads = True
@@ -155,6 +156,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "slow":
             time.sleep(self.server.delay / 4)
         answer, data = self._ask(body)
+        if fault == "short":
+            data = data[: len(data) // 2]
         self.send_response(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in HOP_BY_HOP:

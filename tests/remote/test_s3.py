@@ -267,6 +267,7 @@ def test_a_stall_for_a_moment_is_not_noticed(proxy: FaultyProxy) -> None:
         ("GET", "stall", StorageError, "does not answer"),
         ("GET", "stall-body", StorageError, "does not answer"),
         ("GET", "truncate", StorageError, "does not answer"),
+        ("GET", "short", StorageError, "other bytes than were asked for"),
         ("GET", 500, StorageError, "answers with errors"),
         ("GET", 503, StorageError, "answers with errors"),
         ("GET", 403, AccessDeniedError, "denies access"),
