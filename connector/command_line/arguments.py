@@ -72,6 +72,7 @@ JSON = argument("--json", action="store_true", help="print one JSON object per l
 TABLE = (
     JSON,
     argument("--csv", action="store_true", help="print CSV, with a header"),
+    argument("--safe-csv", action="store_true", help="print CSV whose texts no spreadsheet takes for a formula"),
     argument("--wide", action="store_true", help="cut nothing to the width of the terminal"),
 )
 COMMON = (
@@ -987,6 +988,11 @@ COMMANDS = (
             argument("--table", help="the table, as for show: keyed_state, timers, splits, committables, ..."),
             argument("--columns", metavar="NAMES", help="only these columns, separated by commas"),
             argument("--force", action="store_true", help="replace the file if it exists"),
+            argument(
+                "--safe-csv",
+                action="store_true",
+                help="write ' before texts of CSV that begin with =, +, - or @: no spreadsheet takes them for formulas",
+            ),
             READ_OPTION,
         ),
         (
@@ -1131,10 +1137,11 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
                 f"there is no command {first!r}", remedy=f"{did_you_mean(first, names)}; {PROGRAM} --help lists them"
             )
         words.insert(0, "ls")
-    if first in ("--json", "--csv", "--wide", "--progress", "--quiet", "--debug"):
+    if first in ("--json", "--csv", "--safe-csv", "--wide", "--progress", "--quiet", "--debug"):
         raise UsageError(f"{first} must come after the command", remedy=f"{PROGRAM} ls PATH {first}")
-    if "--json" in words and "--csv" in words:
-        raise UsageError("--json and --csv exclude each other", remedy="give one of them")
+    for csv in ("--csv", "--safe-csv"):
+        if "--json" in words and csv in words:
+            raise UsageError(f"--json and {csv} exclude each other", remedy="give one of them")
     if "--quiet" in words and "--progress" in words:
         raise UsageError("--progress and --quiet exclude each other", remedy="give one of them")
     arguments, unknown = parser().parse_known_args(words)

@@ -38,9 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     words = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in words
-    form = Form.JSON if "--json" in words else Form.CSV if "--csv" in words else Form.TEXT
     command = next((word for word in words if not word.startswith("-")), None)
-    output = Output(sys.stdout, sys.stderr, form, None if "--wide" in words else _width(), command)
+    safe = "--safe-csv" in words and command != "export"  # which has it for its file
+    form = Form.JSON if "--json" in words else Form.CSV if safe or "--csv" in words else Form.TEXT
+    output = Output(sys.stdout, sys.stderr, form, None if "--wide" in words else _width(), command, safe=safe)
     try:
         code = _run(words, output)
         sys.stdout.flush()

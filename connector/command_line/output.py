@@ -44,6 +44,9 @@ PROSE = frozenset({"note", "problem", "reason", "remedy"})
 PATH, OPERATOR = "path", "operator"
 
 Row = Mapping[str, Any]
+#: What a spreadsheet takes a text for a formula by, unless it is a number.
+OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+PLAIN_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 
 
 class Form(Enum):
@@ -86,6 +89,8 @@ class Output:
     command: str | None = None
     #: Not empty once a result was printed.
     begun: set[str] = field(default_factory=set)
+    #: Whether a spreadsheet takes no text of CSV for a formula.
+    safe: bool = False
 
     @property
     def as_json(self) -> bool:
@@ -171,14 +176,14 @@ class Output:
             count = self._text(columns, shown, all_columns, lines)
         else:
             if self.form is Form.CSV:
-                self._print(csv_line(columns))
+                self._print(csv_line(columns, self.safe))
             count = 0
             for row in shown:
                 count += 1
                 if self.as_json:
                     self.record(row)
                 else:
-                    self._print(csv_line(row.get(name) for name in columns))
+                    self._print(csv_line((row.get(name) for name in columns), self.safe))
         if limit and next(following, None) is not None:
             self.results.flush()
             self.remark(f"... more rows: {more}")
@@ -376,22 +381,24 @@ def cell(value: Any) -> str:
     return printable(re.sub(r"[\n\t]", " ", text))
 
 
-def csv_line(values: Iterable[Any]) -> str:
+def csv_line(values: Iterable[Any], safe: bool = False) -> str:
     r"""Return a line of CSV (RFC 4180): lists and objects as JSON, NULL as nothing, an empty text as two quotes.
 
-    The module ``csv`` of Python 3.11 writes both as nothing.
+    The module ``csv`` of Python 3.11 writes both as nothing. ``safe``: a spreadsheet takes no text for a formula.
 
-    >>> csv_line([1, None, "", "a, b"])
-    '1,,"","a, b"'
+    >>> csv_line([1, None, "", "a, b"]), csv_line([-1, "=1+1", "-1.5", "-x"], safe=True)
+    ('1,,"","a, b"', "-1,'=1+1,-1.5,'-x")
     """
-    return ",".join(map(_field, values))
+    return ",".join(_field(value, safe) for value in values)
 
 
-def _field(value: Any) -> str:
+def _field(value: Any, safe: bool) -> str:
     if value is None:
         return ""
     plain = finite(_plain(value))
     text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+    if safe and isinstance(plain, str) and text.startswith(OF_FORMULAS) and not PLAIN_NUMBER.fullmatch(text):
+        text = "'" + text
     return text if text and not re.search(r'[",\r\n]', text) else '"' + text.replace('"', '""') + '"'
 
 

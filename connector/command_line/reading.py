@@ -357,9 +357,11 @@ def export(arguments: Namespace, output: Output) -> int:
         raise StateExistsError(
             "the file exists already", path=str(target), remedy="--force replaces it, --file names another"
         )
+    if arguments.safe_csv and arguments.to != "csv":
+        raise UsageError("--safe-csv is for CSV", found=f"--to {arguments.to}", remedy="add --to csv")
     writable(target)
     rows = 0
-    with replacing(target) as pending, _writer(arguments.to, pending, table) as write:
+    with replacing(target) as pending, _writer(arguments.to, pending, table, arguments.safe_csv) as write:
         for batch in table.batches():
             write(batch)
             rows += len(batch)
@@ -370,7 +372,7 @@ def export(arguments: Namespace, output: Output) -> int:
 
 
 @contextmanager
-def _writer(form: str, path: Path, table: SnapshotTable) -> Iterator[Callable[[pa.RecordBatch], None]]:
+def _writer(form: str, path: Path, table: SnapshotTable, safe: bool) -> Iterator[Callable[[pa.RecordBatch], None]]:
     """Yield a function that writes a batch."""
     if form == "parquet":
         from pyarrow import parquet
@@ -384,10 +386,10 @@ def _writer(form: str, path: Path, table: SnapshotTable) -> Iterator[Callable[[p
         kinds = kinds_of(table.schema, parsed=form == "json")
         with path.open("w", encoding="utf-8", newline="\n") as lines:
             if form == "csv":
-                lines.write(csv_line(kinds) + "\n")
+                lines.write(csv_line(kinds, safe) + "\n")
 
             def line(row: dict[str, Any]) -> str:
                 values = row_to_json(row, kinds)
-                return csv_line(values.values()) if form == "csv" else json.dumps(finite(values))
+                return csv_line(values.values(), safe) if form == "csv" else json.dumps(finite(values))
 
             yield lambda batch: lines.writelines(line(row) + "\n" for row in batch.to_pylist())

@@ -16,6 +16,7 @@ import termios
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyarrow import csv as arrow_csv
 
@@ -330,3 +331,18 @@ def test_reports_that_cannot_be_written(
     assert done.code == 2
     assert told in done.err
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_csv_whose_texts_no_spreadsheet_takes_for_formulas(run: Run, tmp_path: Path) -> None:
+    rows = pa.table({"key": [1, -2], "t": ["=HYPERLINK(1)", "-1.5"]})
+    path = tmp_path / "savepoint"
+    pyspark_savepoint.create().with_operator("op", rows).write(path)
+    assert "1,=HYPERLINK(1)\n" in run("show", path, "op", "--csv", "--columns", "key,t").out
+    printed = run("show", path, "op", "--safe-csv", "--columns", "key,t").out
+    assert sorted(printed.splitlines()) == ["-2,-1.5", "1,'=HYPERLINK(1)", "key,t"]
+    file = tmp_path / "rows.csv"
+    run("export", path, "op", "--to", "csv", "--file", file, "--columns", "key,t", "--safe-csv")
+    assert sorted(file.read_text().splitlines()) == sorted(printed.splitlines())
+    refused = run("export", path, "op", "--file", tmp_path / "rows.parquet", "--safe-csv")
+    assert refused.code == 2
+    assert "--safe-csv is for CSV" in refused.err
