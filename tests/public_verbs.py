@@ -163,6 +163,7 @@ class Verbs:
         self.run("keyed_state", lambda: sp.keyed_state(ACCOUNTS, keys=[1042]))
         self.run("window_state", lambda: sp.window_state(WINDOWS))
         self.run("timers", lambda: sp.timers(ACCOUNTS))
+        self.run("find_keys", lambda: sp.find_keys([1042]))
         self.run("changes", lambda: sp.changes(ACCOUNTS))
         self.run("list_state", lambda: sp.list_state(ORDERS, "pending_orders"))
         self.run("operator_state", lambda: sp.operator_state(RATES, "rates"))

@@ -248,7 +248,11 @@ COMMANDS = (
         (
             PATH,
             AS_OF,
-            argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
+            argument(
+                "uid",
+                nargs="?",
+                help="the operator: its uid or its uid hash (32 hex digits); without it, --keys looks into all",
+            ),
             argument("state", nargs="?", help="one state; default: all keyed states, or the only operator state"),
             argument(
                 "--table",
@@ -270,6 +274,7 @@ COMMANDS = (
             "show /savepoints/savepoint-2f1a3c accounts --limit 5",
             "show /savepoints/savepoint-2f1a3c accounts total --keys 1042 1043",
             'show /savepoints/savepoint-2f1a3c accounts --where "total < 0" --columns key,total',
+            "show /savepoints/savepoint-2f1a3c --keys 1042",
             "show /savepoints/savepoint-2f1a3c accounts --table timers --json --limit 0",
         ),
         prints_table=True,

@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, explained
 from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
+from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.local.local_table import LocalTable, SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import is_version, to_options
@@ -123,10 +124,46 @@ def _listed(row: Row, output: Output) -> Row:
 
 
 def show(arguments: Namespace, output: Output) -> int:
-    """Show rows of a table of an operator."""
+    """Show rows of a table of an operator, or where keys have state in any."""
+    if arguments.uid is None:
+        return _show_keys(arguments, output)
     table = rows_table(arguments, output) if arguments.where is None else _chosen_rows(arguments, output)
     output.table(table.schema.names, _rows(table, output), True, arguments.limit, "--limit 0 shows all", lines=1)
     return DONE
+
+
+#: How ``show`` names what was found of keys: the operator by its uid, or uid hash.
+FOUND_COLUMNS = ("operator", "table", "state", "key", "window", "value", "note")
+
+
+def _show_keys(arguments: Namespace, output: Output) -> int:
+    """Show where keys have state, in all operators; words are texts, and numbers or composite keys too."""
+    others = [name for name in ("table", "where", "columns") if getattr(arguments, name) is not None]
+    if not arguments.keys or others:
+        raise UsageError(
+            f"--{others[0]} is for one operator" if others else "name the operator, or give --keys",
+            remedy="pyspark-savepoint ls PATH lists the operators; show PATH --keys 1042 looks into all of them",
+        )
+    sp = open_savepoint(arguments.path, **read_options(arguments))
+    rows = sp.find_keys([key for word in arguments.keys for key in keys_of_word(word)]).rows()
+    named = ({**row, "operator": row["operator_uid"] or row["operator_uid_hash"]} for row in rows)
+    if not output.table(FOUND_COLUMNS, named, True, arguments.limit, "--limit 0 shows all", lines=1):
+        output.say("no operator has the keys")
+    return DONE
+
+
+def keys_of_word(word: str) -> list[Any]:
+    """Return the keys that a word may be: a text, a whole number if it looks like one, a composite key of JSON.
+
+    >>> keys_of_word("1042"), keys_of_word("01042"), keys_of_word('["a", 1]')
+    (['1042', 1042], ['01042'], ['["a", 1]', ['a', 1]])
+    """
+    try:
+        parsed = parse_json(word)
+    except ValueError:
+        return [word]
+    is_key = isinstance(parsed, dict | list) or (type(parsed) is int and str(parsed) == word)
+    return [word, parsed] if is_key else [word]
 
 
 def changes(arguments: Namespace, output: Output) -> int:

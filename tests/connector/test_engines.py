@@ -163,6 +163,7 @@ READS: dict[str, Callable[[Any], Any]] = {
     "sizes": lambda sp: sp.sizes("accounts"),
     "verify": lambda sp: sp.verify(),
     "heaviest_keys": lambda sp: sp.heaviest_keys(top=3),
+    "find_keys": lambda sp: sp.find_keys([1042, "USD"]),
     "ttl_ages": lambda sp: sp.ttl_ages(),
     "doctor": lambda sp: sp.doctor("size=1KB"),
     "check_migration": lambda sp: sp.check_migration("2.3"),

@@ -83,6 +83,26 @@ def test_show(run: Run, shop: Path) -> None:
     assert isinstance(raw[0]["total"], str)
 
 
+def test_show_keys_of_all_operators(run: Run, shop: Path) -> None:
+    rows = run("show", shop, "--keys", 1042, "--json").records
+    (accounts,) = run("show", shop, "accounts", "--keys", 1042, "--json").records
+    found = {row["state"]: json.loads(row["value"]) for row in rows if row["table"] == "keyed_state"}
+    assert found == {name: value for name, value in accounts.items() if name != "key" and value is not None}
+    timers = run("show", shop, "accounts", "--table", "timers", "--keys", 1042, "--json").records
+    assert [json.loads(row["value"]) for row in rows if row["table"] == "timers"] == [
+        {"timestamp": timer["timestamp"], "domain": timer["domain"]} for timer in timers
+    ]
+    assert {row["operator"] for row in rows} == {"accounts"}
+    assert run("show", shop, "--keys", 9_999_999).out == "no operator has the keys\n"
+    for wrong, told in (([], "name the operator"), (["--keys", 1, "--table", "timers"], "--table is for one operator")):
+        assert told in run("show", shop, *wrong).err
+    sp = pyspark_savepoint.open(shop)
+    assert len(list(sp.find_keys([1042, "1042"]).rows())) == len(rows)
+    for keys, told in (([1.5], "no operator can have any"), ([], "at least one"), ("1042", "a list")):
+        with pytest.raises(OptionError, match=told):
+            sp.find_keys(keys)
+
+
 @pytest.mark.parametrize(
     ("condition", "fits"),
     [
@@ -358,7 +378,7 @@ def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, mo
         (["show", "SHOP", "accounts", "-o", "timestamps"], "--option takes NAME=VALUE"),
         (["ls", "SHOP", "--storage-option", "regoin=x"], "region"),
         (["ls", "SHOP", "--jsn"], "unrecognized arguments: --jsn"),
-        (["show", "SHOP", "accounts", "--where", "total > 5"], "to do: --where is an option of remove-keys, "),
+        (["sizes", "SHOP", "--where", "total > 5"], "to do: --where is an option of show, "),
         (["export", "SHOP", "accounts", "-o", "a.csv"], "to do: such as flatten=true; --file names the file"),
         (["export", "SHOP", "accounts", "a.csv"], "found: a.csv\n  to do: --file names the file"),
         (["ls", "/there/is/nothing"], "file: /there/is/nothing"),
