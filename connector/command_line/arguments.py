@@ -608,13 +608,32 @@ COMMANDS = (
         "edits.put",
         EDIT,
         "write a savepoint with the rows of a file as state: a new operator, or states that are replaced or added",
-        (OLD, AS_OF, NEW, *OF_FILE, *WRITES),
         (
-            "put /savepoints/savepoint-2f1a3c /savepoints/fixed accounts totals.csv total",
+            OLD,
+            AS_OF,
+            NEW,
+            *OF_FILE,
+            argument(
+                "--upsert",
+                action="store_true",
+                help="change the keys of the file alone: a row replaces what its key has of the state, an empty value "
+                "removes it, all other keys keep theirs",
+            ),
+            argument(
+                "--replace",
+                action="store_true",
+                help="replace the whole state: keys that the file lacks lose it",
+            ),
+            *WRITES,
+        ),
+        (
+            "put /savepoints/savepoint-2f1a3c /savepoints/fixed accounts totals.csv total --upsert",
+            "put /savepoints/savepoint-2f1a3c /savepoints/fixed accounts all-totals.csv total --replace --dry-run",
             "put golden with-timers accounts timers.jsonl --table timers --key id",
             "put golden with-rates currency-converter rates.csv rates --table broadcast",
         ),
-        "A key that the file lacks loses a replaced state; other states stay byte for byte.",
+        "If keys of a state would go because the file lacks them, --upsert or --replace must say what is meant. Other "
+        "states stay byte for byte. The output has the numbers of keys before and after.",
         prints_table=True,
     ),
     Command(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,20 @@ from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import key_of_text
+from pyspark_savepoint.command_line.row_counts import RowCounts
 from pyspark_savepoint.command_line.row_files import RowsOfFile, expect_columns, file_form, rows_of_file, text_of_file
 from pyspark_savepoint.execution.conditions import Condition, parse_condition
 from pyspark_savepoint.execution.copying import to_free_path
 from pyspark_savepoint.execution.savepoint_writer import SavepointWriter
 from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateNotFoundError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import (
+    OptionError,
+    SavepointError,
+    StateNotFoundError,
+    UnsupportedStateError,
+    did_you_mean,
+)
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.local.local_engine import LocalEngine
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint, create_savepoint, open_savepoint
@@ -34,6 +41,7 @@ from pyspark_savepoint.options.keywords import Table
 from pyspark_savepoint.options.write_options import parse_flink_version
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import OPERATOR, OperatorPlan, PlannedState
+from pyspark_savepoint.plan.operator_plan import TIMERS as TIMER_QUEUES
 from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.writing.planning.flink_types import type_of
@@ -48,7 +56,10 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 )
 
 DONE = 0
-COLUMNS = ("change", "operator", "state", "to", "key_type", "type", "entries", "bytes", "rows", "keys", "note")
+COLUMNS = (
+    "change", "operator", "state", "to", "key_type", "type", "entries", "bytes", "before", "rows", "after", "keys",
+    "note",
+)  # fmt: skip
 OF_OPERATOR = (LIST, UNION, BROADCAST)
 #: Columns of tables that are no state.
 OF_WINDOWS = ("window", "state_window")
@@ -456,8 +467,13 @@ def _put(arguments: Namespace, output: Output, base: LocalSavepoint) -> int:
         raise UsageError("--name is that of a new operator", found=f"{operator.label!r} exists")
     if operator is None:
         _refuse_name_of_a_state(base, arguments.uid)
+    if operator is None and (getattr(arguments, "upsert", False) or getattr(arguments, "replace", False)):
+        base.plan.operator(arguments.uid)  # raises the error that names the nearest operator
     given = _Given.of(arguments, base, operator)
     savepoint = given.written(base, is_new=operator is None)
+    if operator is not None:
+        given = replace(given, counts=given.counted(base, operator))
+        given.expect_consent()
     if arguments.dry_run:
         given.rows.check()
     return finished(arguments, output, savepoint, given.changes(savepoint))
@@ -485,6 +501,8 @@ class _Given:
     key: tuple[str, ...]
     #: States of the operator that are replaced.
     replaced: frozenset[str]
+    #: What the states that exist have, by their names.
+    counts: Mapping[str, RowCounts] = field(default_factory=dict)
 
     @classmethod
     def of(cls, arguments: Namespace, base: LocalSavepoint, operator: OperatorPlan | None) -> _Given:
@@ -506,6 +524,49 @@ class _Given:
         expect_columns(rows, [name.partition(".")[0] for name in types if name != "key"], "--type", path)
         return cls(arguments, rows, table, key, frozenset(one.name for one in states))
 
+    def counted(self, base: LocalSavepoint, operator: OperatorPlan) -> dict[str, RowCounts]:
+        """Count the keys of the states that exist and get rows; timers are only added."""
+        if self.table == TIMERS:
+            return {}
+        key = ("key",) if self.table in OF_OPERATOR else self.key
+        counts = {}
+        for state in with_states(operator).states or ():
+            column = self.column_of(state.name)
+            if state.kind != TIMER_QUEUES and column is not None:
+                counts[state.name] = RowCounts.of(base, operator, state, self.rows, (key, column))
+        return counts
+
+    def column_of(self, state: str) -> str | None:
+        """Return the column that has the rows of a state, if there is one."""
+        if self.arguments.state is None:
+            return state if state in self.states else None
+        if self.arguments.state != state:
+            return None
+        others = [name for name in self.states if name not in (*OF_WINDOWS, "key")]
+        return state if state in self.states else others[0] if len(others) == 1 else None
+
+    @property
+    def upserts(self) -> bool:
+        """Whether keys that the file lacks keep what they have."""
+        return getattr(self.arguments, "upsert", False)
+
+    def expect_consent(self) -> None:
+        """Raise UsageError if keys would go without a word that they may."""
+        if self.upserts and getattr(self.arguments, "replace", False):
+            raise UsageError("--upsert keeps the keys that the file lacks, --replace drops them: give one of them")
+        if self.upserts and self.table == TIMERS:
+            raise UsageError("timers have no values: --upsert cannot change them", remedy="leave it out to add timers")
+        if self.upserts or getattr(self.arguments, "replace", False) or self.arguments.dry_run:
+            return
+        for one in self.counts.values():
+            if one.dropped > 0:
+                raise UsageError(
+                    f"{one.loss} of state {one.state!r} would go: the file has no rows for them",
+                    found=numbered(self.rows.count, "row"),
+                    remedy="--upsert changes the keys of the file and keeps all others, --replace drops those, "
+                    "--dry-run shows both",
+                )
+
     def written(self, savepoint: LocalSavepoint, is_new: bool) -> LocalSavepoint:
         """Return the savepoint with the state of the file; ``is_new``: it has no such operator yet."""
         uid, state, rows = self.arguments.uid, self.arguments.state, self.rows
@@ -514,6 +575,8 @@ class _Given:
             return savepoint.with_operator(uid, rows, key=self.key, name=name, **options)
         if is_new:
             savepoint = savepoint.with_operator(uid, name=name)
+        if self.upserts:
+            return self.updated(savepoint)
         if self.table in OF_OPERATOR and state in self.replaced:
             if self.arguments.table is not None:
                 options["kind"] = self.table
@@ -536,6 +599,33 @@ class _Given:
             columns = [*others, *(name for name in (one, one + LAST_ACCESS) if name in rows.schema.names)]
             options = self.options(columns)
             savepoint = savepoint.with_state(uid, one, rows.select(*columns), key=self.key, **options)
+        return savepoint
+
+    def updated(self, savepoint: LocalSavepoint) -> LocalSavepoint:
+        """Return the savepoint with the rows laid over its states."""
+        uid, names = self.arguments.uid, self.rows.schema.names
+        changing = [f"--{name}" for name in ("type", "kind", "ttl") if getattr(self.arguments, name)]
+        if changing:
+            raise UsageError(
+                f"{changing[0]} cannot change a state of which other keys keep what they have",
+                remedy="leave it out; --replace writes the whole state, and can change its type",
+            )
+        wanted = [self.arguments.state] if self.arguments.state is not None else self.states
+        missing = [name for name in wanted if name not in self.replaced]
+        if missing:
+            raise StateNotFoundError(
+                f"the operator has no state {missing[0]!r} to update",
+                operator=uid,
+                remedy=f"{did_you_mean(missing[0], self.replaced)}; without --upsert a state is added",
+            )
+        if self.arguments.state is not None:
+            options = self.options(names) | ({} if self.table in OF_OPERATOR else {"key": self.key})
+            return savepoint.update_state(uid, self.arguments.state, self.rows, **options)
+        others = [column for column in names if column not in self.states and not _is_access(column)]
+        for one in self.states:
+            columns = [*others, *(name for name in (one, one + LAST_ACCESS) if name in names)]
+            rows, options = self.rows.select(*columns), self.options(columns)
+            savepoint = savepoint.update_state(uid, one, rows, key=self.key, **options)
         return savepoint
 
     @property
@@ -564,15 +654,24 @@ class _Given:
         operator = with_states(savepoint.plan.operator(self.arguments.uid))
         states = [self.arguments.state] if self.arguments.state is not None else self.states
         for one in operator.states or ():
-            if one.from_input < 0 or (self.table != TIMERS and one.name not in states):
+            if not one.inputs or (self.table != TIMERS and one.name not in states):
                 continue
+            counts = self.counts.get(one.name)
+            note = None
+            if counts is not None and counts.dropped > 0 and not self.upserts:
+                note = f"{counts.loss} go"
+                if not getattr(self.arguments, "replace", False):
+                    note += f": --replace drops them, --upsert keeps them ({counts.after_update} after)"
             yield {
-                "change": "replaced" if one.name in self.replaced else "added",
+                "change": "updated" if self.upserts else "replaced" if one.name in self.replaced else "added",
                 "operator": operator.label,
                 "state": one.name,
                 "key_type": _key_type(operator, one),
                 "type": one.meta.value_serializer.flink_type,
+                "before": None if counts is None else counts.before,
                 "rows": self.rows.count,
+                "after": None if counts is None else counts.after_update if self.upserts else counts.given,
+                "note": note,
             }
 
 

@@ -75,7 +75,7 @@ class OperatorWriter:
         if rows is not None:
             placed = self.engine.by_key(rows.rows, rows.descriptor, limit, self.parallelism)
             return self._keyed(self._fragment(placed, rows.spec, f"{self.part}k", rows.header, [rows.base]))
-        edited = edited_state(self.engine, self.plan, merges=True)
+        edited = edited_state(self.engine, self.plan, merges=True, marks=True)
         if edited is None:
             return None
         spec = WriteSpec(table=ENTRIES, compression=self._compression(edited.header.compressed))
@@ -129,7 +129,7 @@ class OperatorWriter:
         """Return the single table that is the whole keyed state, as it was given: its options give all of its types."""
         states = self.plan.of_kind(KEYED, TIMERS)
         sources = {state.from_input for state in states}
-        if self.plan.deletions or len(sources) != 1 or -1 in sources:
+        if self.plan.deletions or len(sources) != 1 or -1 in sources or any(state.updates for state in states):
             return None
         state_input = self.plan.inputs[sources.pop()]
         if state_input.spec.table == ENTRIES and not state_input.rows.laid_out:
@@ -163,11 +163,12 @@ class OperatorWriter:
                 for source, header in zip(base.opened.streams, base.opened.stream_headers, strict=True):
                     yield OperatorPart(source, names, header)
         for i, state_input in enumerate(self.plan.inputs):
-            names = {state.origin: state.name for state in states if state.from_input == i}
+            names = {state.origin: state.name for state in states if i in state.inputs}
             if names:
                 written = self._fragment(state_input.rows, state_input.spec, f"{self.part}o{i}", state_input.header)
+                updates = any(i in state.updates for state in states)
                 for source in operator_sources(written, written.operators[0]):
-                    yield OperatorPart.of(source, names)
+                    yield OperatorPart.of(source, names, updates=updates)
 
     def _fragment(
         self,

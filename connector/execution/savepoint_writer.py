@@ -251,7 +251,7 @@ def _names(plan: OperatorPlan) -> Names | None:
         return None
     planned = plan.of_kind(KEYED, TIMERS)
     names = {(state.origin, state.kind == TIMERS): state.name for state in planned}
-    if any(state.from_input >= 0 for state in planned) or len(names) < len(planned):
+    if any(state.inputs for state in planned) or len(names) < len(planned):
         return None
     return names if names.keys() == plan.base.opened.keyed.metas().keys() else None
 
@@ -331,7 +331,7 @@ def _fit(plan: OperatorPlan, release: Release) -> OperatorFit:
         edited = plan.edits_keyed_state or plan.edits_operator_state
         fit = operator_fit(OpenOperator(base.snapshot, without_edited(plan)) if edited else base.opened, release)
         kryo = last_with_metadata(base.snapshot.metadata.version).kryo
-    changed = [state for state in plan.states or () if state.from_input >= 0 or _is_edited(plan, state.kind)]
+    changed = [state for state in plan.states or () if state.inputs or _is_edited(plan, state.kind)]
     problems = [*fit.problems]
     for state in changed:
         # Entries keep the bytes of the base; columns are encoded for the release.

@@ -188,6 +188,17 @@ class ReplacedStateOptions(KeyedStateOptions, total=False):
     kind: Literal["list", "union", "broadcast"]
 
 
+class UpdatedStateOptions(StoreOptions, total=False):
+    """Options of a write that updates one state, which keeps its type."""
+
+    key: Names
+    key_group: str
+    sort_memory: Size
+    serializers: Given | str
+    classes: Path | Sequence[Path]
+    kryo_types: str
+
+
 # -- functions over records -----------------------------------------------------------------------------------
 
 

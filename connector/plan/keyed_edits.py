@@ -53,9 +53,13 @@ from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keys import exact_options
 from pyspark_savepoint.statebackends.writing.entry_encoder import (
     KEYS,
+    PLACE,
+    PLACES,
     DeletionEncoder,
     EntryEncoder,
     KeyEncoder,
+    PlacedEntries,
+    PlacedRows,
     Regroup,
     RemapStateIds,
     key_columns,
@@ -67,8 +71,10 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRI
 from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, WriteSpec
 from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
 from pyspark_savepoint.statebackends.writing.row_forms import DescribedRows
+from pyspark_savepoint.statebackends.writing.state_file import map_namespaces
 
 KEY_COLUMN = "key"
+MAP = "MAP"
 
 
 @dataclass(frozen=True)
@@ -304,37 +310,75 @@ class EditedState:
     bases: tuple[dict[str, str], ...] = ()
 
 
-def edited_state(engine: Engine, plan: OperatorPlan, merges: bool = False) -> EditedState | None:
+def edited_state(
+    engine: Engine, plan: OperatorPlan, merges: bool = False, *, marks: bool = False
+) -> EditedState | None:
     """Return the keyed state of an operator after all edits, None if there is none left; no job runs yet.
 
-    ``merges``: entries of existing operators may be left to the tasks that write.
+    ``merges``: entries of existing operators may be left to the tasks that write. ``marks``: the rows may have marks,
+    by which these tasks find the entries that rows replace.
     """
     states = plan.of_kind(KEYED, TIMERS)
     if not states or plan.key_serializer is None:
         return None
-    with_keys = bool(plan.deletions) or plan.key_hashes is not None
-    merges = merges and can_merge(plan)
+    merges = merges and can_merge(plan) and (marks or not has_updates(plan))
+    joins = any(len(state.inputs) > 1 or (state.updates and not merges) for state in states)
+    with_keys = bool(plan.deletions) or plan.key_hashes is not None or joins
+    of_maps = updates_maps(states)
+    merged = {i for i, one in enumerate(plan.inputs) if merges and one.bases and not plan.deletions and not of_maps}
+    marks = marks and merges and any(state.from_input in {-1, *merged} for state in states)
     tables: list[Rows] = []
     bases: list[dict[str, str]] = []
     if any(state.from_input < 0 for state in states):
         if merges:
-            bases.append(base_options(plan, states, with_keys))
+            bases.append(base_options(plan, states, with_keys or of_maps))
             tables += [_deleted(plan, keys) for _, keys in plan.deletions]
         else:
-            tables.append(_without(plan, _base_entries(engine, plan, states, with_keys), -1))
+            entries = _without(plan, _base_entries(engine, plan, states, with_keys), -1)
+            tables.append(_superseded(plan, entries, states, -1))
     for i, state_input in enumerate(plan.inputs):
-        numbers = {(state.origin, state.kind): number for number, state in enumerate(states) if state.from_input == i}
+        numbers = {(state.origin, state.kind): number for number, state in enumerate(states) if i in state.inputs}
         if not numbers:
             continue
         added: StateInput | None = state_input
-        if merges and state_input.bases and not plan.deletions:
+        if i in merged:
             bases += [renumbered(base, own_numbers(state_input, numbers), len(states)) for base in state_input.bases]
             added = replace(state_input, rows=state_input.rest) if state_input.rest is not None else None
         if added is not None:
-            tables.append(_without(plan, _encoded(plan, added, numbers, with_keys), i))
+            marked = [n for n, state in enumerate(states) if i in state.updates or state.meta.state_type == MAP]
+            encoded = _encoded(plan, added, numbers, with_keys, tuple(marked) if marks else ())
+            tables.append(_superseded(plan, _without(plan, encoded, i), states, i))
     whole = [table.select(*ENTRIES.names) for table in tables]
     header = KeyedBackendHeader(plan.compressed, plan.key_serializer, tuple(state.meta for state in states))
     return EditedState(united(whole) if whole else None, header, tuple(bases))
+
+
+def has_updates(plan: OperatorPlan) -> bool:
+    """Return whether rows were laid over a state that has others."""
+    return any(state.updates for state in plan.of_kind(KEYED))
+
+
+def updates_maps(states: Sequence[PlannedState]) -> bool:
+    """Return whether rows were laid over map state, whose entries are found by the keys in them."""
+    return any(state.updates and state.meta.state_type == MAP for state in states)
+
+
+def _superseded(plan: OperatorPlan, entries: Rows, states: Sequence[PlannedState], number: int) -> Rows:
+    """Return the entries of the base (-1) or of a table without those that rows of later tables replace."""
+    later: dict[int, list[int]] = {}
+    for place, state in enumerate(states):
+        chain = (state.from_input, *state.updates)
+        for update in chain[chain.index(number) + 1 :] if number in chain else ():
+            later.setdefault(update, []).append(place)
+    maps = tuple((n, size) for n, size in map_namespaces([state.meta for state in states]).items())
+    for update, places in later.items():
+        state_input = plan.inputs[update]
+        assert isinstance(state_input.descriptor, KeyedDescriptor)
+        rows = DescribedRows(state_input.descriptor, state_input.rows.schema, plan.max_parallelism, plan.label)
+        replaced = state_input.rows.mapped(PlacedRows(rows, tuple(places)), PLACES)
+        placed = entries.mapped(PlacedEntries(maps), KEYED_ENTRIES.append(PLACES.field(0)))
+        entries = placed.without(replaced, PLACE).select(*KEYED_ENTRIES.names)
+    return entries
 
 
 def united(tables: Sequence[Rows]) -> Rows:
@@ -432,7 +476,11 @@ def _base_entries(engine: Engine, plan: OperatorPlan, states: list[PlannedState]
 
 
 def _encoded(
-    plan: OperatorPlan, state_input: StateInput, numbers: Mapping[tuple[str, str], int], with_keys: bool
+    plan: OperatorPlan,
+    state_input: StateInput,
+    numbers: Mapping[tuple[str, str], int],
+    with_keys: bool,
+    marked: tuple[int, ...] = (),
 ) -> Rows:
     assert isinstance(state_input.descriptor, KeyedDescriptor)
     own = own_numbers(state_input, numbers)
@@ -441,7 +489,7 @@ def _encoded(
         return state_input.rows.mapped(renumbered, KEYED_ENTRIES if with_keys else ENTRIES)
     label = f"{state_input.spec.operator} ({plan.identifier.operator_id})"
     rows = DescribedRows(state_input.descriptor, state_input.rows.schema, plan.max_parallelism, label)
-    encoder = EntryEncoder(rows, state_input.spec.table == TIMERS_TABLE, own, with_keys)
+    encoder = EntryEncoder(rows, state_input.spec.table == TIMERS_TABLE, own, with_keys, marked)
     return state_input.rows.mapped(encoder, KEYED_ENTRIES if with_keys else ENTRIES)
 
 
@@ -484,7 +532,7 @@ class RowsToMerge:
 def merged_rows(plan: OperatorPlan) -> RowsToMerge | None:
     """Return the only edit of an operator's keyed state if it is a table of keyed state; None for all others."""
     states = plan.of_kind(KEYED, TIMERS)
-    sources = {state.from_input for state in states}
+    sources = {number for state in states for number in (state.from_input, *state.updates)}
     if len(sources) != 2 or -1 not in sources or plan.deletions or plan.key_serializer is None or not can_merge(plan):
         return None
     number = max(sources)
@@ -499,7 +547,8 @@ def merged_rows(plan: OperatorPlan) -> RowsToMerge | None:
         key=given.key_columns,
         key_group=given.key_group,
         composite_key=given.composite,
-        entry_columns=entry_columns(given, {s.origin: i for i, s in enumerate(states) if s.from_input == number}),
+        entry_columns=entry_columns(given, {s.origin: i for i, s in enumerate(states) if number in s.inputs}),
+        updated=tuple(i for i, state in enumerate(states) if number in state.updates),
         sort_memory=state_input.spec.sort_memory,
         serializers=state_input.spec.serializers,
     )
@@ -508,7 +557,7 @@ def merged_rows(plan: OperatorPlan) -> RowsToMerge | None:
     columns = [*given.key_columns, *([given.key_group] if given.key_group is not None else [])]
     columns += [name for _, *names in spec.entry_columns for name in names if name is not None]
     return RowsToMerge(
-        state_input.rows.select(*columns), spec, given, header, base_options(plan, states, with_keys=False)
+        state_input.rows.select(*columns), spec, given, header, base_options(plan, states, updates_maps(states))
     )
 
 
@@ -516,7 +565,7 @@ def _same(
     given: KeyedDescriptor, spec: WriteSpec, header: KeyedBackendHeader, states: list[PlannedState], from_input: int
 ) -> bool:
     """Return whether the serializers of the header encode the rows exactly as those that were determined for them."""
-    names = {state.origin: state.name for state in states if state.from_input == from_input}
+    names = {state.origin: state.name for state in states if from_input in state.inputs}
     wanted = tuple(replace(state, name=names[state.name]) for state in given.states if state.name in names)
     try:
         return described_entries(spec, header) == replace(given, states=wanted)

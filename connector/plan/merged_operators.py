@@ -18,6 +18,7 @@ from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.keyed_edits import (
     EditedState,
     edited_state,
+    has_updates,
     refuse_raw_state,
     renumbered,
     united,
@@ -154,7 +155,7 @@ def _merged(
     engine: Engine, plans: Sequence[OperatorPlan], header: KeyedBackendHeader
 ) -> tuple[tuple[Mapping[str, str], ...], list[Rows]]:
     """Return what writing tasks merge: options that read existing entries, and other rows; nothing if keys go."""
-    if any(plan.deletions for plan in plans):
+    if any(plan.deletions or has_updates(plan) for plan in plans):
         return (), []
     edits = [edited for plan in plans if (edited := edited_state(engine, plan, merges=True)) is not None]
     bases = [renumbered(base, _numbers(one, header), len(header.states)) for one in edits for base in one.bases]

@@ -105,12 +105,21 @@ class OperatorRows(Protocol):
 
 @dataclass(frozen=True)
 class PlannedState:
-    """One state of the planned operator, and its source: state ``origin`` of the base, or of ``inputs[from_input]``."""
+    """One state of the planned operator, and its source: state ``origin`` of the base, or of ``inputs[from_input]``.
+
+    ``updates`` are the numbers of inputs whose rows, of state ``origin`` too, were laid over it, in this order.
+    """
 
     kind: str
     meta: StateMetaInfoSnapshot
     origin: str = ""
     from_input: int = -1
+    updates: tuple[int, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The numbers of all tables that have rows of it."""
+        return (self.from_input, *self.updates) if self.from_input >= 0 else self.updates
 
     @property
     def name(self) -> str:
@@ -183,8 +192,12 @@ class OperatorPlan:
 
     # -- changes ---------------------------------------------------------------------------------------------
 
-    def with_input(self, state_input: StateInput, states: Iterable[PlannedState], replaces: bool) -> OperatorPlan:
+    def with_input(
+        self, state_input: StateInput, states: Iterable[PlannedState], replaces: bool, *, updates: bool = False
+    ) -> OperatorPlan:
         """Add a table with these states; raise StateExistsError if one exists and is not to be replaced.
+
+        ``updates``: the states that exist get the table's rows, and keep all others.
 
         Its keys have the type of the operator's; only where it is all keyed state, options may give them another.
         """
@@ -192,6 +205,9 @@ class OperatorPlan:
         for new in states:
             # Timers, keyed state and operator state have separate sets of names.
             existing = next((old for old in kept if (old.name, old.kind) == (new.name, new.kind)), None)
+            if existing is not None and updates:
+                kept[kept.index(existing)] = replace(existing, updates=(*existing.updates, len(self.inputs)))
+                continue
             if existing is not None and not replaces:
                 raise StateExistsError(
                     f"the operator has {'these' if new.kind == TIMERS else 'this'} {new.kind} already",
@@ -199,7 +215,8 @@ class OperatorPlan:
                     state=new.name,
                     remedy=f"remove_state({new.service!r}) removes them first, with_timers adds those to be there"
                     if new.kind == TIMERS
-                    else f"with_state replaces it, remove_state({new.name!r}) removes it first",
+                    else "update_state changes the keys of the rows, with_state replaces all of it, "
+                    f"remove_state({new.name!r}) removes it first",
                 )
             planned = replace(new, from_input=len(self.inputs))
             if existing is None:
@@ -212,7 +229,7 @@ class OperatorPlan:
                 compressed = state_input.spec.compression == "snappy"
             written = state_input.descriptor.key_serializer
             if serializer is None or all(
-                state.kind == OPERATOR or state.from_input == len(self.inputs) for state in kept
+                state.kind == OPERATOR or state.inputs == (len(self.inputs),) for state in kept
             ):
                 serializer = written
             expect_same_key(written, serializer, self.label)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
@@ -50,7 +50,12 @@ from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, 
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING
 from pyspark_savepoint.statebackends.writing.planning.describe_key import key_columns
 from pyspark_savepoint.statebackends.writing.planning.describe_state import describe_keyed, describe_operator_state
-from pyspark_savepoint.statebackends.writing.planning.kept_states import keeping, refuse_other_case
+from pyspark_savepoint.statebackends.writing.planning.kept_states import (
+    expect_keys,
+    expect_same_state,
+    keeping,
+    refuse_other_case,
+)
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     KEYED_STATE,
@@ -147,11 +152,51 @@ def add_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any])
     return plan
 
 
-def add_state(engine: Engine, plan: OperatorPlan, name: str, given: object, options: Mapping[str, Any]) -> OperatorPlan:
+def update_state(
+    engine: Engine, plan: OperatorPlan, name: str, given: object, options: Mapping[str, Any]
+) -> OperatorPlan:
+    """Return the operator with the rows laid over one of its states: what other keys have of it stays.
+
+    The state keeps its kind, types and time to live: options that would change them are refused.
+    """
+    plan = with_states(plan)
+    expect_name(name, plan.label)
+    changing = sorted(TYPE_OPTIONS & set(to_options(options)))
+    if changing:
+        raise OptionError(
+            f"option {changing[0]!r} cannot change a state of which other keys keep what they have",
+            operator=plan.label,
+            state=name,
+            remedy="leave it out; with_state(...) replaces the whole state, and can change its type",
+        )
+    existing = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
+    if not existing:
+        timers = any(name == state.service for state in plan.of_kind(TIMERS))
+        names = [state.name for state in plan.of_kind(KEYED, OPERATOR)]
+        raise StateNotFoundError(
+            f"{name!r} are timers, which have no values" if timers else f"the operator has no state {name!r} to update",
+            operator=plan.label,
+            remedy="remove_state removes timers, with_timers adds others"
+            if timers
+            else f"{did_you_mean(name, names)}; with_state(...) adds a state",
+        )
+    expect_keys(existing[0].meta, plan.label)
+    return add_state(engine, plan, name, given, options, updates=True)
+
+
+def add_state(
+    engine: Engine,
+    plan: OperatorPlan,
+    name: str,
+    given: object,
+    options: Mapping[str, Any],
+    *,
+    updates: bool = False,
+) -> OperatorPlan:
     """Return the operator with one state replaced, or added if it has none of that name.
 
     A replaced state keeps its exact serializers unless option ``types`` changes them; its kind, time to live and
-    namespace are kept even then, unless ``states`` and ``ttl`` change them.
+    namespace are kept even then, unless ``states`` and ``ttl`` change them. ``updates``: keys without a row keep it.
     """
     texts = to_options(options)
     refuse_own(texts, ("state",))
@@ -162,10 +207,11 @@ def add_state(engine: Engine, plan: OperatorPlan, name: str, given: object, opti
     existing = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
     if existing and existing[0].kind == OPERATOR:
         kind = None if "kind" in texts else existing[0].meta.state_type.lower()
-        return _added(plan, rows, _spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind), existing[0])
+        spec = _spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind)
+        return _added(plan, rows, spec, existing[0], updates=updates)
     registered = python_name(plan, existing[0].origin if existing else name)
     if registered is not None:
-        return _add_python(engine, plan, registered, rows, texts)
+        return _add_python(engine, plan, registered, rows, texts, updates=updates)
     old = existing[0] if existing else None
     if old is not None and old.from_input >= 0 and plan.inputs[old.from_input].sessions:
         raise OptionError(
@@ -192,7 +238,8 @@ def add_state(engine: Engine, plan: OperatorPlan, name: str, given: object, opti
         return _added(plan, renamed, spec, None, name)
     spec = _by_known_name(spec, {name, column}, known)
     exact = old.from_input < 0 and not TYPE_OPTIONS & set(texts)
-    return _added(plan, renamed, spec if exact else _kept(plan, old, spec, texts), old, name, exact)
+    spec = spec if exact else _kept(plan, old, spec, texts)
+    return _added(plan, renamed, spec, old, name, exact, updates=updates)
 
 
 def _refuse_sessions_afterwards(plan: OperatorPlan, name: str) -> None:
@@ -218,9 +265,9 @@ def _with_state_windows(engine: Engine, plan: OperatorPlan, rows: Rows, keys: tu
     if not merging or WINDOW_COLUMN not in rows.schema.names:
         return rows
     state = merging[0]
-    if state.from_input >= 0 and STATE_WINDOW in rows.schema.names:
+    if state.inputs and STATE_WINDOW in rows.schema.names:
         return rows
-    if state.from_input >= 0:
+    if state.inputs:
         raise OptionError(
             f"state {state.name!r} was changed, so the state windows of the sessions are not known",
             operator=plan.label,
@@ -239,8 +286,10 @@ def _with_state_windows(engine: Engine, plan: OperatorPlan, rows: Rows, keys: tu
     return engine.with_state_windows(rows, lookup)
 
 
-def _add_python(engine: Engine, plan: OperatorPlan, name: str, rows: Rows, texts: dict[str, str]) -> OperatorPlan:
-    """Return the operator with a state of PyFlink replaced; its registration stays."""
+def _add_python(
+    engine: Engine, plan: OperatorPlan, name: str, rows: Rows, texts: dict[str, str], *, updates: bool
+) -> OperatorPlan:
+    """Return the operator with a state of PyFlink replaced or updated; its registration stays."""
     type_options = sorted(TYPE_OPTIONS & set(texts))
     if type_options:
         raise OptionError(
@@ -254,7 +303,7 @@ def _add_python(engine: Engine, plan: OperatorPlan, name: str, rows: Rows, texts
     stored = with_stored_values(plan, name, column, rows, texts, namespaced=bool(window))
     left = {option: text for option, text in texts.items() if option != "pyTypes"}
     spec = _spec(engine, plan, WINDOW_STATE if window else KEYED_STATE, left)
-    return _added(plan, stored, spec, old, name, exact=True)
+    return _added(plan, stored, spec, old, name, exact=True, updates=updates)
 
 
 def _spec(
@@ -325,6 +374,8 @@ def _added(
     replaced: PlannedState | None,
     name: str | None = None,
     exact: bool = False,
+    *,
+    updates: bool = False,
 ) -> OperatorPlan:
     if plan.base is None and not plan.inputs and spec.max_parallelism is not None:
         plan = replace(plan, default_max_parallelism=spec.max_parallelism)
@@ -346,7 +397,11 @@ def _added(
     if spec.table == OPERATOR_STATE:
         described = describe_operator_state(schema, spec, types)
         _refuse_other_case(plan, described.name, replaced)
-        return plan.with_input(StateInput(rows, spec, described), planned(described), replaced is not None)
+        if updates and replaced is not None:
+            expect_same_state(described.meta_info(), replaced.meta, plan.label)
+        return plan.with_input(
+            StateInput(rows, spec, described), planned(described), replaced is not None, updates=updates
+        )
     own = _own_namespace(plan, spec, schema)
     keyed = describe_keyed(schema, spec, _headers(plan), types, classes, own_namespace=own)
     given = types is not None or not {"key", *keyed.key_columns}.isdisjoint(spec.types)
@@ -359,7 +414,11 @@ def _added(
         states = [replace(states[0], meta=replace(states[0].meta, name=name))]
     for state in states:
         _refuse_other_case(plan, state.name, replaced)
-    return plan.with_input(StateInput(rows, spec, keyed, bound_key=bound), states, replaced is not None)
+    if updates and replaced is not None:
+        expect_same_state(keyed.states[0].meta_info(), replaced.meta, plan.label)
+    return plan.with_input(
+        StateInput(rows, spec, keyed, bound_key=bound), states, replaced is not None, updates=updates
+    )
 
 
 def _refuse_other_case(plan: OperatorPlan, name: str, replaced: PlannedState | None) -> None:

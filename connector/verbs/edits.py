@@ -24,7 +24,13 @@ from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.plan.state_inputs import add_operator_state, add_rows, add_state, add_table
+from pyspark_savepoint.plan.state_inputs import (
+    add_operator_state,
+    add_rows,
+    add_state,
+    add_table,
+    update_state,
+)
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     BROADCAST,
     KEYED_STATE,
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
         OperatorStateOptions,
         ReplacedStateOptions,
         StoreOptions,
+        UpdatedStateOptions,
     )
     from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
@@ -428,8 +435,8 @@ class Edits(Face[R, T]):
     def with_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[ReplacedStateOptions]) -> Self:
         """Replace one state of an operator, or add it; other states and timers stay byte for byte.
 
-        A key that ``df`` does not contain loses the state. A replaced state keeps its type unless option ``types``
-        changes it. Operator state is replaced by its name too.
+        A key that ``df`` does not contain loses the state: :meth:`update_state` keeps those. A replaced state keeps its
+        type unless option ``types`` changes it. Operator state is replaced by its name too.
 
         Args:
             uid: The operator.
@@ -452,6 +459,37 @@ class Edits(Face[R, T]):
 
         """
         return self._changed(uid, lambda plan: add_state(self._engine, plan, name, df, options))
+
+    def update_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[UpdatedStateOptions]) -> Self:
+        """Update one state of an operator by rows: other keys keep what they have, byte for byte.
+
+        A row replaces what its key has of the state; NULL removes it. The whole list or map of a key is replaced, and
+        of window state that of a key and its window. The state keeps its kind, type and time to live; a row without a
+        time of last access gets that of the write. Of broadcast state rows are matched by ``key``.
+
+        Args:
+            uid: The operator.
+            name: The name of the state, keyed state or broadcast state.
+            df: The key and the state as they are read, a row for each key that changes; the state's column has its
+                name, or is the only one beside the key.
+            **options: Options of a write: ``key``, ``keyGroup``, ``sortMemory``, ``classes``, ``kryoTypes``.
+
+        Returns:
+            The savepoint with the changed state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator has no such state; :meth:`with_state` adds one.
+            OptionError: If the columns do not fit the state, or an option would change its type.
+            UnsupportedStateError: If it is list or union state, whose elements have no keys.
+
+        Example::
+
+            fixed = sp.keyed_state("accounts", keys=[1042, 1043]).selectExpr("key", "0L AS total")
+            sp.update_state("accounts", "total", fixed).write("/savepoints/fixed")
+
+        """
+        return self._changed(uid, lambda plan: update_state(self._engine, plan, name, df, options))
 
     def remove_state(self, uid: OperatorRef, name: str) -> Self:
         """Remove one state of an operator, or the timers of one timer service.

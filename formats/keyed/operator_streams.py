@@ -45,7 +45,7 @@ from pyspark_savepoint.formats.io import snappy
 from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.io.snappy import ByteOutput, FramedOutput
 from pyspark_savepoint.formats.keyed.key_group_reader import read_extent
-from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader
+from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import read_longs
 from pyspark_savepoint.formats.metadata.operator_handles import (
     AnyChannelStateHandle,
@@ -54,6 +54,8 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
     StateMetaInfo,
 )
 from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
+from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
+from pyspark_savepoint.formats.serializers.layout import locate
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,16 @@ class OperatorStream:
         compressed = self.header.compressed
         origin = Origin(self.source.path, 0 if compressed else base, None, state, compressed)
         return Cursors(buffer, pieces.start.copy(), pieces.end, origin, options)
+
+
+def entries_of_broadcast(meta: StateMetaInfoSnapshot, at: Cursors) -> tuple[list[Longs], list[Longs]]:
+    """Return where the keys and the values of a broadcast state begin, and where they end."""
+    counts = read_numbers(at, "read_i32", np.int32, "a number of broadcast entries").astype(np.int64)
+    if counts[0] < 0 or counts[0] > at.end[0] - at.position[0]:
+        at.fail(0, "a number of broadcast entries that there is room for", int(counts[0]))
+    starts, stops = locate([meta.serializers["KEY_SERIALIZER"], meta.value_serializer], at, counts)
+    at.expect_end()
+    return starts, stops
 
 
 # -- writer of operator state -----------------------------------------------------------------------------------------

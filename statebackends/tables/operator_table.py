@@ -27,12 +27,11 @@ from pyspark_savepoint.formats.io.byte_source import opened_ahead
 from pyspark_savepoint.formats.io.run_ahead import FEW_AHEAD
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
-from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream, Pieces
+from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream, Pieces, entries_of_broadcast
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import decode_elements, locate
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_states, with_columns
 from pyspark_savepoint.statebackends.model.state_column import decode_either
@@ -268,14 +267,10 @@ class OperatorPartition:
         return binary_column(at.buffer, starts[0], stops[0])
 
     def _broadcast(self, meta: StateMetaInfoSnapshot, at: Cursors) -> Iterator[dict[str, pa.Array]]:
-        counts = read_numbers(at, "read_i32", np.int32, "a number of broadcast entries").astype(np.int64)
-        if counts[0] < 0 or counts[0] > at.end[0] - at.position[0]:
-            at.fail(0, "a number of broadcast entries that there is room for", int(counts[0]))
         serializers = [meta.serializers["KEY_SERIALIZER"], meta.value_serializer]
-        starts, stops = locate(serializers, at, counts)
-        at.expect_end()
+        starts, stops = entries_of_broadcast(meta, at)
         step = self.request.batch_rows
-        for low in range(0, max(1, int(counts[0])), step):
+        for low in range(0, max(1, len(starts[0])), step):
             columns = {}
             for i, name in enumerate((KEY, VALUE)):
                 spans = starts[i][low : low + step], stops[i][low : low + step]

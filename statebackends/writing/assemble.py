@@ -109,13 +109,22 @@ def _write_lane(
     plan: WritePlan, parallelism: int, names: Sequence[str], subtasks: Sequence[int], kept: OperatorHeaders | None
 ) -> list[StateFile]:
     """Write the files of adjacent subtasks in one pass over the runs."""
-    from pyspark_savepoint.statebackends.writing.state_file import KeyGroupCursor, write_state_file
+    from pyspark_savepoint.statebackends.writing.state_file import KeyGroupCursor, split_marks, write_state_file
 
     ranges = {i: range_for_operator_index(plan.max_parallelism, parallelism, i) for i in subtasks}
     whole = KeyGroupRange(ranges[subtasks[0]].start, ranges[subtasks[-1]].end)
     with ExitStack() as stack:
-        rows = KeyGroupCursor(merged(plan, names, whole, stack))
-        return [write_state_file(plan, parallelism, i, rows.up_to(ranges[i].end), kept) for i in subtasks]
+        if not plan.request.bases:
+            rows = KeyGroupCursor(merged(plan, names, whole, stack))
+            return [write_state_file(plan, parallelism, i, rows.up_to(ranges[i].end), kept) for i in subtasks]
+        # What existing entries lose is read beside the rows, from the same runs.
+        rows, removed = (
+            KeyGroupCursor(split_marks(merged(plan, names, whole, stack), marks=marks)) for marks in (False, True)
+        )
+        return [
+            write_state_file(plan, parallelism, i, rows.up_to(ranges[i].end), None, removed.up_to(ranges[i].end))
+            for i in subtasks
+        ]
 
 
 def _subtask(plan: WritePlan, parallelism: int, file: StateFile) -> OperatorSubtaskState:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import (
     Cursors,
@@ -20,6 +21,7 @@ from pyspark_savepoint.formats.columns import (
     binary_array,
     binary_parts,
     fixed_array,
+    fixed_values,
     spans_of,
     struct_array,
 )
@@ -40,10 +42,10 @@ from pyspark_savepoint.statebackends.model.entry_bytes import (
     TIMESTAMP_BYTES,
     VALUE,
 )
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, refuse_null
+from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys, refuse_null
 from pyspark_savepoint.statebackends.model.state_entries import RefusedRow, encode_column, state_entries
 from pyspark_savepoint.statebackends.writing.planning.flink_types import conform_column, form_of
-from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED
+from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, mark_of
 from pyspark_savepoint.statebackends.writing.row_forms import ColumnForm, DescribedRows, TimerForm, keyed_columns
 
 KEY_COLUMN = "key"
@@ -53,12 +55,16 @@ KEYS = pa.schema([pa.field(SERIALIZED_KEY, pa.binary())])
 
 @dataclass(frozen=True)
 class EntryEncoder:
-    """Function for ``mapInArrow``; ``numbers`` has the numbers of the rows' states in the new header; -1: skip."""
+    """Function for ``mapInArrow``; ``numbers`` has the numbers of the rows' states in the new header; -1: skip.
+
+    ``marked`` are the numbers of states of which every row's key is a row too (``mark_of``), with or without a value.
+    """
 
     rows: DescribedRows
     timers: bool
     numbers: tuple[int, ...]
     with_keys: bool
+    marked: tuple[int, ...] = ()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the entries of all rows."""
@@ -96,6 +102,11 @@ class EntryEncoder:
                 binary_column(entries.value_buffer, entries.value_start, entries.value_end),
             ]
             yield self._batch(columns, None if serialized is None else serialized.take(pa.array(row)))
+            if number in self.marked:
+                nothing = binary_array(pa.binary(), np.zeros(len(batch) + 1, np.int64), np.empty(0, np.uint8))
+                mark = fixed_array(pa.int32(), np.full(len(batch), mark_of(number), np.int32))
+                groups = fixed_array(pa.int32(), np.ascontiguousarray(key_group))
+                yield self._batch([mark, groups, pc.cast(key, pa.binary()), nothing], serialized)
 
     def _timers(self, form: TimerForm, batch: pa.RecordBatch, numbers: Ints) -> pa.RecordBatch:
         key_group, key, _ = form.rows(batch)
@@ -119,6 +130,54 @@ class EntryEncoder:
     @staticmethod
     def _serialized(codec: KeyCodec, batch: pa.RecordBatch) -> pa.Array:
         return serialized(codec.serializer, codec.key_column(keyed_columns(batch, codec.descriptor)))
+
+
+#: The place of an entry among those of an operator: its state's number, its key and namespace.
+PLACE = "__savepoint_place"
+PLACES = pa.schema([pa.field(PLACE, pa.binary())])
+
+
+@dataclass(frozen=True)
+class PlacedRows:
+    """Function for ``mapInArrow`` from rows to the places of their entries, whether they have a value or not."""
+
+    rows: DescribedRows
+    numbers: tuple[int, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the places that all rows have in each state."""
+        form = ColumnForm(self.rows)
+        for batch in batches:
+            _, key, _ = form.rows(batch)
+            for number in self.numbers:
+                places = entry_keys(np.full(len(batch), number, np.int32), key)
+                yield pa.RecordBatch.from_arrays([places], schema=PLACES)
+
+
+@dataclass(frozen=True)
+class PlacedEntries:
+    """Function for ``mapInArrow`` that adds the places of entries.
+
+    ``maps`` are the numbers of map states, with the bytes of a namespace: their entries have a user key after it. A
+    mark has the place of its entries.
+    """
+
+    maps: tuple[tuple[int, int], ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the entries with column ``PLACE``."""
+        for batch in batches:
+            given = fixed_values(batch.column(STATE), np.int32)
+            state = np.where(given < DELETED, mark_of(0) - given, given)
+            buffer, start, end = spans_of(batch.column(KEY))
+            offsets, _ = binary_parts(batch.column(SERIALIZED_KEY))
+            end = end.copy()
+            for number, namespace in self.maps:
+                rows = np.flatnonzero(given == number)
+                end[rows] = start[rows] + np.diff(offsets)[rows] + namespace
+            places = entry_keys(state, binary_column(buffer, start, end))
+            columns = [batch.column(name) for name in KEYED_ENTRIES.names]  # a join may have moved them
+            yield pa.RecordBatch.from_arrays([*columns, places], schema=KEYED_ENTRIES.append(PLACES.field(0)))
 
 
 @dataclass(frozen=True)

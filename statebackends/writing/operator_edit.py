@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import DecodeOptions, binary_parts
 from pyspark_savepoint.formats.data_view import DataOutputView
@@ -18,7 +20,7 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.io.snapshot_files import OutputFile
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream
+from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream, entries_of_broadcast
 from pyspark_savepoint.formats.metadata.operator_handles import Mode, OperatorStreamStateHandle, StateMetaInfo
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.serializers.layout import locate
@@ -32,16 +34,20 @@ WINDOW = 16 << 20
 
 @dataclass(frozen=True)
 class OperatorPart:
-    """Selected states of one stream: their names in it, mapped to new names."""
+    """Selected states of one stream: their names in it, mapped to new names.
+
+    ``updates``: its entries are laid over those that earlier parts have of a broadcast state.
+    """
 
     source: OperatorSource
     names: Mapping[str, str]
     header: OperatorBackendHeader
+    updates: bool = False
 
     @classmethod
-    def of(cls, source: OperatorSource, names: Mapping[str, str]) -> OperatorPart:
+    def of(cls, source: OperatorSource, names: Mapping[str, str], *, updates: bool = False) -> OperatorPart:
         """Return the part of a stream whose header has not been read yet."""
-        return cls(source, names, source.header())
+        return cls(source, names, source.header(), updates)
 
 
 def write_operator_streams(
@@ -78,7 +84,8 @@ def whole_parts(sources: Iterable[OperatorSource]) -> Iterator[OperatorPart]:
 def write_operator_state(parts: Sequence[OperatorPart], file: OutputFile) -> tuple[StateMetaInfo, ...]:
     """Write the selected states of the parts to one stream, which stays open; return their handle entries.
 
-    Elements of a list that several parts have are written one after the other; a broadcast state is the same in all.
+    Elements of a list that several parts have are written one after the other. A broadcast state is the same in all,
+    but for parts that update it: it gets their entries, of the last one where keys are equal.
     """
     metas: dict[str, tuple[list[OperatorPart], StateMetaInfoSnapshot]] = {}
     for part in parts:
@@ -86,7 +93,7 @@ def write_operator_state(parts: Sequence[OperatorPart], file: OutputFile) -> tup
             if meta.name in part.names:
                 name = part.names[meta.name]
                 having, _ = metas.setdefault(name, ([], replace(meta, name=name)))
-                if not having or meta.kind is not BackendStateType.BROADCAST:
+                if not having or part.updates or meta.kind is not BackendStateType.BROADCAST:
                     having.append(part)
     by_kind = {kind: [(own, meta) for own, meta in metas.values() if meta.kind is kind] for kind in BackendStateType}
     lists, broadcasts = by_kind[BackendStateType.OPERATOR], by_kind[BackendStateType.BROADCAST]
@@ -97,11 +104,43 @@ def write_operator_state(parts: Sequence[OperatorPart], file: OutputFile) -> tup
     written = []
     for having, meta in lists + broadcasts:
         try:
-            offsets = tuple(offset for part in having for some in _copy(part, meta, file) for offset in some)
+            if len(having) > 1 and meta.kind is BackendStateType.BROADCAST:
+                offsets: tuple[int, ...] = (_lay_over(having, meta, file),)
+            else:
+                offsets = tuple(offset for part in having for some in _copy(part, meta, file) for offset in some)
         except SavepointError as error:
             raise error.with_facts(operator=having[0].source.operator, state=meta.name) from None
         written.append(StateMetaInfo(meta.name, Mode.of(meta.state_type), offsets))
     return tuple(written)
+
+
+def _lay_over(parts: Sequence[OperatorPart], meta: StateMetaInfoSnapshot, file: OutputFile) -> int:
+    """Append a broadcast state with the entries of several parts, and return its offset."""
+    later = pa.array([], pa.binary())
+    entries = []
+    for part in reversed(parts):
+        keys, whole = _entries(part, meta)
+        entries.append(whole.filter(pc.invert(pc.is_in(keys, value_set=later))))
+        later = pa.concat_arrays([later, keys])
+    places, data = binary_parts(pa.concat_arrays(entries[::-1]))
+    offset = file.size
+    file.write((len(places) - 1).to_bytes(4, "big"))
+    file.write(data[places[0] : places[-1]].data)
+    return offset
+
+
+def _entries(part: OperatorPart, meta: StateMetaInfoSnapshot) -> tuple[pa.Array, pa.Array]:
+    """Return the bytes of the keys of a broadcast state, and of its whole entries."""
+    old = next(old for old, new in part.names.items() if new == meta.name)
+    keys, entries = [pa.array([], pa.binary())], [pa.array([], pa.binary())]
+    with part.source.location.open() as opened:
+        stream = _stream(opened, part)
+        for buffer, pieces, base in stream.windows(np.sort(part.source.offsets(old)), WINDOW):
+            at = stream.cursors(buffer, pieces, base, old, DecodeOptions(timestamps="raw", decimals="string"))
+            (key_start, _), (key_end, value_end) = entries_of_broadcast(meta, at)
+            keys.append(binary_column(buffer, key_start, key_end))
+            entries.append(binary_column(buffer, key_start, value_end))
+    return pa.concat_arrays(keys), pa.concat_arrays(entries)
 
 
 def _copy(part: OperatorPart, meta: StateMetaInfoSnapshot, file: OutputFile) -> Iterator[list[int]]:

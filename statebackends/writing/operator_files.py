@@ -206,7 +206,7 @@ def _write_subtask(
 ) -> OperatorStreamStateHandle:
     """Write one subtask's file: the new state, and the subtask's states to keep."""
     descriptor = _descriptor(plan)
-    rest = _others(kept, descriptor.name) if kept is not None else None
+    rest = _others(kept, None if plan.updates else descriptor.name) if kept is not None else None
     name = plan.staging.unique(f"{subtask}o")
     file = plan.staging.create_state(name)
     try:
@@ -221,8 +221,8 @@ def _write_subtask(
     return handle
 
 
-def _others(source: OperatorSource, written: str) -> OperatorPart:
-    """Return the states of a stream other than the one that is written."""
+def _others(source: OperatorSource, written: str | None) -> OperatorPart:
+    """Return the states of a stream other than the one that is written; None for all, over which it is laid."""
     header = source.header()
     names = sorted({meta.name for meta in header.states} - {written})
     return OperatorPart(source, {name: name for name in names}, header)
@@ -248,11 +248,11 @@ def _with_kept(
 ) -> OperatorStreamStateHandle:
     """Combine new and kept states in one file, and delete the file of the new state alone."""
     source = _source(plan, written, subtask)
-    part = OperatorPart.of(source, {state.name: state.name for state in written.states})
+    part = OperatorPart.of(source, {state.name: state.name for state in written.states}, updates=plan.updates)
     name = plan.staging.unique(f"{subtask}o")
     file = plan.staging.create_state(name)
     try:
-        states = write_operator_state([part, kept], file)
+        states = write_operator_state([kept, part], file)
         file.close()
     finally:
         file.abort()

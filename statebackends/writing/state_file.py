@@ -13,13 +13,12 @@ than memory is sorted through local disk.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs, binary_parts
 from pyspark_savepoint.formats.errors import CorruptStateError, DuplicateKeyError
@@ -27,6 +26,8 @@ from pyspark_savepoint.formats.io.byte_source import FileLocation
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, read_only
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, whole_content
+from pyspark_savepoint.formats.keyed.keyed_block import constant_width
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_groups_for_hashes, range_for_operator_index
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.publication import Staging
@@ -40,8 +41,9 @@ from pyspark_savepoint.statebackends.merging.entry_chunk import (
     together,
     total,
 )
-from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY, VALUE
+from pyspark_savepoint.statebackends.merging.keyed_input import MAP, KeyedInput, OpenInput, StateNumbers
+from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE
+from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY, VALUE, is_timer
 from pyspark_savepoint.statebackends.model.key_codec import entry_keys, shown_key
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.model.sorting import RowSorter, SortedBatch, group_bounds
@@ -53,6 +55,7 @@ from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesPartition
 from pyspark_savepoint.statebackends.tables.keys import exact_options
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, mark_of
 from pyspark_savepoint.statebackends.writing.row_forms import DUPLICATE, EntryForm, EntrySink, row_form
 from pyspark_savepoint.statebackends.writing.task_outputs import StateFile
 
@@ -96,7 +99,7 @@ def write_state_file(
 ) -> StateFile:
     """Write the file of a subtask from all of its rows, sorted, and the states to keep; on failure, remove it.
 
-    ``removed`` are keys, sorted, that the entries merged from existing operators lose.
+    ``removed`` are marks, sorted: keys that the entries merged from existing operators lose.
     """
     key_groups = range_for_operator_index(plan.max_parallelism, parallelism, subtask)
     name = plan.staging.unique(str(subtask))
@@ -224,7 +227,7 @@ def merge_bases(
     rows: Iterable[SortedBatch],
     deleted: Iterable[SortedBatch],
 ) -> None:
-    """Write the entries of the bases and the rows, all of a subtask's key groups; ``deleted`` are keys, sorted."""
+    """Write the entries of the bases and the rows, all of a subtask's key groups; ``deleted`` are marks, sorted."""
     bases = [BaseState.of(plan, request) for request in plan.request.bases]
     sizes = total([base.sizes() for base in bases])
     with ExitStack() as stack:
@@ -306,13 +309,44 @@ class _Merge:
         self.plan, self.writer, self.bases = plan, writer, bases
         self.rows, self.deleted = rows, deleted
         self.states = [meta.name for meta in plan.header().states]
+        self.maps = map_namespaces(plan.header().states)
 
     def write(self, new: range) -> None:
         """Write some key groups."""
-        keys = concat([_keys(batch) for batch in self.deleted.up_to(new.stop - 1)])
-        self._write(new, KeyNumbers.of(keys) if len(keys) else None)
+        marks = concat([_entries(batch) for batch in self.deleted.up_to(new.stop - 1)])
+        self._write(new, self._marked(marks))
 
-    def _write(self, new: range, deleted: KeyNumbers | None) -> None:
+    def _marked(self, marks: EntryChunk) -> Mapping[int, KeyNumbers]:
+        """Return the keys of marks by the numbers of their states, and those that are deleted from all states.
+
+        Raise DuplicateKeyError if the rows of a state have a key twice.
+        """
+        numbers = marks.state.astype(np.int16)
+        by_state = {}
+        for mark in np.unique(numbers).tolist():
+            own = marks.take(np.flatnonzero(numbers == mark))
+            own = replace(own, serial_start=own.key_start, serial_end=own.key_end)
+            keys = by_state[mark if mark == DELETED else mark_of(mark)] = KeyNumbers.of(own)
+            if mark != DELETED and keys.count < len(own):
+                found = keys.find(own)
+                self._refuse_row(own, int(np.flatnonzero(np.bincount(found)[found] > 1)[0]), mark_of(mark))
+        return by_state
+
+    def _refuse_row(self, marks: EntryChunk, row: int, state: int) -> None:
+        key = marks.keys[marks.key_start[row] : marks.key_end[row]].tobytes()
+        meta = self.plan.header().states[state]
+        what = "key" if meta.namespace_serializer == NO_NAMESPACE else "key and window"
+        text = shown_key(self.plan.header().key_serializer, key, meta.name)
+        raise DuplicateKeyError(
+            f"more than one row has the same {what}",
+            operator=self.plan.label,
+            state=meta.name,
+            expected=f"one row per {what}",
+            found=f"{text} again, in key group {marks.key_group[row]}",
+            remedy=DUPLICATE,
+        )
+
+    def _write(self, new: range, deleted: Mapping[int, KeyNumbers]) -> None:
         held: list[EntryChunk] = []
         size = 0
         for chunk in self._chunks(new, deleted):
@@ -330,7 +364,7 @@ class _Merge:
             return
         self._put(concat([*held, *(_entries(batch) for batch in rows)]), kept=not rows and len(self.bases) == 1)
 
-    def _large(self, new: range, deleted: KeyNumbers | None) -> None:
+    def _large(self, new: range, deleted: Mapping[int, KeyNumbers]) -> None:
         """Write more than fits into memory: half of the key groups after the other, or a single one through disk."""
         if len(new) == 1:
             self._by_sorting(self._chunks(new, deleted), self.rows.up_to(new.stop - 1))
@@ -339,16 +373,27 @@ class _Merge:
         self._write(range(new.start, middle), deleted)
         self._write(range(middle, new.stop), deleted)
 
-    def _chunks(self, new: range, deleted: KeyNumbers | None) -> Iterator[EntryChunk]:
+    def _chunks(self, new: range, deleted: Mapping[int, KeyNumbers]) -> Iterator[EntryChunk]:
         """Yield the remaining entries of the bases, with their state numbers in the new file."""
         for base, opened in self.bases:
             for base_chunk in opened.chunks(base.key_groups(new)):
                 chunk = base.regrouped(base_chunk, new)
-                if deleted is not None:
-                    gone = deleted.find(chunk) >= 0
-                    chunk = chunk.take(np.flatnonzero(~gone)) if gone.any() else chunk
                 if len(chunk):
-                    yield replace(chunk, state=base.places[chunk.state])
+                    chunk = self._kept(replace(chunk, state=base.places[chunk.state]), deleted)
+                if len(chunk):
+                    yield chunk
+
+    def _kept(self, chunk: EntryChunk, deleted: Mapping[int, KeyNumbers]) -> EntryChunk:
+        """Return the entries whose keys have no mark."""
+        gone = np.zeros(len(chunk), np.bool_)
+        for number, keys in deleted.items():
+            if number == DELETED:
+                gone |= keys.find(chunk) >= 0
+                continue
+            rows = np.flatnonzero(chunk.state == number)
+            if len(rows):
+                gone[rows[keys.find(placed(chunk.take(rows), self.maps.get(number))) >= 0]] = True
+        return chunk.take(np.flatnonzero(~gone)) if gone.any() else chunk
 
     def _put(self, chunk: EntryChunk, *, kept: bool) -> None:
         """Write entries that are in memory; those of a state that are not sorted are sorted.
@@ -430,10 +475,28 @@ def _entries(batch: SortedBatch) -> EntryChunk:
     )  # fmt: skip
 
 
-def _keys(batch: SortedBatch) -> EntryChunk:
-    """Return deleted keys as entries."""
-    column = pc.cast(batch.key, pa.binary())
-    offsets, data = binary_parts(column)
-    start, end = offsets[:-1].copy(), offsets[1:].copy()
-    group = np.array(batch.key_group, np.int32)
-    return EntryChunk(read_only(data), read_only(data), group, group, start, end, end, end, start, end)
+def map_namespaces(states: Sequence[StateMetaInfoSnapshot]) -> dict[int, int]:
+    """Return the numbers of map states with the bytes of their namespaces, -1 if these vary."""
+    maps = [(number, meta) for number, meta in enumerate(states) if not is_timer(meta) and meta.state_type == MAP]
+    return {number: constant_width(meta.namespace_serializer) for number, meta in maps}
+
+
+def placed(chunk: EntryChunk, namespace: int | None) -> EntryChunk:
+    """Return entries of one state with the spans of key and namespace, which a mark has, in place of those of keys.
+
+    ``namespace`` is the length of those of a map, whose entries have a user key after it; None for other states.
+    """
+    end = chunk.key_end if namespace is None else chunk.serial_end + namespace
+    return replace(chunk, serial_start=chunk.key_start, serial_end=end)
+
+
+def split_marks(batches: Iterable[SortedBatch], *, marks: bool) -> Iterator[SortedBatch]:
+    """Yield the marks among sorted entries, or the others: the number of a mark has the highest bit."""
+    for batch in batches:
+        offsets, data = binary_parts(batch.key)
+        wanted = (data[offsets[:-1]] >= 0x80) == marks
+        if wanted.all():
+            yield batch
+        elif wanted.any():
+            rows = pa.array(wanted)
+            yield SortedBatch(batch.key_group[wanted], batch.key.filter(rows), batch.rows.filter(rows))

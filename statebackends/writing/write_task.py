@@ -18,12 +18,12 @@ from pyspark_savepoint.formats.columns import fixed_values
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
 from pyspark_savepoint.formats.snapshot.publication import fingerprint, read_published
-from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
+from pyspark_savepoint.statebackends.model.entry_bytes import KEY_GROUP, STATE
 from pyspark_savepoint.statebackends.model.sorting import RowSorter
 from pyspark_savepoint.statebackends.writing.entry_encoder import EntryEncoder
 from pyspark_savepoint.statebackends.writing.operator_files import write_element_rows, write_subtask_elements
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
-from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, ELEMENTS
+from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, ELEMENTS, ENTRIES
 from pyspark_savepoint.statebackends.writing.row_forms import DescribedRows, EntryForm, row_form
 from pyspark_savepoint.statebackends.writing.state_file import kept_headers, write_state_file
 from pyspark_savepoint.statebackends.writing.task_outputs import RunFile, TaskOutput, created_work
@@ -67,13 +67,17 @@ def _refuse_late(plan: WritePlan) -> None:
 
 
 def _keyed(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
-    if plan.request.bases:
+    if plan.request.bases and not plan.updates:
         return _merged(plan, partition, batches)
     form = row_form(plan)
+    if plan.python is not None:
+        batches = map(plan.python.batch, batches)
+    if plan.request.table == ENTRIES:
+        batches = _as_entries(plan, batches)
     seen = np.zeros(plan.max_parallelism, bool)
     with RowSorter(form.schema, plan.request.sort_memory) as sorter:
         for batch in batches:
-            key_group, key, rows = form.rows(batch if plan.python is None else plan.python.batch(batch))
+            key_group, key, rows = form.rows(batch)
             seen[key_group] = True
             sorter.add(key_group, key, rows)
         if not sorter.rows:
@@ -103,12 +107,9 @@ def _merged(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) 
                     found=f"key groups {key_group.min()} to {key_group.max()}",
                     remedy="disable Spark extensions that change query plans of this session",
                 )
-            is_key = pc.equal(batch.column(STATE), DELETED)
-            rows = batch.filter(pc.invert(is_key))
-            sorter.add(*form.rows(rows))
-            keys = batch.filter(is_key)
-            values = pa.record_batch([keys.column(VALUE)], schema=form.schema)
-            gone.add(fixed_values(keys.column(KEY_GROUP), np.int32).copy(), keys.column(KEY), values)
+            is_mark = pc.less_equal(batch.column(STATE), DELETED)
+            sorter.add(*form.rows(batch.filter(pc.invert(is_mark))))
+            gone.add(*form.rows(batch.filter(is_mark)))
         if not is_subtask:
             return TaskOutput(partition, 0)
         file = write_state_file(plan, plan.parallelism, partition, sorter.sorted(), None, gone.sorted())
@@ -120,12 +121,18 @@ def _as_entries(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterable[
     if plan.keyed is None:
         return batches
     rows = DescribedRows(plan.keyed, plan.schema, plan.max_parallelism, plan.label)
-    return EntryEncoder(rows, False, tuple(number for number, *_ in plan.request.entry_columns), False)(batches)
+    numbers = tuple(number for number, *_ in plan.request.entry_columns)
+    return EntryEncoder(rows, False, numbers, False, plan.marked)(batches)
 
 
 def _is_own(plan: WritePlan, partition: int, seen: np.ndarray, rows: int) -> bool:
     """Return whether the rows are those of the subtask with the partition's number, and very likely all of them."""
-    if plan.parallelism is None or partition >= plan.parallelism or (rows < FEW_ROWS and not plan.clustered):
+    if (
+        plan.request.bases
+        or plan.parallelism is None
+        or partition >= plan.parallelism
+        or (rows < FEW_ROWS and not plan.clustered)
+    ):
         return False
     own = range_for_operator_index(plan.max_parallelism, plan.parallelism, partition)
     return not seen[: own.start].any() and not seen[own.end + 1 :].any()

@@ -83,6 +83,23 @@ EDITS: dict[str, Edit] = {
     "with_state, types": lambda sp, base: sp.with_state(
         "accounts", "coupon", base.keyed_state("accounts", state="coupon"), types={"coupon": "STRING"}
     ),
+    "update_state": lambda sp, base: (
+        sp.update_state("accounts", "total", base.keyed_state("accounts", state="total", keys=[1042, 1043]))
+        .update_state(
+            "accounts",
+            "spent_by_currency",
+            base.keyed_state("accounts", keys=[1042]).select("key", "spent_by_currency"),
+        )
+        .update_state("currency-converter", "rates", base.broadcast_state("currency-converter", "rates"))
+    ),
+    "update_state, twice": lambda sp, base: (
+        sp.update_state("accounts", "total", base.keyed_state("accounts", state="total", keys=[1042, 1043]))
+        .update_state("accounts", "total", base.keyed_state("accounts", state="total", keys=[1043]))
+        .remove_keys("accounts", [1044])
+    ),
+    "update_state, windows": lambda sp, base: sp.update_state(
+        "orders-per-minute", "window-contents", base.window_state("orders-per-minute")
+    ),
     "with_window_state": lambda sp, base: (
         sp.with_operator("new")
         .with_window_state("new", base.window_state("orders-per-minute").select("key", "window", "window-contents"))

@@ -107,7 +107,8 @@ class RefusedError(Exception):
 
 
 def by_command(base: Path, folder: Path, rows: pa.Table, uid: str, state: str, options: Options) -> Path:
-    """``pyspark-savepoint put``."""
+    """``pyspark-savepoint put --replace``."""
+    options = options if "upsert" in options else {"replace": True, **options}
     file = folder / "rows.parquet"
     parquet.write_table(rows, file)
     words = [str(base), str(folder / "put"), uid, str(file), state]
@@ -118,6 +119,8 @@ def by_command(base: Path, folder: Path, rows: pa.Table, uid: str, state: str, o
             words += [f"--kind={column}={kind}" for column, kind in option.items()]
         elif name == "key":
             words += ["--key", option]
+        elif name in ("upsert", "replace"):
+            words += [f"--{name}"] if option else []
         elif name != "table":
             words += ["-o", f"{name}={option}"]
     said: list[str] = []
@@ -265,6 +268,119 @@ def _put_operator(base: Path, folder: Path, rows: pa.Table, options: Options) ->
     return folder / "put"
 
 
+def update_by_data_source(base: Path, folder: Path, rows: pa.Table, uid: str, state: str, options: Options) -> Path:
+    """The steps of ``df.write.mode('append').option('state', ...)``, and so of ``INSERT INTO``, by three tasks."""
+    path = Path(shutil.copytree(base, folder / "written"))
+    texts = {name: text if isinstance(text, str) else json.dumps(text) for name, text in options.items()}
+    given = {"path": str(path), "uid": uid, "state": state, "retention": "0", **texts}
+    plan = plan_write(SavepointWriteOptions.parse(given).request(False), rows.schema)
+    try:
+        parts = [rows.slice(0, 1), rows.slice(0, 0), rows.slice(1)]
+        commit(plan, [write_rows(plan, number, part.to_batches()) for number, part in enumerate(parts)])
+    except SavepointError:
+        abort(plan)
+        raise
+    return path
+
+
+def update_by_verb(base: Path, folder: Path, rows: pa.Table, uid: str, state: str, options: Options) -> Path:
+    """``update_state``."""
+    options = {name: option for name, option in options.items() if name != "table"}
+    updated = pyspark_savepoint.open(base).update_state(uid, state, rows, **options)
+    return Path(str(updated.write(folder / "verb").path))
+
+
+def update_by_command(base: Path, folder: Path, rows: pa.Table, uid: str, state: str, options: Options) -> Path:
+    """``pyspark-savepoint put --upsert``."""
+    return by_command(base, folder, rows, uid, state, {**options, "upsert": True})
+
+
+UPDATES: dict[str, Door] = {
+    "data source": update_by_data_source,
+    "verb": update_by_verb,
+    "command": update_by_command,
+}
+#: The key that changes, one that loses the state, and a new one.
+THREE = pa.array([1, 2, 9], pa.int64())
+KEPT = "cannot change|kind and type"
+#: Rows that update a state, options, and what it is afterwards by key, or what a refusal says.
+UPDATED: dict[str, tuple[str, pa.Array, Options, dict[int, Any] | str]] = {
+    "a value with a time to live": ("coupon", pa.array(["x", None, "z"]), {}, {1: "x", 3: "c", 9: "z"}),
+    "a reducing state": ("total", pa.array([-1, None, -9], pa.int64()), {}, {1: -1, 3: 30, 9: -9}),
+    "an aggregating state": (
+        "mean", pa.array([{"f0": 5, "f1": 6}, None, {"f0": 7, "f1": 8}], MEAN.type), {},
+        {1: {"f0": 5, "f1": 6}, 3: {"f0": 1, "f1": 2}, 9: {"f0": 7, "f1": 8}},
+    ),
+    "a list": ("tags", pa.array([["n"], [], ["o", "p"]]), {}, {1: ["n"], 3: ["d"], 9: ["o", "p"]}),
+    "a map": (
+        "scores", pa.array([[("n", 1)], None, [("o", 2)]], SCORES.type), {},
+        {1: [("n", 1)], 3: [("z", 3)], 9: [("o", 2)]},
+    ),
+    "a state in other upper and lower case": ("Total", LONGS, {}, "total"),
+    "a column of another type": ("coupon", LONGS, {}, "coupon"),
+    "another type": ("total", pa.array([1, 2, 3], pa.int32()), {"types": {"total": "INT"}}, KEPT),
+    "no time to live": ("coupon", pa.array(["x", "y", "z"]), {"ttl": "false"}, KEPT),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("door", list(UPDATES))
+@pytest.mark.parametrize("question", list(UPDATED))
+def test_an_update(base: Path, tmp_path: Path, question: str, door: str) -> None:
+    state, column, options, answer = UPDATED[question]
+    rows = pa.table({"key": THREE, state: column})
+    if isinstance(answer, str):
+        with pytest.raises((SavepointError, RefusedError), match=answer):
+            UPDATES[door](base, tmp_path, rows, "op", state, options)
+        return
+    path = UPDATES[door](base, tmp_path, rows, "op", state, options)
+    assert registered(path) == registered(base)
+    assert max_parallelisms(path) == {"op": 512}
+    before, after = (
+        {row["key"]: row for row in pyspark_savepoint.open(one).keyed_state("op", include_ttl=True).rows()}
+        for one in (base, path)
+    )
+    assert {key: row[state] for key, row in after.items() if row[state] is not None} == answer
+    assert after[3] == before[3]
+    for key in (1, 2):
+        own = {name for name in before[key] if not name.startswith(state)}
+        assert {name: after[key][name] for name in own} == {name: before[key][name] for name in own}
+
+
+@pytest.mark.parametrize("door", list(UPDATES))
+def test_an_update_with_a_repeated_key(base: Path, tmp_path: Path, door: str) -> None:
+    for number, key in enumerate(([1, 1], [1, None])):
+        rows = pa.table({"key": pa.array(key, pa.int64()), "total": pa.array([5, None], pa.int64())})
+        (tmp_path / str(number)).mkdir()
+        with pytest.raises((SavepointError, RefusedError), match=r"more than one row has the same key|NULL"):
+            UPDATES[door](base, tmp_path / str(number), rows, "op", "total", {})
+
+
+@pytest.mark.parametrize("door", list(UPDATES))
+def test_an_update_of_operator_state(base: Path, tmp_path: Path, door: str) -> None:
+    rates = pa.table({"key": ["USD", "GBP"], "value": pa.array([2.5, 0.75], pa.float32())})
+    (tmp_path / "rates").mkdir()
+    path = UPDATES[door](base, tmp_path / "rates", rates, "op", "rates", {"table": "operator_state"})
+    assert registered(path) == registered(base)
+    found = pyspark_savepoint.open(path).broadcast_state("op", "rates").rows()
+    assert {row["key"]: row["value"] for row in found} == {"EUR": 1.0, "USD": 2.5, "GBP": 0.75}
+    sent = pyspark_savepoint.open(path).list_state("op", "sent").to_arrow()
+    assert sent == pyspark_savepoint.open(base).list_state("op", "sent").to_arrow()
+    with pytest.raises((SavepointError, RefusedError), match="elements of this state have no keys"):
+        UPDATES[door](
+            base, tmp_path, pa.table({"value": pa.array([1], pa.int32())}), "op", "sent", {"table": "operator_state"}
+        )
+
+
+def test_keys_that_would_go_need_a_word(base: Path, tmp_path: Path) -> None:
+    """Of the command ``put``; the data source says it by its mode, and the verbs by their names."""
+    rows = _rows("total").slice(0, 1)
+    with pytest.raises(RefusedError, match=r"2 of 3 keys of state 'total' would go(.|\n)*--upsert(.|\n)*--replace"):
+        by_command(base, tmp_path, rows, "op", "total", {"replace": False})
+    path = by_command(base, tmp_path, rows, "op", "total", {})
+    found = pyspark_savepoint.open(path).keyed_state("op", state="total").to_arrow()
+    assert found.to_pylist() == [{"key": 1, "total": 10}]
+
+
 @pytest.mark.parametrize("state", ["rates", "sent"])
 @pytest.mark.parametrize("door", list(DOORS))
 def test_operator_state_keeps_its_kind_and_types(base: Path, tmp_path: Path, state: str, door: str) -> None:
@@ -322,6 +438,17 @@ def test_with_spark(spark: SparkSession, base: Path, tmp_path: Path) -> None:
         new = Savepoint.load(spark, str(base)).with_state("op", "coupon", frame, types={"coupon": "STRING"}, **more)
         new.write(str(tmp_path / f"verb-{ttl}"))
         assert dict(registered(tmp_path / f"verb-{ttl}"))["coupon"] == answer
+    for by_sql in (False, True):
+        path = shutil.copytree(base, tmp_path / f"update-{by_sql}")
+        more = spark.createDataFrame([(3, "x"), (4, "y")], "key LONG, coupon STRING")
+        if not by_sql:
+            more.write.format("savepoint").options(uid="op", state="coupon").mode("append").save(str(path))
+        else:
+            view = "CREATE OR REPLACE TEMPORARY VIEW coupons (key LONG, coupon STRING) USING savepoint OPTIONS "
+            spark.sql(f"{view} (path '{path}', uid 'op', state 'coupon', key 'key')")
+            spark.sql("INSERT INTO coupons VALUES (3L, 'x'), (4L, 'y')")
+        read = pyspark_savepoint.open(path).keyed_state("op", state="coupon").to_arrow().to_pylist()
+        assert {row["key"]: row["coupon"] for row in read} == {1: "a", 2: "b", 3: "x", 4: "y"}
     with pytest.raises(PySparkException, match="in other upper and lower case"):
         frame.withColumnRenamed("coupon", "Coupon").write.format("savepoint").options(uid="op", state="Coupon").mode(
             "overwrite"

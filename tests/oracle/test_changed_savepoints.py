@@ -6,12 +6,18 @@ import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import pyspark_savepoint
 from pyspark_savepoint import LocalSavepoint, OperatorIdentifier, Savepoint
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.errors import UndecodableStateError
+from pyspark_savepoint.options.write_options import SavepointWriteOptions
+from pyspark_savepoint.statebackends.writing.committer import commit
+from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.oracle import person
 from tests.oracle.compare import differences
 from tests.oracle.flink import SavepointOf, restore
@@ -156,6 +162,53 @@ def test_flink_restores_what_the_command_line_changed(
     for backend, parallelism in (("hashmap", 2), ("rocksdb", 3)):
         found = restore(flink_version, "types", written, tmp_path, backend=backend, parallelism=parallelism)
         assert differences(after, {uid: found[uid] for uid in KEPT}) == []
+
+
+#: States of which every other key is updated, twice: with the values of other keys, then with its own again.
+UPDATED = (
+    ("strings", "list"), ("strings", "map"), ("numbers", "long"), ("collections", "list-state-of-maps"),
+)  # fmt: skip
+
+
+def updated(base: LocalSavepoint, folder: Path) -> Path:
+    """Update some keys by the verb, and put their values back: by the verb, the command, and an append."""
+    first = base
+    own: dict[str, pa.Table] = {}
+    for uid, state in UPDATED:
+        rows = base.keyed_state(uid, state=state).to_arrow()
+        rows = own[f"{uid}.{state}"] = rows.take(pa.array(range(0, len(rows), 2)))
+        assert len(rows) > 1, state
+        others = rows.column(state).take(pa.array([*range(1, len(rows)), 0]))
+        first = first.update_state(uid, state, rows.set_column(rows.column_names.index(state), state, others))
+    names = base.broadcast_state("operator-states", "names").to_arrow()
+    swapped = names.slice(0, 2).set_column(1, "value", names.column("value").slice(0, 2).take(pa.array([1, 0])))
+    second = first.update_state("operator-states", "names", swapped).write(folder / "first")
+    assert (
+        second.keyed_state("numbers", state="long").to_arrow() != base.keyed_state("numbers", state="long").to_arrow()
+    )
+    second = second.update_state("operator-states", "names", names.slice(0, 2))
+    for uid, state in UPDATED[:2]:
+        second = second.update_state(uid, state, own[f"{uid}.{state}"])
+    second.write(folder / "second")
+    parquet.write_table(own["numbers.long"], folder / "long.parquet")
+    words = [folder / "second", folder / "third", "numbers", folder / "long.parquet", "long", "--upsert"]
+    assert main(["put", *map(str, words)]) == 0
+    rows = own["collections.list-state-of-maps"]
+    given = {"path": str(folder / "third"), "uid": "collections", "state": "list-state-of-maps"}
+    plan = plan_write(SavepointWriteOptions.parse(given).request(False), rows.schema)
+    commit(plan, [write_rows(plan, 0, rows.to_batches())])
+    return folder / "third"
+
+
+def test_flink_restores_what_was_updated(flink_version: str, savepoint_of: SavepointOf, tmp_path: Path) -> None:
+    """Keys with and without a row are as they were, in every state; what is not updated stays native."""
+    for kind, backends in (("native", {"hashmap": 2}), ("canonical", {"hashmap": 2, "rocksdb": 3})):
+        generated = savepoint_of(flink_version, "types", format=kind)
+        (tmp_path / kind).mkdir()
+        written = updated(pyspark_savepoint.open(generated.path, timestamps="raw"), tmp_path / kind)
+        for backend, parallelism in backends.items():
+            found = restore(flink_version, "types", written, tmp_path, backend=backend, parallelism=parallelism)
+            assert differences(generated.expected, found) == []
 
 
 def test_flink_restores_what_was_erased(flink_version: str, savepoint_of: SavepointOf, tmp_path: Path) -> None:

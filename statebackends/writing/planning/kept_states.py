@@ -22,10 +22,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
+from pyspark_savepoint.formats.keyed.keyed_block import constant_width
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
-from pyspark_savepoint.statebackends.model.state_column import has_ttl
+from pyspark_savepoint.statebackends.model.state_column import has_ttl, unwrap
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM, WriteSpec
 
 S = TypeVar("S", bound=WriteSpec)
@@ -85,6 +86,48 @@ def refuse_other_case(name: str, states: Iterable[str], operator: str) -> None:
             expected=repr(existing[0]),
             found=repr(name),
             remedy=f"name it {existing[0]!r}; a new state needs a name of its own",
+        )
+
+
+def expect_keys(meta: StateMetaInfoSnapshot, operator: str) -> None:
+    """Raise UnsupportedStateError for a state whose rows cannot be told by their keys, so that none is updated."""
+    if meta.state_type in ("LIST", "UNION") and meta.kind is BackendStateType.OPERATOR:
+        raise UnsupportedStateError(
+            "the elements of this state have no keys, so none of them can be updated",
+            operator=operator,
+            state=meta.name,
+            found=f"operator state of kind {meta.state_type.lower()}",
+            remedy="replace all of it: read its elements, change them, and write them with with_state, "
+            "mode('overwrite') or put --replace",
+        )
+    if (
+        meta.state_type == "MAP"
+        and meta.kind is BackendStateType.KEY_VALUE
+        and constant_width(meta.namespace_serializer) < 0
+    ):
+        raise UnsupportedStateError(
+            "maps of windows whose types vary in length cannot be updated by key and window",
+            operator=operator,
+            state=meta.name,
+            found=f"windows of type {meta.namespace_serializer.flink_type}",
+            remedy="replace all of it: with_state, mode('overwrite') or put --replace",
+        )
+
+
+def expect_same_state(written: StateMetaInfoSnapshot, existing: StateMetaInfoSnapshot, operator: str) -> None:
+    """Raise OptionError unless rows that are laid over a state have its kind and type, which other keys keep."""
+    ours, theirs = (
+        {role: unwrap(meta.serializers[role]).flink_type for role in written.serializers if role in meta.serializers}
+        for meta in (written, existing)
+    )
+    if (written.state_type, ours) != (existing.state_type, theirs):
+        raise OptionError(
+            "rows that update a state have its kind and type: other keys keep what they have",
+            operator=operator,
+            state=existing.name,
+            expected=" ".join([existing.state_type.lower(), *theirs.values()]),
+            found=" ".join([written.state_type.lower(), *ours.values()]),
+            remedy="leave 'types', 'states' and 'ttl' out; to change the type, replace the whole state",
         )
 
 

@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateM
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.snapshot.publication import Staging
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
@@ -35,7 +35,8 @@ class WritePlan:
     operator keeps besides the written ones, as (name, is a timer), and ``kept_metas`` their registrations.
     ``replaces_raw_timers``: timers in raw keyed state are replaced too. ``clustered``: ``key_by`` laid the rows out for
     exactly this plan. ``rewritten`` are operators whose operator state stays, but in the form of an older release.
-    ``python`` converts the rows of a PyFlink operator before they are written. ``notes`` are warnings.
+    ``python`` converts the rows of a PyFlink operator before they are written. ``notes`` are warnings. ``updates``:
+    states that exist get the rows, and keep what other keys have.
     """
 
     request: WriteRequest
@@ -55,6 +56,7 @@ class WritePlan:
     rewritten: frozenset[OperatorID] = frozenset()
     python: PythonRows | None = None
     notes: tuple[str, ...] = ()
+    updates: bool = False
 
     @property
     def keyed(self) -> KeyedDescriptor | None:
@@ -67,6 +69,17 @@ class WritePlan:
         """Return the operator's name for messages."""
         named = self.request.uid or self.request.label
         return self.request.operator if named in (None, str(self.operator_id)) else f"{named} ({self.operator_id})"
+
+    @property
+    def marked(self) -> tuple[int, ...]:
+        """Return the numbers of the states whose rows leave marks: those that are updated, and maps.
+
+        Two rows of a key are found by their marks: the entries of a map have different keys.
+        """
+        states = self.keyed.states if self.keyed is not None else ()
+        numbered = zip(self.request.entry_columns, states, strict=True)
+        maps = [number for (number, *_), state in numbered if state.kind is StateKind.MAP]
+        return tuple({*self.request.updated, *maps})
 
     def operator(self, parallelism: int, subtasks: Mapping[int, OperatorSubtaskState]) -> OperatorState:
         """Return the operator with only this state of its subtasks."""

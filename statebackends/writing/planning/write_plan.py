@@ -29,7 +29,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     StateKind,
     service_of,
 )
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.model.state_sets import Registered, refuse_halves, refuse_unnamed_sessions
 from pyspark_savepoint.statebackends.model.unify import united
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
@@ -42,8 +42,12 @@ from pyspark_savepoint.statebackends.writing.planning.describe_state import (
     describe_keyed,
     describe_operator_state,
     described_entries,
+    entry_columns,
 )
+from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from pyspark_savepoint.statebackends.writing.planning.kept_states import (
+    expect_keys,
+    expect_same_state,
     keeping,
     refuse_other_case,
     state_of_column,
@@ -66,6 +70,9 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     StatePart,
     WriteRequest,
 )
+
+#: Tables whose columns are states.
+STATE_TABLES = (KEYED_STATE, WINDOW_STATE)
 
 __all__ = ["Distribution", "WritePlan", "plan_write"]
 
@@ -118,7 +125,10 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         clustered=layout == Distribution(max_parallelism, parallelism or 0),
         python=written,
         notes=notes,
+        updates=bool(current.updated),
     )
+    if current.updated and isinstance(descriptor, KeyedDescriptor):
+        plan = updating(plan, descriptor, opened)
     if not chosen:
         remedy = "option('flinkVersion', '2.3') or '1.20': that of the job which restores the savepoint"
         expect_one_kryo(_serializers(plan), plan.request.path, plan.request.operator, remedy)
@@ -127,6 +137,45 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     check_parallelism(max_parallelism, parallelism or 1)
     # Fragments are checked by the fluent API, all of a write together.
     return plan if release is None or request.fragment else fitted(plan, base, current.opened, release)
+
+
+def updating(plan: WritePlan, descriptor: KeyedDescriptor, opened: OpenOperator | None) -> WritePlan:
+    """Return the plan of rows that are merged by key with the entries of states that exist."""
+    assert opened is not None
+    existing = KeyedStates.of(opened, ())
+    assert existing.key_serializer is not None
+    label = opened.operator.label
+    metas, updated = dict(existing.metas), []
+    for state in descriptor.states:
+        meta = metas.setdefault((state.name, False), state.meta_info())
+        if meta is existing.metas.get((state.name, False)):
+            expect_keys(meta, label)
+            expect_same_state(state.meta_info(), meta, label)
+            updated.append(state.name)
+    numbers = {name: number for number, (name, is_timer) in enumerate(metas) if not is_timer}
+    of_maps = any(metas[name, False].state_type == "MAP" for name in updated)
+    wanted = EntriesRequest(
+        tuple(name if name in existing.metas else None for name in metas),
+        keys=of_maps,
+        digest=opened.savepoint.digest.hex(),
+    )
+    base = TableRequest(
+        plan.request.path,
+        uid_hash=opened.operator.operator_id.hex,
+        entries=wanted,
+        classes=plan.request.job_classes if plan.request.serializers is not None else None,
+    )
+    request = replace(
+        plan.request,
+        table=ENTRIES,
+        state=None,
+        header=KeyedBackendHeader(existing.compressed, existing.key_serializer, tuple(metas.values())),
+        compression="snappy" if existing.compressed else "none",
+        entry_columns=entry_columns(descriptor, numbers),
+        updated=tuple(numbers[name] for name in updated),
+        bases=(base,),
+    )
+    return replace(plan, request=request, kept=(), kept_metas=())
 
 
 def _serializers(plan: WritePlan) -> list[TypeSerializer]:
@@ -315,18 +364,32 @@ class _Existing:
         request = self.request
         if self.operator is None or request.overwrite:
             return
+        if self.updated and request.table == OPERATOR_STATE:
+            expect_keys(self.operator_states[self.updated[0]], self.operator.label)
         replaced = [part for part in self.parts if request.writes(part) or (part.raw and request.table == TIMERS)]
-        if replaced:
+        if replaced and not self.updated:
             whole = request.table == KEYED_STATE and request.state is None
+            updates = (
+                f"option('state', {replaced[0].name!r}) merges rows by key into this state, and other keys keep it"
+            )
             raise StateExistsError(
                 "the savepoint has this state already",
                 path=request.path,
                 operator=self.operator.label,
                 found=f"{request.table}: {_some(part.name for part in replaced)}",
-                remedy="mode('overwrite') replaces "
+                remedy=("" if request.table == TIMERS else f"{updates}; ")
+                + "mode('overwrite') replaces "
                 + ("the whole operator" if whole else "it and leaves the operator's other state")
-                + ("; Savepoint.load(...).with_state(...) adds one state" if request.table == KEYED_STATE else ""),
+                + ": keys without a row are gone",
             )
+
+    @property
+    def updated(self) -> tuple[str, ...]:
+        """Return the states that exist into which rows are merged by key: those that an append names."""
+        request = self.request
+        if request.overwrite or request.state is None or request.table not in (*STATE_TABLES, OPERATOR_STATE):
+            return ()
+        return tuple(part.name for part in self.parts if request.writes(part))
 
     @cached_property
     def types(self) -> OperatorTypes | None:

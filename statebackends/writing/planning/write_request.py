@@ -84,6 +84,18 @@ DEFAULT_MAX_PARALLELISM = 128
 DELETED = -1
 
 
+def mark_of(number: int) -> int:
+    """Return the state number of rows of table ``entries`` that are keys which one state has rows for.
+
+    The bases lose their entries of the state, and a key may have one such row. A key is followed by its namespace. The
+    mark of a mark is the number of the state.
+
+    >>> mark_of(0), mark_of(mark_of(3))
+    (-2, 3)
+    """
+    return DELETED - 1 - number
+
+
 @dataclass(frozen=True, slots=True)
 class StatePart:
     """A part of an operator's state, which a write replaces as a whole or leaves as it is.
@@ -193,7 +205,8 @@ class WriteSpec:
     The others are no options. ``type_source`` is the savepoint whose types are used, ``savepoint`` or
     ``savepoint#operator``, and ``class_path`` are jars and folders of class files: option ``typesFrom`` names both.
     Only the fluent API sets ``entry_columns`` of table ``entries``: its rows are not entries but columns, each with the
-    state's number in the header, its name, and that of the times of last access. ``composite_key``: their key is a
+    state's number in the header, its name, and that of the times of last access. ``updated`` are the numbers of states
+    of which other keys keep what the bases have. ``composite_key``: their key is a
     struct of the key columns, even of a single one. ``label`` names the operator of ``uid_hash`` in error messages.
     """
 
@@ -288,6 +301,7 @@ class WriteSpec:
     type_source: str | None = None
     class_path: tuple[str, ...] = ()
     entry_columns: tuple[tuple[int, str, str | None], ...] = ()
+    updated: tuple[int, ...] = ()
     composite_key: bool = False
     label: str | None = None
 
@@ -360,9 +374,9 @@ class WriteRequest(WriteSpec):
 
     Only the fluent API sets the following. ``header`` is the header of the stream that ``entries`` or ``elements`` go
     to: its states have the numbers in the rows. ``bases`` are entries of existing operators to merge with the rows, of
-    which those with state :data:`DELETED` are keys that the bases lose. ``fragment`` is ``token/name``: instead of
-    publishing, ``_metadata`` of only this operator is written as ``.pending-token/name`` below the path, with its files
-    next to it.
+    which those with state :data:`DELETED` or :func:`mark_of` are keys that the bases lose; a write that updates states
+    has them too. ``fragment`` is ``token/name``: instead of publishing, ``_metadata`` of only this operator is written
+    as ``.pending-token/name`` below the path, with its files next to it.
     """
 
     path: str

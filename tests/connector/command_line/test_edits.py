@@ -298,15 +298,50 @@ def test_types_kinds_and_times_to_live(run: Run, tmp_path: Path) -> None:
 def test_states_are_replaced_and_added(run: Run, golden: Path, tmp_path: Path) -> None:
     file = tmp_path / "total.csv"
     file.write_text("id,total\n1,70\n4,80\n")
-    done = run("put", golden, tmp_path / "a", "accounts", file, "total", "--key", "id")
+    done = run("put", golden, tmp_path / "a", "accounts", file, "total", "--key", "id", "--replace")
     assert done.code == 0, done.err
     assert rows_of(tmp_path / "a", "accounts", state="total") == {1: {"total": 70}, 4: {"total": 80}}
     assert changed_states(run, golden, tmp_path / "a") == {"total"}
     # Without a name, every column is a state: one is replaced, one is new.
     file.write_text("key,total,city\n1,70,Rome\n4,,\n")
-    done = run("put", golden, tmp_path / "b", "accounts", file, "--json")
+    done = run("put", golden, tmp_path / "b", "accounts", file, "--json", "--replace")
     assert [(row["change"], row["state"]) for row in done.records[:-1]] == [("replaced", "total"), ("added", "city")]
     assert rows_of(tmp_path / "b", "accounts")[1] == {"total": 70, "tags": ["a"], "city": "Rome"}
+
+
+def test_keys_that_the_file_lacks(run: Run, golden: Path, tmp_path: Path) -> None:
+    """They stay with --upsert, and go with --replace; without a word that is refused, and a dry run shows both."""
+    file = tmp_path / "totals.csv"
+    file.write_text("id,total\n1,70\n4,80\n3,\n")
+    arguments = ["accounts", file, "total", "--key", "id"]
+    refused = run("put", golden, tmp_path / "new", *arguments)
+    assert refused.code == 2
+    assert "1 of 2 keys of state 'total' would go" in refused.err
+    assert all(word in refused.err for word in ("--upsert", "--replace", "--dry-run"))
+    dry = run("put", golden, tmp_path / "new", *arguments, "--dry-run", "--json").records[0]
+    assert (dry["before"], dry["rows"], dry["after"]) == (2, 3, 2)
+    assert "1 of 2 keys go: --replace drops them, --upsert keeps them (2 after)" in dry["note"]
+    for words, expected in ((["--upsert"], {1: 70, 4: 80}), (["--replace"], {1: 70, 4: 80})):
+        new = tmp_path / words[0][2:]
+        done = run("put", golden, new, *arguments, *words, "--json").records[0]
+        assert (done["before"], done["rows"], done["after"]) == (2, 3, 2)
+        assert {key: row["total"] for key, row in rows_of(new, "accounts", state="total").items()} == expected
+    file.write_text("id,total\n4,80\n")
+    done = run("put", golden, tmp_path / "more", *arguments, "--upsert", "--json").records[0]
+    assert (done["change"], done["before"], done["rows"], done["after"]) == ("updated", 2, 1, 3)
+    assert rows_of(tmp_path / "more", "accounts", state="total") == {
+        key: {"total": total} for key, total in ((1, 10), (3, 30), (4, 80))
+    }
+    for words, why in (
+        (["totl", "--upsert"], "did you mean 'total'?; without --upsert a state is added"),
+        (["total", "--upsert", "--replace"], "give one of them"),
+        (["total", "--upsert", "--type", "total=INT"], "--type cannot change a state"),
+    ):
+        refused = run("put", golden, tmp_path / "no", "accounts", file, *words, "--key", "id")
+        assert refused.code != 0
+        assert why in refused.err
+    refused = run("put", golden, tmp_path / "no", "acounts", file, "total", "--key", "id", "--upsert")
+    assert "did you mean 'accounts'" in refused.err
 
 
 @pytest.mark.parametrize(
@@ -356,7 +391,7 @@ def test_timers_and_operator_state(run: Run, golden: Path, tmp_path: Path) -> No
     found = {row["key"]: row["value"] for row in run("show", tmp_path / "c", "converter", "--json").records}
     assert found == {"EUR": 1.5, "": 2.0}
     rates.write_text("key,value\nUSD,1\n")
-    assert run("put", tmp_path / "c", tmp_path / "d", "converter", rates, "rates").code == 0
+    assert run("put", tmp_path / "c", tmp_path / "d", "converter", rates, "rates", "--replace").code == 0
     assert run("show", tmp_path / "d", "converter", "--json").records == [{"key": "USD", "value": 1.0}]
     assert [row["value"] for row in run("show", tmp_path / "d", "export", "--json").records] == [1, 2]
 
@@ -515,7 +550,7 @@ def test_put_takes_operator_and_state_as_two_arguments(run: Run, golden: Path, t
 
 def test_a_failed_write_tells_of_no_changes(run: Run, golden: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("key,total\n1,2\n1,3\n")
-    done = run("put", golden, tmp_path / "new", "accounts", tmp_path / "rows.csv")
+    done = run("put", golden, tmp_path / "new", "accounts", tmp_path / "rows.csv", "--replace")
     assert done.code == 2
     assert "same key" in done.err
     assert done.out == ""

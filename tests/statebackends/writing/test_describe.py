@@ -421,7 +421,7 @@ def test_types_from_a_savepoint(lab: Path) -> None:
         keyed({"key": LONG, "v-lomg": LONG}, key=(), type_source=f"{lab}#kv-long")
     with pytest.raises(SavepointError, match="did you mean 'kv-long'"):
         keyed(fields, key=(), type_source=f"{lab}#kv-lomg")
-    with pytest.raises(OptionError, match="'reduce-long' is value in option 'states', but reducing"):
+    with pytest.raises(OptionError, match="'reduce-long' is value in option 'states', but the state is reducing"):
         keyed(fields, key=(), type_source=f"{lab}#kv-long", states={"reduce-long": "value"})
     with pytest.raises(UndecodableStateError, match=r"column 'no-default'(.|\n)*passes states"):
         keyed({"key": INT, "no-default": pa.binary()}, key=(), type_source=f"{lab}#kv-kryo")

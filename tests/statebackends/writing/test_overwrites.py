@@ -95,12 +95,33 @@ def test_an_overwrite_of_a_table_names_what_it_would_remove(copied: Path, table:
         assert all(after[part] == before[part] for part in after.keys() - {kept})
 
 
-@pytest.mark.parametrize(("table", "state"), list(REPLACED))
+#: Tables and states whose rows an append merges by key: what is named, and has keys.
+MERGED = [
+    (table, state)
+    for table, state in REPLACED
+    if state is not None and (table in ("keyed_state", "window_state") or state == "rates")
+]
+
+
+@pytest.mark.parametrize(("table", "state"), [case for case in REPLACED if case not in MERGED])
 def test_append_neither_replaces_nor_removes(copied: Path, table: str, state: str | None) -> None:
     files = digests(copied)
-    with pytest.raises(StateExistsError, match="has this state already"):
+    with pytest.raises((StateExistsError, UnsupportedStateError), match=r"has this state already|have no keys"):
         write(copied, [rows_for(table, state)], table=table, state=state)
     assert digests(copied) == files
+
+
+@pytest.mark.parametrize(("table", "state"), MERGED)
+def test_append_to_named_states_merges_rows_by_key(copied: Path, table: str, state: str) -> None:
+    """All else is as it was; rows of all keys leave what an overwrite leaves."""
+    before, other = contents(copied), Path(shutil.copytree(copied, copied.parent / "other"))
+    write(copied, [rows_for(table, state, -5).slice(1, 1)], table=table, state=state)
+    one = contents(copied)
+    assert one.keys() == before.keys()
+    assert {part for part in before if one[part] != before[part]} == REPLACED[table, state]
+    write(copied, [rows_for(table, state, -7)], table=table, state=state)
+    write(other, [rows_for(table, state, -7)], table=table, state=state, overwrite=True)
+    assert contents(copied) == contents(other)
 
 
 @pytest.mark.parametrize("table", ["keyed_state", "window_state", "timers", "operator_state"])

@@ -1,0 +1,119 @@
+"""How many keys a state has before rows of a file are written to it, and after: whether any of them would go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.command_line.row_files import RowsOfFile
+from pyspark_savepoint.execution.texts import numbered
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+from pyspark_savepoint.options.keywords import Table
+from pyspark_savepoint.plan.operator_plan import OPERATOR, OperatorPlan, PlannedState
+from pyspark_savepoint.statebackends.python.python_state import shown_name
+from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
+
+WINDOW = "window"
+
+
+@dataclass(frozen=True)
+class RowCounts:
+    """The keys of a state, or its elements where it has no keys.
+
+    ``given`` rows of the file have a value; ``updated`` of the keys that are there have a row with or without one.
+    """
+
+    state: str
+    unit: str
+    before: int
+    given: int
+    updated: int
+    kept: int
+
+    @property
+    def after_update(self) -> int:
+        """The number after the rows are laid over the state."""
+        return self.before - self.updated + self.given
+
+    @property
+    def dropped(self) -> int:
+        """How many keys would go if the state had the rows alone."""
+        return self.before - self.kept
+
+    @property
+    def loss(self) -> str:
+        """The words for what would go."""
+        return f"{self.dropped} of {numbered(self.before, self.unit)}"
+
+    @classmethod
+    def of(
+        cls,
+        base: LocalSavepoint,
+        operator: OperatorPlan,
+        state: PlannedState,
+        rows: RowsOfFile,
+        columns: tuple[Sequence[str], str],
+    ) -> RowCounts:
+        """Count the keys of a state, and how many of them the rows have; only keys are decoded, and held of the rows.
+
+        Args:
+            base: The savepoint.
+            operator: The operator.
+            state: The state.
+            rows: The rows.
+            columns: The columns of the rows that have the key, and the one that has the state.
+
+        """
+        key, column = columns
+        if state.kind == OPERATOR and state.meta.state_type != "BROADCAST":
+            read = base.table("operator_state", operator.identifier, state=shown_name(state.origin))
+            before = sum(len(batch) for batch in read.batches())
+            return cls(state.name, "element", before, rows.count, 0, min(before, rows.count))
+        windows = [WINDOW] if state.kind != OPERATOR and is_namespaced(state.meta) else []
+        name: Table = "operator_state" if state.kind == OPERATOR else "window_state" if windows else "keyed_state"
+        read = base.table(name, operator.identifier, state=shown_name(state.origin)).select("key", *windows)
+        given, with_value = _given(rows, [*key, *windows], column, [field.type for field in read.schema])
+        before = updated = kept = 0
+        for batch in read.batches():
+            places = _places(batch.columns)
+            before += len(batch)
+            updated += pc.sum(pc.is_in(places, value_set=given)).as_py() or 0
+            kept += pc.sum(pc.is_in(places, value_set=with_value)).as_py() or 0
+        return cls(state.name, "key and window" if windows else "key", before, len(with_value), updated, kept)
+
+
+def _given(
+    rows: RowsOfFile, names: Sequence[str], column: str, kinds: Sequence[pa.DataType]
+) -> tuple[pa.Array, pa.Array]:
+    """Return the keys of all rows, and of those that have a value, in the form of the keys that are read."""
+    every, with_value = [], []
+    keys = len(names) - len(kinds) + 1
+    for batch in rows.select(*dict.fromkeys((*names, column))).batches():
+        columns = [batch.column(name) for name in names]
+        if keys > 1:
+            fields = [kinds[0].field(number).name for number in range(keys)]
+            columns = [pa.StructArray.from_arrays(columns[:keys], fields), *columns[keys:]]
+        try:
+            places = _places([one.cast(kind) for one, kind in zip(columns, kinds, strict=True)])
+        except pa.ArrowException as error:
+            raise OptionError(
+                "keys of the file do not fit the keys of the operator",
+                expected=", ".join(map(str, kinds)),
+                found=str(error).splitlines()[0],
+                remedy="write them as the operator's keys are read: show",
+            ) from None
+        every.append(places)
+        with_value.append(places.filter(pc.is_valid(batch.column(column))))
+    none = pa.array([], every[0].type if every else pa.string())
+    return pa.concat_arrays(every or [none]).unique(), pa.concat_arrays(with_value or [none]).unique()
+
+
+def _places(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return one array that is equal where all columns are: the key, or the text of what Arrow does not compare."""
+    if len(columns) == 1 and not pa.types.is_nested(columns[0].type):
+        return columns[0]
+    return pa.array([repr(values) for values in zip(*(one.to_pylist() for one in columns), strict=True)], pa.string())
