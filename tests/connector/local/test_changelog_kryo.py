@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.command_line.warming import unpack
 
 ARCHIVE = Path(__file__).parents[2] / "oracle" / "savepoints" / "changelog-kryo" / "1.20.5.tar.xz"
 SEALED = "oracle.Model$Sealed(text String, number long, more List<String>)"
@@ -20,8 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*have no uid here")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of real Flink; its log lies beside the folder of checkpoints."""
     folder = tmp_path_factory.mktemp("changelog-kryo")
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(ARCHIVE, folder)
     (metadata,) = folder.rglob("_metadata")
     return metadata.parent
 
