@@ -63,7 +63,7 @@ CODERS = "org.apache.beam.sdk.coders."
 WINDOWS = "org.apache.beam.sdk.transforms.windowing."
 #: Most bytes of a serializer as a Java object, and how many times larger than its compressed bytes it may be.
 MAX_OBJECT, MAX_GROWTH = 1 << 26, 64
-MAX_NESTED_CODERS = 32
+MAX_NESTED_CODERS, MOST_CODERS = 32, 500
 #: Most elements without bytes that a list has: windows of a value, such as the global one.
 MOST_EMPTY = 16
 SIGN = np.int64(-(1 << 63))
@@ -346,8 +346,10 @@ class Elements(_ReadOnly):
         here = at.select(np.array([row]))
         here.position += 4
         pieces: list[pa.Array] = []
+        room = int(here.end[0] - here.position[0])
         while count := int(read_varints(here, "a number of elements")[0]):
-            if not 0 < count <= int(here.end[0] - here.position[0]):
+            room -= count if count > 0 else room + 1
+            if room < 0:
                 here.fail(0, "a number of elements that there is room for", count)
             pieces.append(decode_elements(self.part, here, np.array([count], np.int64)))
         at.update(np.array([row]), here)
@@ -457,15 +459,21 @@ COMPOSITES: Mapping[str, tuple[tuple[str, ...], Callable[..., Part]]] = {
 }
 
 
-def part_of(coder: object, depth: int = 0) -> Part | None:
-    """Return how a coder writes values; None if that is not known."""
-    if not isinstance(coder, JavaObject) or depth > MAX_NESTED_CODERS:
+def part_of(coder: object) -> Part | None:
+    """Return how a coder writes values; None if that is not known, or if it has too many coders inside."""
+    return _part(coder, 0, [MOST_CODERS])
+
+
+def _part(coder: object, depth: int, room: list[int]) -> Part | None:
+    # Objects of a stream may be shared, so that a small one has very many coders.
+    room[0] -= 1
+    if not isinstance(coder, JavaObject) or depth > MAX_NESTED_CODERS or room[0] < 0:
         return None
     leaf = LEAVES.get(coder.class_name)
     if leaf is not None or coder.class_name not in COMPOSITES:
         return leaf
     names, build = COMPOSITES[coder.class_name]
-    parts = [part_of(coder.fields.get(name), depth + 1) for name in names]
+    parts = [_part(coder.fields.get(name), depth + 1, room) for name in names]
     return None if None in parts else build(*parts)
 
 

@@ -166,6 +166,21 @@ def test_coders_that_are_not_known_are_bytes() -> None:
     assert read(f"{TYPES}UnversionedTypeSerializerSnapshot", 1, i32(len(packed)) + packed).opaque
 
 
+def test_coders_within_one_another_many_times_are_bytes() -> None:
+    """A stream of a few kilobytes in which each pair has the next one twice: two to the 30th coders."""
+    described = b"\x72" + utf(f"{CODERS}KvCoder") + bytes(8) + b"\x02" + b"\0\2"
+    for field in ("keyCoder", "valueCoder"):
+        described += b"L" + utf(field) + b"\x74" + utf("Lorg/apache/beam/sdk/coders/Coder;")
+    pairs = 30
+    # Handles: the serializer's class, a text, its object; the class of pairs, two texts; then the pairs.
+    data = b"\xac\xed\0\5\x73\x72" + utf(f"{TYPES}CoderTypeSerializer") + bytes(8) + b"\x02\0\1L" + utf("coder")
+    data += b"\x74" + utf("Lx;") + b"\x78\x70\x73" + described + b"\x78\x70"
+    data += (b"\x73\x71" + i32(0x7E0003)) * (pairs - 1) + b"\x70\x70"
+    data += b"".join(b"\x71" + i32(0x7E0006 + pair) for pair in range(pairs - 1, 0, -1))
+    serializer = read(LEGACY, 2, i32(len(data)) + data)
+    assert serializer.flink_type == f"UNKNOWN<{CODERS}KvCoder>"
+
+
 @pytest.mark.parametrize("data", [b"\xff" * 10 + b"\x01", b"\xff" * 11, b"\x80"])
 def test_damage_is_an_error(data: bytes) -> None:
     for name in (VARLONG, TEXT):
