@@ -44,8 +44,24 @@ CONFIGURED = r"\s*spark\.(pyspark\.(driver\.)?python|master[\s=:]+(?!local(\[|\s
 
 def prefer_this_python() -> None:
     """Set the two variables to this interpreter, unless it is settled which Python Spark runs."""
-    if not is_settled(os.environ) and not _has_gateway():
+    if _has_gateway():
+        return
+    if not is_settled(os.environ):
         os.environ.update(dict.fromkeys(VARIABLES, sys.executable))
+    elif _comes_with_tasks(os.environ):
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+
+def _comes_with_tasks(environment: Mapping[str, str]) -> bool:
+    """Return whether Spark's Python is in an archive that only tasks have unpacked, and this one plans queries.
+
+    ``--archives env.tar.gz#environment`` with PYSPARK_PYTHON=./environment/bin/python: the driver in client mode has no
+    such file, and Spark starts a Python there to plan a source.
+    """
+    python = environment.get("PYSPARK_PYTHON", "")
+    others = any(environment.get(name) for name in SETTLED if name != "PYSPARK_PYTHON")
+    relative = os.path.dirname(python) != "" and not os.path.isabs(python)
+    return bool(sys.executable) and relative and not others and not os.path.exists(python)
 
 
 def warn_of_old_spark() -> None:

@@ -174,3 +174,22 @@ def test_an_old_pyspark_is_said_at_the_import(tmp_path: Path, version: str, scri
         [sys.executable, "-m", "pyspark_savepoint", "--version"], env=environment, capture_output=True, text=True
     )
     assert (listed.returncode, listed.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"PYSPARK_PYTHON": "./environment/bin/python"}, sys.executable),
+        ({"PYSPARK_PYTHON": "./environment/bin/python", "PYSPARK_DRIVER_PYTHON": "/a/python"}, "/a/python"),
+        ({"PYSPARK_PYTHON": "./environment/bin/python", "PYSPARK_GATEWAY_PORT": "1"}, None),
+        ({"PYSPARK_PYTHON": "/opt/environment/bin/python"}, None),
+        ({"PYSPARK_PYTHON": "python3"}, None),
+    ],
+)
+def test_a_python_of_tasks_alone_does_not_plan(tmp_path: Path, given: dict[str, str], expected: str | None) -> None:
+    own = {name: text for name, text in os.environ.items() if name not in SETTLED}
+    script = "import os, pyspark_savepoint; print(os.environ.get('PYSPARK_DRIVER_PYTHON'))"
+    run = subprocess.run(
+        [sys.executable, "-c", script], env={**own, **given}, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == str(expected)
