@@ -277,6 +277,7 @@ COMMANDS = (
             "show /savepoints/savepoint-2f1a3c --keys 1042",
             "show /savepoints/savepoint-2f1a3c accounts --table timers --json --limit 0",
         ),
+        "Of --keys those without a row are told; exit code 1 if none has one.",
         prints_table=True,
     ),
     Command(
@@ -357,13 +358,17 @@ COMMANDS = (
             ),
             argument("--to", metavar="WORD", help="one position for all splits: earliest, latest, committed"),
             argument("--by", type=int, metavar="N", help="a number by which all positions move, such as -1000"),
+            argument("--clamp", action="store_true", help="with --by: what would be below 0 begins at 0"),
+            argument(
+                "--dry-run", action="store_true", help="show old and new positions, check the write, and write nothing"
+            ),
             argument(
                 "--connector", metavar="NAME", help="the connector, if it is not recognised by its bytes: kafka, ..."
             ),
         ),
         (
             "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound orders-source --set orders-3=1200",
-            "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound --by -1000",
+            "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound --by -1000 --dry-run",
         ),
         "Command offsets lists the splits. If records are read again, their earlier changes of keyed state stay.",
     ),
@@ -1005,10 +1010,13 @@ COMMANDS = (
             argument(
                 "--to",
                 choices=("parquet", "arrow", "json", "csv"),
-                default="parquet",
-                help="the format (default: parquet)",
+                help="the format (default: that of the file's ending, else parquet)",
             ),
-            argument("--file", help="the file to write; default: the operator's name and the format, in this folder"),
+            argument(
+                "--file",
+                help="the file to write, such as total.csv, .jsonl, .parquet or .arrow (Parquet without an ending); "
+                "default: the operator's name and the format, in this folder",
+            ),
             argument("--table", help="the table, as for show: keyed_state, timers, splits, committables, ..."),
             argument("--columns", metavar="NAMES", help="only these columns, separated by commas"),
             argument("--force", action="store_true", help="replace the file if it exists"),
@@ -1021,7 +1029,7 @@ COMMANDS = (
         ),
         (
             "export /savepoints/savepoint-2f1a3c accounts --to parquet",
-            "export /savepoints/savepoint-2f1a3c accounts --table timers --to json --file timers.jsonl",
+            "export /savepoints/savepoint-2f1a3c accounts --table timers --file timers.jsonl",
         ),
     ),
     Command(

@@ -15,7 +15,7 @@ from pyspark_savepoint.doctor.surveys import Surveys
 from pyspark_savepoint.execution.texts import readable_size, replacing
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.redaction import shown
-from pyspark_savepoint.formats.snapshot.as_of import in_order
+from pyspark_savepoint.formats.snapshot.as_of import Newest, newest_of
 from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.report.metrics import PREFIX, STATE, openmetrics, samples_of
 
@@ -45,12 +45,13 @@ def doctor(arguments: Namespace, output: Output) -> int:
 def report(arguments: Namespace, output: Output) -> int:
     """Write the report about the newest snapshot of a folder, or about one snapshot."""
     options = read_options(arguments)
-    readable, _ = in_order(located(arguments, arguments.path))
-    savepoint = open_savepoint(readable[-1].path, **options)
+    newest = newest_of(located(arguments, arguments.path))
+    _remarks(newest, output)
+    savepoint = open_savepoint(newest.history[-1].path, **options)
     job = job_at(arguments.job, arguments) if arguments.job is not None else None
     written = savepoint.report(
         arguments.output,
-        folder=arguments.path if len(readable) > 1 else None,
+        folder=arguments.path if len(newest.history) > 1 else None,
         last=arguments.last,
         since=None if arguments.since is None else open_savepoint(arguments.since, **options),
         job=job,
@@ -59,9 +60,14 @@ def report(arguments: Namespace, output: Output) -> int:
         show_keys=arguments.show_keys,
     )
     size = Path(written).stat().st_size
-    output.say(f"{written}: {readable_size(size)}, about {readable[-1].path}")
-    output.record({"path": written, "bytes": size, "snapshot": readable[-1].path})
+    output.say(f"{written}: {readable_size(size)}, about {newest.history[-1].path}")
+    output.record({"path": written, "bytes": size, "snapshot": newest.history[-1].path})
     return DONE
+
+
+def _remarks(newest: Newest, output: Output) -> None:
+    for warning in newest.warnings:
+        output.remark(f"warning: {warning}")
 
 
 def metrics(arguments: Namespace, output: Output) -> int:
@@ -75,10 +81,11 @@ def metrics(arguments: Namespace, output: Output) -> int:
     if len(dict(more)) < len(more):
         raise UsageError("--label gives a label twice", found=", ".join(name for name, _ in more))
     options = read_options(arguments)
-    readable, unreadable = in_order(located(arguments, arguments.path))
-    surveys = Surveys(open_savepoint(readable[-1].path, **options))
-    before = open_savepoint(readable[-2].path, **options)._snapshot() if len(readable) > 1 else None
-    samples = samples_of(surveys, (readable, unreadable), before, arguments.most)
+    newest = newest_of(located(arguments, arguments.path))
+    _remarks(newest, output)
+    surveys = Surveys(open_savepoint(newest.history[-1].path, **options))
+    before = open_savepoint(newest.history[-2].path, **options)._snapshot() if len(newest.history) > 1 else None
+    samples = samples_of(surveys, newest, before, arguments.most)
     lines = "".join(f"{line}\n" for line in openmetrics(samples, more))
     if arguments.push_textfile is not None:
         with replacing(Path(arguments.push_textfile).expanduser()) as pending:

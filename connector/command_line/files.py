@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
-from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.output import Output, Row
 from pyspark_savepoint.execution.copying import copy_snapshot, pin_snapshot, relocate_snapshot, to_free_path
 from pyspark_savepoint.execution.texts import numbered, readable_size
 from pyspark_savepoint.formats.errors import OptionError
@@ -117,11 +117,11 @@ def relocate(arguments: Namespace, output: Output) -> int:
     return written(arguments, output)
 
 
-def written(arguments: Namespace, output: Output) -> int:
-    """Print what was written to the target."""
+def written(arguments: Namespace, output: Output, more: Row | None = None) -> int:
+    """Print what was written to the target; ``more`` is in the record too."""
     operators = Snapshot.open(located(arguments, arguments.target), allow_outside=True).operators
     state = sum(operator.state_size for operator in operators)
     target = absolute(arguments.target)
     output.say(f"{target}: {numbered(len(operators), 'operator')}, {readable_size(state)} of state")
-    output.record({"path": target, "operators": len(operators), "state_bytes": state})
+    output.record({"path": target, "operators": len(operators), "state_bytes": state, **(more or {})})
     return DONE

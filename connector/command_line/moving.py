@@ -8,7 +8,17 @@ from argparse import Namespace
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.edits import opened
 from pyspark_savepoint.command_line.files import free_target, written
-from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.output import Output, Row
+from pyspark_savepoint.command_line.reading import DONE
+from pyspark_savepoint.execution.savepoint_writer import COPY, SavepointWriter
+from pyspark_savepoint.execution.texts import numbered
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+from pyspark_savepoint.local.local_engine import LocalEngine
+from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+from pyspark_savepoint.plan.connector_changes import only_source
+from pyspark_savepoint.statebackends.connectors.connector_table import positions_of
+from pyspark_savepoint.statebackends.model.request import TableRequest
 
 
 def set_offsets(arguments: Namespace, output: Output) -> int:
@@ -24,12 +34,47 @@ def set_offsets(arguments: Namespace, output: Output) -> int:
         if split in offsets:
             raise UsageError(f"--set names {split!r} twice")
         offsets[split] = position_of(position)
-    moved = opened(arguments, arguments.path).with_offsets(
-        arguments.uid, offsets or None, to=arguments.to, by=arguments.by, connector=arguments.connector
+    base = opened(arguments, arguments.path)
+    if arguments.uid is None:
+        uid = only_source(base.plan.operators, arguments.connector).identifier
+    else:
+        uid = base.plan.operator(arguments.uid).identifier
+    moved = base.with_offsets(
+        uid, offsets or None, to=arguments.to, by=arguments.by, clamp=arguments.clamp, connector=arguments.connector
     )
-    free_target(arguments)
+    path = free_target(arguments)
+    positions = _positions(base, moved, uid, arguments.connector)
+    if output.is_text:
+        output.table(("split", "before", "after"), positions, all_columns=True)
+        changed = sum(row["before"] != row["after"] for row in positions)
+        output.say(f"{changed} of {numbered(len(positions), 'position')} {'change' if changed != 1 else 'changes'}")
+    if arguments.dry_run:
+        SavepointWriter.to(LocalEngine(), moved.plan, path, COPY, None, portable=False)
+        count = len(moved.plan.operators)
+        output.say(f"nothing was written: {absolute(arguments.target)} would have {numbered(count, 'operator')}")
+        output.record({"path": absolute(arguments.target), "operators": count, "dry_run": True, "positions": positions})
+        return DONE
     moved.write(arguments.target, storage_options=read_options(arguments).get("storageOptions"))
-    return written(arguments, output)
+    return written(arguments, output, {"positions": positions})
+
+
+def _positions(
+    before: LocalSavepoint, after: LocalSavepoint, uid: OperatorIdentifier, connector: str | None
+) -> list[Row]:
+    """Return the positions of all splits of a source before and after a change."""
+
+    def of(savepoint: LocalSavepoint) -> dict[str, str | None]:
+        base = savepoint.plan.operator(uid).base
+        assert base is not None
+        request = TableRequest(base.path, connector=connector)
+        return {
+            "-".join(part for part in (row["stream"], row["partition"]) if part is not None): row["position"]
+            for row in positions_of(base.snapshot, base.operator, request)
+        }
+
+    old, new = of(before), of(after)
+    names = sorted({**old, **new}, key=lambda name: (len(name), name))
+    return [{"split": name, "before": old.get(name), "after": new.get(name)} for name in names]
 
 
 def position_of(text: str) -> int | str:

@@ -8,14 +8,15 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from time import sleep
 from typing import Any
 from warnings import catch_warnings
 
 import pyarrow as pa
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.following import following
 from pyspark_savepoint.command_line.output import Output, Row, csv_line, finite
+from pyspark_savepoint.execution.absent_keys import absent, named
 from pyspark_savepoint.execution.conditions import parse_condition
 from pyspark_savepoint.execution.texts import numbered, readable_size, replacing, writable
 from pyspark_savepoint.formats.errors import (
@@ -30,7 +31,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, explained
 from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.local.local_table import LocalTable, SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
@@ -40,9 +41,8 @@ from pyspark_savepoint.options.paths import reached, snapshot_path
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
 DONE, FOUND = 0, 1
-#: Rows of a feed that are shown unless the user says how many; seconds between looks at a folder that is followed.
+#: Rows of a feed that are shown unless the user says how many.
 FEW_CHANGES = 20
-SECONDS_BETWEEN_LOOKS = 2
 OF_STATE = ("operator_uid", "operator_uid_hash", "table", "state")
 
 
@@ -129,7 +129,22 @@ def show(arguments: Namespace, output: Output) -> int:
         return _show_keys(arguments, output)
     table = rows_table(arguments, output) if arguments.where is None else _chosen_rows(arguments, output)
     output.table(table.schema.names, _rows(table, output), True, arguments.limit, "--limit 0 shows all", lines=1)
-    return DONE
+    return _told_absent(arguments, output, table) if arguments.keys and isinstance(table, SnapshotTable) else DONE
+
+
+def _told_absent(arguments: Namespace, output: Output, table: SnapshotTable) -> int:
+    """Tell the keys that have no row; with exit code 1 if none has."""
+    only = SnapshotTable.of(table.options).select("key")
+    kind = only.schema.field("key").type
+    texts = list(dict.fromkeys(arguments.keys))
+    keys = {text: key_of_text(text, kind) for text in texts}
+    left = {json.dumps(key) for key in absent([*keys.values()], kind, only.batches())}
+    gone = [text for text in texts if json.dumps(keys[text]) in left]
+    if gone:
+        quoted = pa.types.is_string(kind) and any(text[:1] == text[-1:] and text[:1] in "\"'" for text in gone)
+        what = "this key has no row" if len(gone) == 1 else f"these {len(gone)} keys have no row"
+        output.remark(f"{what}: {named(gone)}; keys are of type {kind}{', given without quotes' if quoted else ''}")
+    return FOUND if len(gone) == len(texts) else DONE
 
 
 #: How ``show`` names what was found of keys: the operator by its uid, or uid hash.
@@ -146,8 +161,8 @@ def _show_keys(arguments: Namespace, output: Output) -> int:
         )
     sp = open_savepoint(arguments.path, **read_options(arguments))
     rows = sp.find_keys([key for word in arguments.keys for key in keys_of_word(word)]).rows()
-    named = ({**row, "operator": row["operator_uid"] or row["operator_uid_hash"]} for row in rows)
-    if not output.table(FOUND_COLUMNS, named, True, arguments.limit, "--limit 0 shows all", lines=1):
+    listed = ({**row, "operator": row["operator_uid"] or row["operator_uid_hash"]} for row in rows)
+    if not output.table(FOUND_COLUMNS, listed, True, arguments.limit, "--limit 0 shows all", lines=1):
         output.say("no operator has the keys")
     return DONE
 
@@ -178,7 +193,7 @@ def changes(arguments: Namespace, output: Output) -> int:
     table = _changes(arguments, output, arguments.start)
     if table.description:
         output.remark(table.description)
-    rows = _following(arguments, output, table) if arguments.follow else _rows(table, output)
+    rows = following(table, output) if arguments.follow else _rows(table, output)
     shown = output.table(table.schema.names, rows, True, limit, "--limit 0 shows all", lines=1)
     if not shown:
         output.say("no changes")
@@ -204,29 +219,6 @@ def _rows(table: LocalTable, output: Output) -> Iterator[Row]:
     """Yield the rows as they are shown; a column of JSON is a value of JSON output, and else its text."""
     kinds = kinds_of(table.schema, parsed=output.as_json)
     return (row_to_json(row, kinds) for row in table.rows())
-
-
-def _following(arguments: Namespace, output: Output, table: SnapshotTable) -> Iterator[Row]:
-    """Yield changes without end: those of a table, then those of each snapshot that is completed."""
-    while True:
-        yield from _rows(table, output)
-        output.results.flush()
-        newest = table.options.versions[-1]
-        last = newest.checkpoint_id or 0 if newest is not None else 0
-        newer: list[int] = []
-        while not newer:
-            sleep(SECONDS_BETWEEN_LOOKS)
-            ids = (snapshot.checkpoint_id or 0 for snapshot in find_snapshots(table.options.located))
-            newer = [number for number in ids if number > last]
-        table = _changes(arguments, output, min(newer))
-        base = table.options.versions[0]
-        if base is None or base.checkpoint_id != last:
-            raise SnapshotNotFoundError(
-                f"version {last} was deleted before version {min(newer)} was compared with it",
-                path=arguments.path,
-                remedy="let the job retain more checkpoints (execution.checkpointing.num-retained), and start again "
-                "with --from",
-            )
 
 
 def rows_table(arguments: Namespace, output: Output) -> SnapshotTable:
@@ -320,7 +312,9 @@ def offsets(arguments: Namespace, output: Output) -> int:
         history = history_here(absolute(arguments.path), arguments.uid, arguments.last, False, options)
         for warning in history.warnings:
             output.remark(f"warning: {warning}")
-        rows = sorted(history.rows(), key=lambda row: (row["checkpoint_id"], row["snapshot"], _by_partition(row)))
+        rows = list(history.rows())
+        place = {path: index for index, path in enumerate(dict.fromkeys(row["snapshot"] for row in rows))}
+        rows.sort(key=lambda row: (place[row["snapshot"]], _by_partition(row)))
         columns = ("checkpoint_id", *columns)
     elif arguments.last is not None:
         raise UsageError("--last takes the newest snapshots of a folder", remedy="add --history")
@@ -374,8 +368,51 @@ def verify(arguments: Namespace, output: Output) -> int:
 SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "json": "jsonl", "csv": "csv"}
 
 
+def export_form(file: str | None, given: str | None) -> str:
+    """Return the format of an export: that of ``--to``, which the ending of the file must not contradict, or its own.
+
+    Args:
+        file: The file, None for the default name.
+        given: The format that was given.
+
+    Returns:
+        The format; Parquet if neither says one.
+
+    Raises:
+        UsageError: If they contradict each other, or the ending is not known and no format is given.
+
+    >>> export_form("total.csv", None), export_form("rows", "json"), export_form(None, None)
+    ('csv', 'json', 'parquet')
+
+    """
+    from pyspark_savepoint.command_line.row_files import FORMATS
+
+    endings = {ending: form for ending, form in FORMATS.items() if form in SUFFIXES}
+    ending = Path(file or "").suffix
+    form = endings.get(ending.casefold())
+    if given is None and ending and form is None:
+        raise UsageError(
+            "the ending of the file does not say its format",
+            expected=f"one of {', '.join(endings)}",
+            found=file,
+            remedy=f"name it so, or give the format: --to {', '.join(SUFFIXES)}",
+        )
+    if given is not None and form is not None and form != given:
+        raise UsageError(
+            f"--to {given} contradicts the ending of the file",
+            found=file,
+            remedy=f"leave --to out for {form}, or name the file {Path(file or '').stem}.{SUFFIXES[given]}",
+        )
+    return given or form or "parquet"
+
+
 def export(arguments: Namespace, output: Output) -> int:
     """Write a table of an operator to a file."""
+    if arguments.file in ("-", ""):
+        raise UsageError(
+            "--file needs the name of a file", found=repr(arguments.file), remedy="to print rows: show --json --limit 0"
+        )
+    form = export_form(arguments.file, arguments.to)
     try:
         table = rows_table(arguments, output)
     except StateNotFoundError:
@@ -385,20 +422,16 @@ def export(arguments: Namespace, output: Output) -> int:
             ) from None
         raise
     name = re.sub(r"[^\w.-]+", "_", "-".join(filter(None, (arguments.uid, arguments.table, arguments.state))))
-    target = Path(arguments.file or f"{name}.{SUFFIXES[arguments.to]}").expanduser()
-    if arguments.file in ("-", ""):
-        raise UsageError(
-            "--file needs the name of a file", found=repr(arguments.file), remedy="to print rows: show --json --limit 0"
-        )
+    target = Path(arguments.file or f"{name}.{SUFFIXES[form]}").expanduser()
     if target.exists() and not arguments.force:
         raise StateExistsError(
             "the file exists already", path=str(target), remedy="--force replaces it, --file names another"
         )
-    if arguments.safe_csv and arguments.to != "csv":
-        raise UsageError("--safe-csv is for CSV", found=f"--to {arguments.to}", remedy="add --to csv")
+    if arguments.safe_csv and form != "csv":
+        raise UsageError("--safe-csv is for CSV", found=f"format {form}", remedy="add --to csv")
     writable(target)
     rows = 0
-    with replacing(target) as pending, _writer(arguments.to, pending, table, arguments.safe_csv) as write:
+    with replacing(target) as pending, _writer(form, pending, table, arguments.safe_csv) as write:
         for batch in table.batches():
             write(batch)
             rows += len(batch)

@@ -152,6 +152,7 @@ class TypeOptions(TypedDict, total=False):
     types: ByColumn
     serializers: Given | str
     types_from: Path | Sequence[Path]
+    allow_outside: bool
     inferred_by: str
     classes: Path | Sequence[Path]
     kryo_types: str

@@ -35,7 +35,8 @@ from pyspark_savepoint.formats.snapshot.as_of import (
     snapshot_as_of,
     versions_between,
 )
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo, find_snapshots
+from pyspark_savepoint.formats.snapshot.histories import SnapshotInfo
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.options.option_fields import (
     SERIALIZERS_DOC,
     STORAGE_OPTIONS_DOC,

@@ -361,7 +361,12 @@ def _kept(plan: OperatorPlan, old: PlannedState, spec: WriteSpec, given: Collect
             own = {path: text for path, text in earlier.types.items() if path.partition(".")[0] == old.origin}
             spec = replace(spec, types=own)
         if "typesFrom" not in given:
-            spec = replace(spec, type_source=earlier.type_source, class_path=earlier.class_path)
+            spec = replace(
+                spec,
+                type_source=earlier.type_source,
+                class_path=earlier.class_path,
+                allow_outside=spec.allow_outside or earlier.allow_outside,
+            )
         # The savepoint that has the types may record a time to live that was removed.
         spec = replace(spec, ttl=False if spec.ttl is None else spec.ttl)
     return spec
@@ -389,7 +394,8 @@ def _added(
     if replaced is not None and replaced.from_input < 0 and base is not None and spec.type_source is None:
         # Serializers come from the base: here from its headers, and by the same name where the rows are written.
         source = f"{base.path}#{base.operator.operator_id}"
-        spec = replace(spec, type_source=StoragePath.of(source, base.options.get(OPTION)))
+        outside = spec.allow_outside or base.options.get("allowOutside") == "true"
+        spec = replace(spec, type_source=StoragePath.of(source, base.options.get(OPTION)), allow_outside=outside)
         recorded = OperatorTypes.of_operator(base.opened) if spec.serializers is None else OperatorTypes.named_by(spec)
         assert recorded is not None
         types = recorded.described(classes)

@@ -16,8 +16,9 @@ from pyspark_savepoint.doctor.surveys import StateSize, Surveys
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import operator_index_for_key_group
 from pyspark_savepoint.formats.redaction import shown
+from pyspark_savepoint.formats.snapshot.as_of import Newest
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 PREFIX = "flink_savepoint_"
 OTHERS = "(others)"
@@ -110,7 +111,7 @@ class Sample:
 
 def samples_of(
     surveys: Surveys,
-    snapshots: tuple[Sequence[SnapshotInfo], Sequence[SnapshotInfo]],
+    newest: Newest,
     before: Snapshot | None = None,
     most: int = MOST_STATES,
 ) -> list[Sample]:
@@ -118,7 +119,7 @@ def samples_of(
 
     Args:
         surveys: The snapshot.
-        snapshots: Those of its folder that can be read, it being the last, and those that cannot.
+        newest: The snapshot as the newest of its folder.
         before: The snapshot before it, if the folder has one.
         most: States, and operators, that have series of their own.
 
@@ -133,16 +134,15 @@ def samples_of(
         named = tuple(zip(METRICS[name].labels, map(_label, labels), strict=True))
         series.setdefault((name, named), []).append(value)
 
-    readable, unreadable = snapshots
     add("checkpoint_id", snapshot.metadata.checkpoint_id)
-    if readable[-1].modified is not None:
-        add("time_seconds", readable[-1].modified)
+    if newest.history[-1].modified is not None:
+        add("time_seconds", newest.history[-1].modified)
     add("size_bytes", sum(operator.state_size for operator in snapshot.operators))
     add("new_bytes", new_bytes(snapshot, before))
     add("operators", len(snapshot.operators))
     add("unread_operators", len(surveys.unread_operators))
-    add("snapshots", len(readable))
-    add("unreadable_snapshots", len(unreadable))
+    add("snapshots", len(newest.readable))
+    add("unreadable_snapshots", len(newest.unreadable))
     for rank, operator in enumerate(sorted(snapshot.operators, key=lambda one: -one.state_size)):
         name = operator.uid or str(operator.operator_id)
         add("operator_size_bytes", operator.state_size, name if rank < most else OTHERS)

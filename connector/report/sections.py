@@ -32,11 +32,12 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     KeyGroupsSavepointStateHandle,
 )
 from pyspark_savepoint.formats.redaction import shown
-from pyspark_savepoint.formats.snapshot.as_of import in_order
+from pyspark_savepoint.formats.snapshot.as_of import history_up_to
 from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
+from pyspark_savepoint.formats.snapshot.histories import SnapshotInfo
 from pyspark_savepoint.formats.snapshot.publication import entries_of
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.paths import reached
 from pyspark_savepoint.report import charts
 from pyspark_savepoint.report.metrics import bytes_of_subtasks, new_bytes
@@ -115,19 +116,18 @@ class Asked:
 
 
 def history_of(snapshot: Snapshot, folder: str, options: Mapping[str, str], last: int) -> Sequence[SnapshotInfo]:
-    """Return the newest snapshots of a folder up to one of them, oldest first."""
+    """Return the newest snapshots of the history of a snapshot in a folder, oldest first."""
     if last < 2:
         raise OptionError("argument 'last' must be at least 2: growth is between snapshots", found=last)
-    readable, _ = in_order(reached(folder, options))
-    end = next((index for index, info in enumerate(readable) if info.path == snapshot.path), None)
-    if end is None:
+    history = history_up_to(reached(folder, options), snapshot.path)
+    if not history:
         raise OptionError(
             "the folder does not have the snapshot",
             path=folder,
             expected=snapshot.path,
             remedy="name a folder above it",
         )
-    return readable[max(0, end + 1 - last) : end + 1]
+    return history[-last:]
 
 
 def page_of(savepoint: Examined, asked: Asked) -> str:

@@ -17,13 +17,15 @@ from pyspark_savepoint.formats.connectors.sources.files import FILE_SPLITS
 from pyspark_savepoint.formats.connectors.sources.kafka import EARLIEST, LATEST
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+from pyspark_savepoint.options.option_fields import named
+from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.savepoint.savepoint import Savepoint
 from pyspark_savepoint.source.distribution import quoted
 from pyspark_savepoint.statebackends.connectors.edits.files import PROCESSED
-from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, TIMERS, WINDOW_STATE
+from pyspark_savepoint.statebackends.model.applicability import KEYED_STATE, KEYED_TABLES, TIMERS, WINDOW_STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 FILE = FILE_SPLITS.name
 KEY, WINDOW, WINDOWS, NAMESPACE = "key", "window", "windows", "namespace"
+#: What tables have beside the key and their states.
+KEY_COLUMNS = {WINDOW_STATE: (WINDOW,), TIMERS: (NAMESPACE,)}
 #: What Spark's Kafka source takes in place of an offset.
 MARKERS = {"earliest": EARLIEST, "latest": LATEST}
 
@@ -51,7 +55,8 @@ def initial_state(
         uid: The operator.
         key: The names of the key's columns, ``key`` by default; several for a composite key, whose fields they get in
             order. Their types must be those of the columns by which the query groups.
-        **options: Options of a read, such as ``state``, ``include_ttl``.
+        **options: Options of a read, such as ``state``, ``include_ttl``; each applies to those of keyed state, windows
+            and timers that have it.
 
     Returns:
         One row per key: the key, a column per state (value T, list ARRAY<T>, map MAP<K, V>); if the operator has window
@@ -76,19 +81,18 @@ def initial_state(
         raise OptionError(
             "initial state is made of a savepoint", found=type(sp).__name__, remedy="Savepoint.load(spark, path)"
         )
-    given: Any = options
-    tables = _tables(sp, uid)
+    of: Any = _options_by_table(options, _tables(sp, uid), str(uid))
     frames = []
-    if KEYED_STATE in tables:
-        frames.append(sp.keyed_state(uid, **given))
-    if WINDOW_STATE in tables:
-        rows = sp.window_state(uid, **given)
+    if KEYED_STATE in of:
+        frames.append(sp.keyed_state(uid, **of[KEYED_STATE]))
+    if WINDOW_STATE in of:
+        rows = sp.window_state(uid, **of[WINDOW_STATE])
         _expect_windows(rows, WINDOW, sp, uid)
         states = [F.col(quoted(name)) for name in rows.columns if name not in (KEY, WINDOW)]
-        window = F.struct(_millis(WINDOW, "start"), _millis(WINDOW, "end"), *states)
+        window = F.struct(_millis(rows, "start"), _millis(rows, "end"), *states)
         frames.append(rows.groupBy(KEY).agg(F.sort_array(F.collect_list(window)).alias(WINDOWS)))
-    if TIMERS in tables:
-        rows = sp.timers(uid, **{name: value for name, value in given.items() if name != "state"})
+    if TIMERS in of:
+        rows = sp.timers(uid, **of[TIMERS])
         if NAMESPACE in rows.columns:
             _expect_windows(rows, NAMESPACE, sp, uid)
         timer = F.struct("timestamp", "domain", "service")
@@ -170,13 +174,56 @@ def _processed_files(sp: Savepoint, uid: OperatorRef | None) -> list[dict[str, A
     return [row for row in rows if row["connector"] == FILE and row["status"] == PROCESSED]
 
 
-def _tables(sp: Savepoint, uid: OperatorRef) -> set[str]:
-    """Return the tables of keyed state that an operator has."""
+def _options_by_table(
+    options: Mapping[str, Any], tables: Mapping[str, set[str]], operator: str
+) -> dict[str, dict[str, Any]]:
+    """Return the options of each table of keyed state: those that apply to it, with its own states.
+
+    What applies to none of them, or is no state of theirs, is an option of the first, whose error says so.
+    """
+    declared = {name.casefold(): option for name, option in named(SavepointReadOptions)}
+    own = {table: tables[table] for table in KEYED_TABLES if table in tables}
+    if options.get("flatten"):
+        raise OptionError(
+            "initial state has one row per key, and option 'flatten' has one per element",
+            operator=operator,
+            remedy="leave it out: a list is an ARRAY, a map a MAP",
+        )
+    found: dict[str, dict[str, Any]] = {table: {} for table in own}
+    for name, value in options.items():
+        option = declared.get(name.replace("_", "").casefold())
+        fits = [table for table in found if option is None or table in option.metadata["tables"]]
+        if option is not None and option.name == "state" and fits != [TIMERS]:
+            fits = [table for table in fits if table != TIMERS]  # all timers of the operator are part of it
+        if option is not None and option.name in ("state", "raw"):
+            wanted = [each.strip() for each in (value.split(",") if isinstance(value, str) else value)]
+            parts = {table: [each for each in wanted if each in own[table]] for table in fits}
+            others = [each for each in wanted if not any(each in part for part in parts.values())]
+            if others and parts:
+                parts[fits[0]] += others
+            for table, part in parts.items():
+                if part:
+                    found[table][name] = ",".join(part)
+                elif option.name == "state":
+                    del found[table]  # none of its states is wanted
+        else:
+            for table in fits or [*found][:1]:
+                found[table][name] = value
+    return found
+
+
+def _tables(sp: Savepoint, uid: OperatorRef) -> dict[str, set[str]]:
+    """Return the tables that an operator has, each with its states and columns of keys."""
     operator = sp._named(uid)["uidHash"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SavepointWarning)  # about operators without uid: this one was found
         rows = LocalSavepoint(sp._read_path(), sp.options).states().to_arrow().to_pylist()
-    return {str(row["table"]) for row in rows if row["operator_uid_hash"] == operator}
+    tables: dict[str, set[str]] = {}
+    for row in rows:
+        if row["operator_uid_hash"] == operator:
+            table = str(row["table"])
+            tables.setdefault(table, {KEY, *KEY_COLUMNS.get(table, ())}).add(str(row["state"]))
+    return tables
 
 
 def _expect_windows(rows: DataFrame, column: str, sp: Savepoint, uid: OperatorRef) -> None:
@@ -192,8 +239,11 @@ def _expect_windows(rows: DataFrame, column: str, sp: Savepoint, uid: OperatorRe
         )
 
 
-def _millis(column: str, end: str) -> Column:
-    return F.unix_millis(F.col(f"{column}.{end}")).alias(end)
+def _millis(rows: DataFrame, end: str) -> Column:
+    """Return an end of windows in milliseconds, which option ``timestamps`` = ``raw`` has already."""
+    kind: Any = rows.schema[WINDOW].dataType
+    column = F.col(f"{WINDOW}.{end}")
+    return (column if kind[end].dataType.typeName() == "long" else F.unix_millis(column)).alias(end)
 
 
 def _with_key_columns(frame: DataFrame, key: str | Sequence[str] | None, operator: str) -> DataFrame:

@@ -360,7 +360,9 @@ class SparkEngine:
         return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
     def shown(self, table: pa.Table) -> DataFrame:
-        """Return a small Arrow table as a DataFrame."""
+        """Return a small Arrow table as a DataFrame; Connect takes none without rows, unless it gets their schema."""
+        if not len(table):
+            return self.spark.createDataFrame([], spark_schema(table.schema))
         return self.spark.createDataFrame(table)
 
     def schema(self, table: DataFrame) -> pa.Schema:

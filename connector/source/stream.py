@@ -39,8 +39,9 @@ from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.json_text import number_of
 from pyspark_savepoint.formats.redaction import printable
-from pyspark_savepoint.formats.snapshot.as_of import LATEST, Followed, job_of, ranges, versions_between
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, SnapshotInfo
+from pyspark_savepoint.formats.snapshot.as_of import LATEST, Followed, versions_between
+from pyspark_savepoint.formats.snapshot.histories import Histories, SnapshotInfo, job_of, ranges
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import is_checkpoint_directory
 from pyspark_savepoint.options.options import MAX_VERSION, one_is_no_stream
 from pyspark_savepoint.options.schema import choose_columns
@@ -349,8 +350,8 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         # Spark shows offsets in the progress of a query as they are.
         self.offsets = Offsets(filesystem.uri(located).rstrip("/"), printable(_table(options), line=True))
         self.followed = Followed(options.located)
-        #: The newest checkpoint that a query with the trigger availableNow reads.
-        self.until: int | None = None
+        #: The snapshots that a query with the trigger availableNow reads, by their digests.
+        self.until: frozenset[bytes] | None = None
         #: Where the last micro-batch ends; None if only Spark knows that, from an earlier run.
         self.returned: Place | None = None
         #: Whether PySpark 4.0 or 4.1 has asked for the newest offset.
@@ -380,8 +381,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         """
         options = self.options
         if options.starting_version == LATEST:
-            snapshots = [snapshot for several in self._versions().values() for snapshot in several]
-            position = Place(snapshots[-1] if snapshots else None)
+            position = Place(self.followed.newest(self._versions()))
         elif options.starting_version or options.starting_timestamp is not None:
             position = Place(versions_between(options.located, options.first)[0][0])
         else:
@@ -431,7 +431,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         base = self.instead.get(place.version, place.snapshot)
         later = self.followed.after(base, place.left, versions)
         chosen = self._held(
-            [snapshot for snapshot in later if self.until is None or _number(snapshot) <= self.until], count
+            [snapshot for snapshot in later if self.until is None or snapshot.digest in self.until], count
         )
         if not chosen:
             # Checkpoints, but older ones alone: the job was started anew.
@@ -494,7 +494,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         versions = self._versions()
         if not versions:
             return None
-        newest = versions[max(versions)][0]
+        newest = Histories(self.offsets.folder, [each for several in versions.values() for each in several]).ordered[-1]
         read = Place() if self.returned is None else self.returned
         behind = {"checkpointsBehind": sum(number > read.version for number in versions)}
         if read.snapshot is not None and read.snapshot.modified and newest.modified:
@@ -503,7 +503,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read no checkpoints that are completed from now on."""
-        self.until = max(self._versions(), default=0)
+        self.until = frozenset(each.digest for several in self._versions().values() for each in several)
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -580,12 +580,10 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         return self._place_of(snapshot) is not None
 
     def _place_of(self, snapshot: SnapshotInfo) -> str | None:
-        """Return where a snapshot is: where the job has it, or where it is held; None if it is gone."""
-        if self._has(snapshot):
-            return snapshot.path
-        if self.pins is None or self.pins.path(snapshot) in self.gone or not self.pins.holds(snapshot):
-            return None
-        return self.pins.path(snapshot)
+        """Return where a snapshot is: where it is held, which no job deletes, or where the job has it; None if gone."""
+        if self.pins is not None and self.pins.path(snapshot) not in self.gone and self.pins.holds(snapshot):
+            return self.pins.path(snapshot)
+        return snapshot.path if self._has(snapshot) else None
 
     def _has(self, snapshot: SnapshotInfo) -> bool:
         """Return whether the job had a snapshot when its folder was listed last."""

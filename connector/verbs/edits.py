@@ -538,6 +538,8 @@ class Edits(Face[R, T]):
     def remove_keys(self, uid: OperatorRef, keys: R | Collection[Any]) -> Self:
         """Remove keys from all keyed states, windows and timers of an operator.
 
+        Keys of a list that have no state are told in a warning.
+
         Args:
             uid: The operator.
             keys: Rows with column ``key`` as it is read (other columns are left out), a single column, or the fields
@@ -557,7 +559,12 @@ class Edits(Face[R, T]):
             sp.remove_keys("accounts", sp.keyed_state("accounts").where("total < 0").select("key"))
 
         """
-        return self._changed(uid, lambda plan: with_keys_deleted(self._engine, plan, keys))
+        removed = self._changed(uid, lambda plan: with_keys_deleted(self._engine, plan, keys))
+        if isinstance(keys, list | tuple | set | frozenset | range):
+            from pyspark_savepoint.execution.absent_keys import warn_of_absent_keys
+
+            warn_of_absent_keys(self.plan.operator(uid), keys)
+        return removed
 
     def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> Self:
         operator = self.plan.operator(uid)
@@ -573,11 +580,13 @@ class Edits(Face[R, T]):
         *,
         to: str | None = None,
         by: int | None = None,
+        clamp: bool = False,
         connector: str | None = None,
     ) -> Self:
         """Change the positions at which a source continues, in readers and enumerator; all else stays byte for byte.
 
-        Warns if records are read again: they change keyed state again, and output that sinks committed stays.
+        Warns if records are read again: they change keyed state again, and output that sinks committed stays; and if a
+        number is given for a topic of several partitions.
 
         Args:
             uid: The source; None if the savepoint has one only.
@@ -591,7 +600,8 @@ class Edits(Face[R, T]):
                 ``stop_offset``, or of table ``offsets``, such as from ``history``; or another savepoint of the job:
                 splits that both have get its positions.
             to: One position for all splits, such as ``earliest``.
-            by: A number by which all positions move; those of Kafka and files at least to 0.
+            by: A number by which all positions move.
+            clamp: Whether positions of Kafka and files that would move below 0 become 0; else they are an error.
             connector: The kind of source, if its bytes do not show it.
 
         Returns:
@@ -601,7 +611,7 @@ class Edits(Face[R, T]):
             OperatorNotFoundError: If the savepoint has no such operator.
             StateNotFoundError: If the operator is no source.
             UnsupportedStateError: If the source is of no known kind.
-            OptionError: If it has no such split, or a position cannot be one.
+            OptionError: If it has no such split, or a position cannot be one, or would be below 0.
 
         Example::
 
@@ -631,7 +641,7 @@ class Edits(Face[R, T]):
             positions = offsets_of_rows(source_of(plan, connector), rows)
         return self._changed(
             plan.identifier,
-            lambda plan: with_source(plan, connector, lambda source: with_offsets(source, positions, to, by)),
+            lambda plan: with_source(plan, connector, lambda source: with_offsets(source, positions, to, by, clamp)),
         )
 
     def with_source(

@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.errors import (
     type_name,
 )
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
-from pyspark_savepoint.formats.snapshot.as_of import readable_snapshots
+from pyspark_savepoint.formats.snapshot.as_of import newest_of, readable_snapshots
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import path_text, reached
@@ -36,7 +36,7 @@ from pyspark_savepoint.verbs.face import Face, R, T, own_arguments
 from pyspark_savepoint.verbs.tables import Tables
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.formats.snapshot.savepoint import SnapshotInfo
+    from pyspark_savepoint.formats.snapshot.histories import SnapshotInfo
     from pyspark_savepoint.options.keywords import StateOptions
     from pyspark_savepoint.report.plots import Plots
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
@@ -472,9 +472,10 @@ def history_of(
             found=", ".join(given),
             remedy="rows that differ between two snapshots: diff(other, uid, table=..., state=...)",
         )
-    snapshots = [
-        (candidate.checkpoint_id or 0, candidate.path) for candidate in readable_snapshots(reached(at, options))
-    ]
+    located = reached(at, options)
+    # Differences are those within one history; a table is of all snapshots.
+    found = newest_of(located).history if changes else readable_snapshots(located)
+    snapshots = [(candidate.number, candidate.path) for candidate in found]
     chosen: list[tuple[int, str, str | None]] = []
     known: set[str] = set()
     for number, path in reversed(snapshots):

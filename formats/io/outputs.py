@@ -14,6 +14,7 @@ import os
 import secrets
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -35,6 +36,8 @@ CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0
 FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NONBLOCK", 0)
 #: Attempts to delete a folder that other processes still write to.
 DELETIONS = 10
+#: Attempts to create a folder whose parent is there.
+CREATIONS = 3
 #: Errors of file systems without hard links.
 NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 REMEDIES = {
@@ -121,10 +124,16 @@ class LocalOutputs:
     def create_directory(self, path: str) -> None:
         """Create the folder and its missing parents."""
         wanted = [path]  # os.makedirs calls itself for every part, and a path can have more of them than Python frames
+        refused: Counter[str] = Counter()
         while wanted:
             try:
                 os.mkdir(wanted[-1])
-            except FileNotFoundError:
+            except FileNotFoundError as error:
+                # Another process may delete the parent meanwhile; folders of automounters, FUSE and /proc are there and
+                # take none.
+                refused[wanted[-1]] += 1
+                if refused[wanted[-1]] > CREATIONS:
+                    refuse(error, path)
                 wanted.append(os.path.dirname(wanted[-1]))
                 continue
             except OSError as error:

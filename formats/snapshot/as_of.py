@@ -1,8 +1,8 @@
 """Time travel: the snapshot below a folder that a version or a time chooses, as in Delta and Iceberg.
 
-A version is a checkpoint id. A job that was restored goes on counting in the folder of its new job id, so that several
-folders are one history; where a job was started twice from one snapshot, two snapshots have one id, and neither is
-chosen. A snapshot has no time of its own: its time is when its ``_metadata`` was written, which completed it.
+A version is a checkpoint id; where two snapshots have one id, neither is chosen. Which snapshot is the newest, and
+which are one history, :mod:`~pyspark_savepoint.formats.snapshot.histories` defines. A snapshot has no time of its own:
+its time is when its ``_metadata`` was written, which completed it.
 
 Flink deletes checkpoints while they are read, their files in any order; what cannot be read for that reason is a
 SnapshotGoneError (:func:`explained`), which names the newest snapshot. Copies that ``pin`` and ``cp`` made are the
@@ -16,7 +16,6 @@ import time as clock
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import groupby
 
 from pyspark_savepoint.formats.errors import (
     SavepointError,
@@ -26,13 +25,12 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
-from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, Described, SnapshotInfo, find_snapshots
+from pyspark_savepoint.formats.snapshot.histories import MAX_LISTED, Histories, SnapshotInfo, ranges
+from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, Described, find_snapshots
 from pyspark_savepoint.formats.snapshot.snapshot_location import is_checkpoint_directory
 
 #: The version that is the newest snapshot.
 LATEST = "latest"
-#: How many snapshots or ranges of ids an error lists.
-MAX_LISTED = 20
 #: Above all checkpoint ids.
 ANY = 1 << 63
 LINE = "\n"
@@ -60,16 +58,16 @@ def snapshot_as_of(
         SnapshotNotFoundError: If there is none, or several snapshots have the id; the error says what there is.
 
     """
+    if version == LATEST and time is None:
+        newest = newest_of(folder)
+        return newest.history[-1], newest.warnings
     readable, unreadable = _in_order_of(folder, version)
     if time is not None:
         return _newest_at(time, readable, folder), ()
-    number = max(snapshot.checkpoint_id or 0 for snapshot in readable) if version == LATEST else version
-    chosen = [snapshot for snapshot in readable if snapshot.checkpoint_id == number]
-    if len(chosen) == 1:
-        return chosen[0], _left_out(folder, unreadable, range(int(number or 0), ANY)) if version == LATEST else ()
+    chosen = [snapshot for snapshot in readable if snapshot.checkpoint_id == version]
     if not chosen:
-        raise _no_version(folder, number, [snapshot.checkpoint_id or 0 for snapshot in readable], unreadable)
-    raise _forked(folder, chosen)
+        raise _no_version(folder, version, [snapshot.checkpoint_id or 0 for snapshot in readable], unreadable)
+    return Histories(folder, readable).only(int(version or 0), chosen), ()
 
 
 def _left_out(folder: str, unreadable: Sequence[SnapshotInfo], numbers: range) -> tuple[str, ...]:
@@ -78,16 +76,10 @@ def _left_out(folder: str, unreadable: Sequence[SnapshotInfo], numbers: range) -
     return tuple(
         f"checkpoint {number} cannot be read, and is left out: {each.path}: {str(each.problem).partition(LINE)[0]}"
         for number, each in sorted(
-            ((_number_of(each), each) for each in unreadable), key=lambda pair: (pair[0], pair[1].path)
+            ((each.number, each) for each in unreadable), key=lambda pair: (pair[0], pair[1].path)
         )
-        if number in numbers and not _is_gone(StoragePath.of(each.path, options))
+        if number in numbers and not is_gone(StoragePath.of(each.path, options))
     )
-
-
-def _number_of(snapshot: SnapshotInfo) -> int:
-    """Return the checkpoint id that the name of a checkpoint's folder has; -1 for other names."""
-    name = posixpath.basename(snapshot.path)
-    return int(name.removeprefix("chk-")) if is_checkpoint_directory(name) else -1
 
 
 @dataclass(frozen=True)
@@ -118,89 +110,92 @@ def versions_between(folder: str, wanted: VersionRange) -> tuple[tuple[SnapshotI
 
     """
     readable, unreadable = in_order(folder)
-    by_checkpoint = by_id(readable)
-    known = [*by_checkpoint]
+    there = [snapshot.checkpoint_id or 0 for snapshot in readable]
     for number in (wanted.start, wanted.end):
-        if number and number not in by_checkpoint:
-            raise _no_version(folder, number, known, unreadable)
-    first = _first(folder, known, by_checkpoint, wanted)
-    last = _last(folder, known, by_checkpoint, wanted)
-    if first > last:
-        raise SnapshotNotFoundError(
-            f"the changes of versions {first} to {last} are none",
-            path=folder,
-            found=f"checkpoint ids {ranges(known)}",
-            remedy="the first version must not be after the last",
-        )
+        if number and number not in there:
+            raise _no_version(folder, number, there, unreadable)
+    histories = Histories(folder, readable)
+    end = _last(histories, readable, wanted)
+    history = histories.history(end)
+    by_checkpoint = by_id(history)
+    known, last = [*by_checkpoint], end.checkpoint_id or 0
+    first = _first(histories, by_checkpoint, wanted, end)
     base = [number for number in known if number < first][-1:]
     if not base and first:
         raise SnapshotNotFoundError(
             f"the changes of version {first} are those since the version before it, which this folder has not",
             path=folder,
-            found=f"checkpoint ids {ranges(known)}",
+            found=f"checkpoint ids {ranges(there)}",
             remedy=f"startingVersion {known[1]} is the first with one before it; 0 shows all rows of version "
             f"{known[0]} as inserts"
             if len(known) > 1
             else f"startingVersion 0 shows all rows of version {known[0]} as inserts",
         )
-    chosen = [*base, *(number for number in known if first <= number <= last)]
-    for number in chosen:
-        if len(by_checkpoint[number]) > 1:
-            raise _forked(folder, by_checkpoint[number])
-    versions = [by_checkpoint[number][0] for number in chosen]
-    _refuse_other_jobs(folder, [job_of(version) for version in versions])
+    chosen = [*base, *(number for number in known if first <= number)]
+    versions = [histories.only(number, by_checkpoint[number]) for number in chosen]
+    histories.refuse_other_jobs(versions)
     newest = wanted.end is None and wanted.end_time is None
     left_out = _left_out(folder, unreadable, range(base[0] if base else 0, ANY if newest else last))
-    return ((*versions,) if base else (None, *versions)), left_out
+    aside = histories.set_aside(history, base[0] if base else 0)
+    return ((*versions,) if base else (None, *versions)), (*left_out, *([aside] if aside else []))
 
 
-def _first(folder: str, known: list[int], by_id: Mapping[int, list[SnapshotInfo]], wanted: VersionRange) -> int:
+def _first(
+    histories: Histories, by_id: Mapping[int, list[SnapshotInfo]], wanted: VersionRange, end: SnapshotInfo
+) -> int:
     """Return the first version of a range, 0 for what is before all snapshots."""
+    last = end.checkpoint_id or 0
     if wanted.start_time is None:
-        return wanted.start or 0
-    later = [number for number in known if _time(by_id[number]) >= wanted.start_time.timestamp()]
-    if not later:
-        raise SnapshotNotFoundError(
-            f"no snapshot below this folder is of {wanted.start_time.isoformat()} or later",
-            path=folder,
-            found=f"the newest is of {_shown_time(max(_time(by_id[number]) for number in known))}",
-            remedy="give an earlier time",
-        )
-    return later[0]
+        first = wanted.start or 0
+        if first > last and (wanted.end is not None or wanted.end_time is not None):
+            raise _none(histories.folder, first, last, [*by_id])
+        if first and first not in by_id:
+            others = [one for one in histories.ordered if one.checkpoint_id == first]
+            raise SnapshotNotFoundError(
+                f"version {first} is not of the history of version {last}: it is of another job, or of an earlier "
+                "start of the job",
+                path=histories.folder,
+                found=f"{', '.join(one.path for one in others[:MAX_LISTED])}; the newest is {end.path}",
+                remedy=f"begin with one of its history (checkpoint ids {ranges([*by_id])}), or end the range with one "
+                f"of the history of version {first}",
+            )
+        return first
+    later = [number for number in by_id if _time(by_id[number]) >= wanted.start_time.timestamp()]
+    if later:
+        return later[0]
+    beyond = [one.checkpoint_id or 0 for one in histories.ordered if _time([one]) >= wanted.start_time.timestamp()]
+    if beyond and beyond[0] > last:
+        raise _none(histories.folder, beyond[0], last, [*by_id])
+    raise SnapshotNotFoundError(
+        f"no snapshot {'of the history ' if beyond else ''}below this folder is of {wanted.start_time.isoformat()} or "
+        "later",
+        path=histories.folder,
+        found=f"the newest is of {_shown_time(max(map(_time, by_id.values())))}",
+        remedy="give an earlier time",
+    )
 
 
-def _last(folder: str, known: list[int], by_id: Mapping[int, list[SnapshotInfo]], wanted: VersionRange) -> int:
+def _none(folder: str, first: int, last: int, known: Sequence[int]) -> SnapshotNotFoundError:
+    return SnapshotNotFoundError(
+        f"the changes of versions {first} to {last} are none",
+        path=folder,
+        found=f"checkpoint ids {ranges(known)}",
+        remedy="the first version must not be after the last",
+    )
+
+
+def _last(histories: Histories, readable: Sequence[SnapshotInfo], wanted: VersionRange) -> SnapshotInfo:
+    """Return the snapshot that a range ends with."""
     if wanted.end_time is not None:
-        before = [number for number in known if _time(by_id[number]) <= wanted.end_time.timestamp()]
-        if not before:
-            raise _none_as_old(folder, wanted.end_time, min(_time(by_id[number]) for number in known))
-        return before[-1]
-    return known[-1] if wanted.end is None else wanted.end
+        return _newest_at(wanted.end_time, readable, histories.folder)
+    if wanted.end is None:
+        return histories.newest()
+    return histories.only(wanted.end, [one for one in readable if one.checkpoint_id == wanted.end])
 
 
 def _time(snapshots: Sequence[SnapshotInfo]) -> float:
     """Return the time of a version; where a store tells none, a time before all others."""
     return snapshots[0].modified or 0.0
-
-
-def job_of(snapshot: SnapshotInfo) -> str | None:
-    """Return the folder of the job that took a checkpoint; None if it is a savepoint."""
-    directory, name = posixpath.split(snapshot.path)
-    return directory if is_checkpoint_directory(name) else None
-
-
-def _refuse_other_jobs(folder: str, found: Sequence[str | None]) -> None:
-    """Raise SnapshotNotFoundError if checkpoints of one job are between those of another."""
-    runs = [job for job, _ in groupby(job for job in found if job is not None)]
-    again = [job for job in runs if runs.count(job) > 1]
-    if again:
-        other = runs[runs.index(again[0]) + 1]
-        raise SnapshotNotFoundError(
-            "checkpoints of another job are between those of one: their states are no history",
-            path=folder,
-            found=f"{other} among those of {again[0]}",
-            remedy="name the folder of one job",
-        )
 
 
 class Followed:
@@ -215,6 +210,7 @@ class Followed:
         self.folder = folder
         self._known: Described = {}
         self._unreadable: list[SnapshotInfo] = []
+        self._aside: str | None = None
 
     def versions(self) -> dict[int, list[SnapshotInfo]]:
         """Return the snapshots that can be read now by their checkpoint ids, in ascending order.
@@ -237,18 +233,19 @@ class Followed:
             numbers: Their checkpoint ids.
 
         Returns:
-            A sentence for each that is still there.
+            A sentence for each that is still there; one about those of other histories, if the history begins there.
 
         """
-        return _left_out(self.folder, self._unreadable, numbers)
+        aside, self._aside = self._aside, None
+        return (*_left_out(self.folder, self._unreadable, numbers), *([] if aside is None else [aside]))
 
     def after(
         self, before: SnapshotInfo | None, left: Sequence[str], versions: Mapping[int, list[SnapshotInfo]]
     ) -> list[SnapshotInfo]:
-        """Return the snapshots after one, up to the first id that several have.
+        """Return the snapshots of the history that goes on after one, up to the first id that several have.
 
         Args:
-            before: The snapshot, which need not be there any more; None for all of them.
+            before: The snapshot, which need not be there any more; None for the history of the newest.
             left: Folders of jobs whose checkpoints are before those of the snapshot's job.
             versions: What :meth:`versions` returned.
 
@@ -256,20 +253,92 @@ class Followed:
             The snapshots, oldest first.
 
         Raises:
-            SnapshotNotFoundError: If several snapshots have the next id, or the id of ``before``, or there are
-                checkpoints of another job in between.
+            SnapshotNotFoundError: If several snapshots have the next id, if there are checkpoints of another job in
+                between, or if the job was started anew since ``before``.
 
         """
-        number = 0 if before is None else before.checkpoint_id or 0
-        later = [version for version in versions if version > number]
-        forked = next((version for version in later if len(versions[version]) > 1), None)
-        for version in (number, *later[:1]):
-            if len({snapshot.path for snapshot in versions.get(version, ())}) > 1:
-                raise _forked(self.folder, versions[version])
-        snapshots = [versions[version][0] for version in later if forked is None or version < forked]
-        own = [] if before is None else [before]
-        _refuse_other_jobs(self.folder, [*left, *(job_of(version) for version in (*own, *snapshots))])
+        found = [snapshot for several in versions.values() for snapshot in several]
+        if before is not None and not any(snapshot.identity == before.identity for snapshot in found):
+            found.append(before)
+        if not found:
+            return []
+        histories = Histories(self.folder, found)
+        if before is None:
+            histories.refuse_others_meanwhile()
+            later = histories.history(histories.ordered[-1])
+            self._aside = histories.set_aside(later)
+        else:
+            later = histories.after(before)
+        snapshots: list[SnapshotInfo] = []
+        for number, several in by_id(later).items():
+            if snapshots and len(several) > 1:
+                break
+            snapshots.append(histories.only(number, several))
+        histories.refuse_other_jobs([*([] if before is None else [before]), *snapshots], left)
         return snapshots
+
+    def newest(self, versions: Mapping[int, list[SnapshotInfo]]) -> SnapshotInfo | None:
+        """Return the newest snapshot.
+
+        Args:
+            versions: What :meth:`versions` returned.
+
+        Returns:
+            The snapshot, None if there is none.
+
+        Raises:
+            SnapshotNotFoundError: If two jobs took checkpoints at the same time.
+
+        """
+        found = [snapshot for several in versions.values() for snapshot in several]
+        return Histories(self.folder, found).newest() if found else None
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The newest snapshot of a folder, and what else is there.
+
+    Args:
+        history: The snapshots that are one history up to the newest, which is the last.
+        readable: All that can be read, oldest first.
+        unreadable: Those that cannot.
+        warnings: What is left out.
+
+    """
+
+    history: Sequence[SnapshotInfo]
+    readable: Sequence[SnapshotInfo]
+    unreadable: Sequence[SnapshotInfo]
+    warnings: tuple[str, ...]
+
+
+def newest_of(folder: str) -> Newest:
+    """Return the newest snapshot at or below a folder, with its history.
+
+    Args:
+        folder: A folder of snapshots, such as that of a job's checkpoints, or a snapshot.
+
+    Returns:
+        What :func:`snapshot_as_of` chooses as ``latest``.
+
+    Raises:
+        SnapshotNotFoundError: If there is none, or two jobs took checkpoints at the same time.
+
+    """
+    readable, unreadable = in_order(folder)
+    histories = Histories(folder, readable)
+    newest = histories.newest()
+    history, number = histories.history(newest), newest.number
+    aside = histories.set_aside(history, number)
+    warnings = (*_left_out(folder, unreadable, range(number, ANY)), *([aside] if aside else []))
+    return Newest(history, readable, unreadable, warnings)
+
+
+def history_up_to(folder: str, path: str) -> list[SnapshotInfo]:
+    """Return the snapshots of a folder that are one history up to one of them; none if it is not there."""
+    readable, _ = in_order(folder)
+    last = next((snapshot for snapshot in readable if snapshot.path == path), None)
+    return [] if last is None else Histories(folder, readable).history(last)
 
 
 def readable_snapshots(folder: str) -> list[SnapshotInfo]:
@@ -282,7 +351,7 @@ def _in_order_of(folder: str, version: int | str | None) -> tuple[list[SnapshotI
     if isinstance(version, int):
         found = find_snapshots(folder, only=version)
         if any(snapshot.checkpoint_id == version for snapshot in found):
-            return _sorted_out(found)
+            return _sorted_out(folder, found)
     return in_order(folder)
 
 
@@ -315,12 +384,13 @@ def in_order(folder: str) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
             found=snapshots[0].problem,
             remedy=f"pyspark-savepoint ls {folder} shows the problem of each",
         )
-    return _sorted_out(snapshots)
+    return _sorted_out(folder, snapshots)
 
 
-def _sorted_out(snapshots: Sequence[SnapshotInfo]) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
+def _sorted_out(folder: str, snapshots: Sequence[SnapshotInfo]) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
     readable = [snapshot for snapshot in snapshots if snapshot.checkpoint_id is not None]
-    return _once(readable), [snapshot for snapshot in snapshots if snapshot.checkpoint_id is None]
+    unreadable = [snapshot for snapshot in snapshots if snapshot.checkpoint_id is None]
+    return Histories(folder, _once(readable)).ordered, unreadable
 
 
 def by_id(snapshots: Sequence[SnapshotInfo]) -> dict[int, list[SnapshotInfo]]:
@@ -332,7 +402,7 @@ def by_id(snapshots: Sequence[SnapshotInfo]) -> dict[int, list[SnapshotInfo]]:
 
 
 def _once(readable: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:
-    """Return snapshots, of copies of one snapshot one, oldest first."""
+    """Return snapshots, of copies of one snapshot one."""
     once: dict[bytes, SnapshotInfo] = {}
     for snapshot in sorted(readable, key=lambda one: (not one.is_copy, one.path)):
         known = once.get(snapshot.digest)
@@ -340,7 +410,7 @@ def _once(readable: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:
             once[snapshot.digest] = snapshot
         elif not known.is_copy:
             once[snapshot.path.encode()] = snapshot  # another tool copied it: which one is meant is not known
-    return sorted(once.values(), key=lambda one: (one.checkpoint_id or 0, one.modified or 0.0, one.path))
+    return [*once.values()]
 
 
 def explained(
@@ -362,7 +432,7 @@ def explained(
         return error
     waits = there and any(is_checkpoint_directory(posixpath.basename(path)) for path in paths)
     for pause in (*(PAUSES if waits else ()), None):
-        gone = next((path for path in paths if _is_gone(path)), None)
+        gone = next((path for path in paths if is_gone(path)), None)
         if gone is not None:
             return _gone(gone, folder) if there else _not_there(gone) or error
         if pause is not None:
@@ -370,7 +440,7 @@ def explained(
     return error
 
 
-def _is_gone(path: str) -> bool:
+def is_gone(path: str) -> bool:
     """Return whether there is no snapshot at a path."""
     filesystem, located = locate(path)
     try:
@@ -424,7 +494,7 @@ def _error(message: str, path: str, found: str) -> SnapshotGoneError:
 def _no_version(
     folder: str, version: int | str | None, known: Sequence[int], unreadable: Sequence[SnapshotInfo]
 ) -> SnapshotNotFoundError:
-    damaged = next((each for each in unreadable if _number_of(each) == version), None)
+    damaged = next((each for each in unreadable if each.number == version), None)
     if damaged is not None:
         return SnapshotNotFoundError(
             f"checkpoint {version} cannot be read",
@@ -441,26 +511,16 @@ def _no_version(
     )
 
 
-def _forked(folder: str, chosen: Sequence[SnapshotInfo]) -> SnapshotNotFoundError:
-    return SnapshotNotFoundError(
-        f"{len(chosen)} snapshots below this folder have checkpoint id {chosen[0].checkpoint_id}: the job was started "
-        "twice from one snapshot, or a snapshot was copied",
-        path=folder,
-        found=", ".join(snapshot.path for snapshot in chosen[:MAX_LISTED]),
-        remedy="name the folder of one job, or one of these snapshots",
-    )
-
-
 def _newest_at(time: datetime, readable: Sequence[SnapshotInfo], folder: str) -> SnapshotInfo:
-    """Return the snapshot that was completed last at or before a time; of those of one moment, that of the highest id.
+    """Return the newest of the snapshots that were complete at a time.
 
     A time that a store does not tell is as good as none: such snapshots are not chosen.
     """
-    timed = [(snapshot.modified, snapshot.checkpoint_id or 0, snapshot) for snapshot in readable if snapshot.modified]
-    before = [candidate for candidate in timed if candidate[0] <= time.timestamp()]
+    timed = [(snapshot.modified, snapshot) for snapshot in readable if snapshot.modified]
+    before = [snapshot for modified, snapshot in timed if modified <= time.timestamp()]
     if before:
-        return max(before, key=lambda candidate: candidate[:2])[2]
-    raise _none_as_old(folder, time, min((candidate[0] for candidate in timed), default=None))
+        return Histories(folder, before).newest()
+    raise _none_as_old(folder, time, min((modified for modified, _ in timed), default=None))
 
 
 def _none_as_old(folder: str, time: datetime, first: float | None) -> SnapshotNotFoundError:
@@ -474,19 +534,3 @@ def _none_as_old(folder: str, time: datetime, first: float | None) -> SnapshotNo
 
 def _shown_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()
-
-
-def ranges(ids: Sequence[int]) -> str:
-    """Return the ids of snapshots, ranges as one: ``3-7, 9``.
-
-    >>> ranges([9, 3, 4, 5])
-    '3-5, 9'
-    """
-    ranges: list[list[int]] = []
-    for number in sorted(set(ids)):
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    texts = [str(first) if first == last else f"{first}-{last}" for first, last in ranges]
-    return ", ".join(texts if len(texts) <= MAX_LISTED else ["...", *texts[-MAX_LISTED:]])

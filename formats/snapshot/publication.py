@@ -256,7 +256,7 @@ def expect_folder(staging: Staging) -> tuple[bool, bytes | None]:
 
     Raises:
         OptionError: If there is a file at the path.
-        StateExistsError: If the folder has files, and they are not of a snapshot.
+        StateExistsError: If the folder has files, and they are not of a snapshot, or if it is inside of a snapshot.
         OutputError: If the user requires conditional writes, and the store has none or ignores their conditions.
 
     """
@@ -268,8 +268,10 @@ def expect_folder(staging: Staging) -> tuple[bool, bytes | None]:
             remedy="name a new folder, or that of a savepoint (without /_metadata)",
         )
     published = None if at is None else read_published(staging.filesystem, staging.directory)
-    if at is not None and published is None:
-        _refuse_others(staging.filesystem, staging.directory)
+    if published is None:
+        _refuse_inside(staging.filesystem, staging.directory)
+        if at is not None:
+            _refuse_others(staging.filesystem, staging.directory)
     if staging.filesystem.requires_conditions:
         _try_conditions(staging, at is not None, replacing=published is not None)
     return at is not None, published
@@ -286,6 +288,24 @@ def _try_conditions(staging: Staging, existed: bool, replacing: bool) -> None:
             filesystem.delete_directory(staging.pending)
             if not existed:
                 filesystem.delete_empty_directory(directory)
+
+
+def _refuse_inside(filesystem: SnapshotFileSystem, directory: str) -> None:
+    """Raise StateExistsError if a folder is inside of a snapshot, whose owner may delete it with all that is in it."""
+    above = posixpath.dirname(directory.rstrip("/"))
+    while above and above != posixpath.dirname(above):
+        metadata = None
+        with contextlib.suppress(SavepointError, OSError):  # a folder that may not be searched
+            metadata = filesystem.info(posixpath.join(above, METADATA_FILE_NAME))
+        if metadata is not None and not metadata.is_directory:
+            uri = filesystem.uri(above)
+            raise StateExistsError(
+                "the new savepoint would be inside of the folder of a snapshot",
+                path=filesystem.uri(directory),
+                found=f"a snapshot: {uri}",
+                remedy=f"name a folder beside it, such as {uri.rstrip('/')}-new; nothing was written",
+            )
+        above = posixpath.dirname(above)
 
 
 def _refuse_others(filesystem: SnapshotFileSystem, directory: str) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from pyspark_savepoint.formats.errors import (
@@ -45,9 +45,14 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     KeyGroupsSavepointStateHandle,
 )
 from pyspark_savepoint.formats.metadata.manifest import Origin
-from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
+from pyspark_savepoint.formats.metadata.stream_handles import (
+    FileStateHandle,
+    SegmentFileStateHandle,
+    StreamStateHandle,
+)
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions
+from pyspark_savepoint.formats.snapshot.histories import JOB_DIRECTORY, Histories, SnapshotInfo
 from pyspark_savepoint.formats.snapshot.metadata_reading import kept_for_verb, load, looked_at_once
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation, is_checkpoint_directory
 
@@ -237,26 +242,6 @@ class Snapshot:
         )
 
 
-@redacted
-@dataclass(frozen=True, slots=True)
-class SnapshotInfo:
-    """One snapshot of a folder. If it cannot be read, it has only a path, a time and a ``problem``.
-
-    ``size`` is the size of its state according to the handles: including files shared with other checkpoints, as in
-    Flink's web interface.
-    """
-
-    path: str
-    modified: float | None
-    checkpoint_id: int | None = None
-    kind: SnapshotKind = SnapshotKind.UNKNOWN
-    size: int | None = None
-    problem: str | None = None
-    #: Checksum of its ``_metadata``, or of that of the snapshot that it is a copy of, whose time it has too.
-    digest: bytes = b""
-    is_copy: bool = False
-
-
 #: Snapshots by their metadata files, each with the identity of that file when it was read.
 Described = dict[str, tuple[str, SnapshotInfo]]
 
@@ -264,7 +249,7 @@ Described = dict[str, tuple[str, SnapshotInfo]]
 def find_snapshots(
     path: str, depth: int = SEARCH_DEPTH, known: Described | None = None, only: int | None = None
 ) -> list[SnapshotInfo]:
-    """Return the snapshots at and below a path, newest first.
+    """Return the snapshots at and below a path, newest first (:mod:`~pyspark_savepoint.formats.snapshot.histories`).
 
     Args:
         path: A folder, or a metadata file.
@@ -284,7 +269,7 @@ def find_snapshots(
         snapshots = kept_for_verb(
             (filesystem.uri(located), depth, only), lambda: _find_remote(filesystem, located, depth, known, only)
         )
-        return sorted(snapshots, key=_newest_first)
+        return Histories(path, snapshots).ordered[::-1]
     info = filesystem.info(located)
     if info is None:
         raise _nothing(filesystem, located)
@@ -301,11 +286,7 @@ def find_snapshots(
         for gone in known.keys() - set(metadata_files):
             del known[gone]
         snapshots = [_described(filesystem, metadata, known) for metadata in metadata_files]
-    return sorted(snapshots, key=_newest_first)
-
-
-def _newest_first(snapshot: SnapshotInfo) -> tuple[float, str]:
-    return -(snapshot.modified or 0.0), snapshot.path
+    return Histories(path, snapshots).ordered[::-1]
 
 
 def _find_remote(
@@ -555,4 +536,34 @@ def _describe(
         size=metadata.state_size,
         digest=digest,
         is_copy=metadata.origin is not None,
+        job_id=_job_id(metadata, directory) if named else None,
     )
+
+
+def _job_id(metadata: CheckpointMetadata, directory: str) -> str | None:
+    """Return the id of a checkpoint's job by the paths of its files, if the name of its folder does not have one."""
+    if JOB_DIRECTORY.fullmatch(posixpath.basename(posixpath.dirname(directory))):
+        return None
+    own, shared = posixpath.basename(directory), set[str]()
+    for path in _recorded_paths(metadata.operators):
+        folder = posixpath.dirname(path)
+        job = posixpath.basename(posixpath.dirname(folder))
+        if JOB_DIRECTORY.fullmatch(job):
+            if posixpath.basename(folder) == own:
+                return job
+            shared.add(job)
+    return shared.pop() if len(shared) == 1 else None  # of several: a job has taken over files of another
+
+
+def _recorded_paths(part: Any) -> Iterator[str]:
+    """Yield the absolute paths of the files in handles."""
+    if isinstance(part, FileStateHandle | SegmentFileStateHandle):
+        yield part.path
+    elif is_dataclass(part):
+        for each in fields(part):
+            yield from _recorded_paths(getattr(part, each.name))
+    elif isinstance(part, tuple | list):
+        for each in part:
+            yield from _recorded_paths(each)
+    elif isinstance(part, Mapping):
+        yield from _recorded_paths(tuple(part.values()))

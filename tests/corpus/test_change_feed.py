@@ -12,6 +12,8 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,9 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.command_line.following import following
 from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
     OptionError,
@@ -588,3 +592,32 @@ def test_the_command_line_follows_a_job(checkpoints: Path, tmp_path: Path) -> No
         (row["_commit_version"], row["_change_type"], row["key"], row["count"]) for row in expected.to_pylist()
     ]
     assert main(["changes", str(checkpoints), "names", "--follow"]) == 2
+
+
+def test_following_goes_on_after_checkpoints_that_are_deleted_while_they_are_read(checkpoints: Path) -> None:
+    """Of one that goes nothing is printed: its changes are among those of the next. All that is lost is told."""
+    opened = feed(checkpoints, uid="names", startingVersion=6)
+    for number in (5, 7):  # after the table was opened
+        shutil.rmtree(next(checkpoints.rglob(f"chk-{number}")))
+    expected = feed(checkpoints, uid="names", startingVersion=8).to_arrow().to_pylist()
+    told = StringIO()
+    rows = list(islice(following(opened, Output(StringIO(), told)), len(expected)))
+    assert [(row["_commit_version"], row["_change_type"], row["key"], row["count"]) for row in rows] == [
+        (row["_commit_version"], row["_change_type"], row["key"], row["count"]) for row in expected
+    ]
+    assert told.getvalue().splitlines() == [
+        "warning: checkpoint 5, up to which changes are shown, was deleted: what changed from it to checkpoint 6 is "
+        "not shown",
+        "warning: checkpoint 7 was deleted while it was read: its changes are among those of the next one",
+    ]
+
+
+def test_following_begins_with_the_first_checkpoint_that_is_left(checkpoints: Path) -> None:
+    opened = feed(checkpoints, uid="names", startingVersion=0)
+    for number in (1, 2):
+        shutil.rmtree(next(checkpoints.rglob(f"chk-{number}")))
+    expected = feed(checkpoints, uid="names", startingVersion=0).to_arrow()
+    told = StringIO()
+    rows = list(islice(following(opened, Output(StringIO(), told)), len(expected)))
+    assert [row["_commit_version"] for row in rows] == expected["_commit_version"].to_pylist()
+    assert [line.split()[2] for line in told.getvalue().splitlines()] == ["1", "2"]

@@ -117,7 +117,8 @@ def scenarios(savepoint: Snapshot, earlier: Snapshot, release: str) -> dict[str,
             {key: 7 if key[0] == "clicks" else offset for key, offset in at.items()},
         ),
         "by -30": Scenario(
-            with_offsets(source, None, by=-30).source.written(), {key: max(0, n - 30) for key, n in at.items()}
+            with_offsets(source, None, by=-30, clamp=True).source.written(),
+            {key: max(0, n - 30) for key, n in at.items()},
         ),
         "by 25": Scenario(with_offsets(source, None, by=25).source.written(), {key: n + 25 for key, n in at.items()}),
         "to earliest, the job to latest": Scenario(

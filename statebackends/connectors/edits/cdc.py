@@ -58,7 +58,7 @@ class _StreamEdits:
         """Return the columns that a row of table offsets sets."""
         return {"split_id": row["stream"], START: row["position"]}
 
-    def moved(self, value: Row, by: int) -> NoReturn:
+    def moved(self, value: Row, by: int, clamp: bool) -> NoReturn:
         """Raise ValueError: offsets in a log are not consecutive."""
         raise ValueError(f"offsets in {self.log} are not consecutive, so they cannot be moved by {by}")
 

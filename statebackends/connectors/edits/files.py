@@ -19,6 +19,7 @@ from pyspark_savepoint.statebackends.connectors.edits.splits import (
     Key,
     Row,
     Target,
+    moved_from,
     named_in_source,
     whole,
 )
@@ -59,12 +60,13 @@ class FileEdits:
         position = {"position_offset": int(byte) if byte else None, "position_records": row.get("offset")}
         return {"split_id": row["partition"], **position}
 
-    def moved(self, value: FileSplit, by: int) -> FileSplit:
+    def moved(self, value: FileSplit, by: int, clamp: bool) -> FileSplit:
         """Return the split with another number of records, if it counts them from its start."""
         offset, records = value.position or (NO_OFFSET, 0)
         if offset != NO_OFFSET:
             raise ValueError(f"split {value.split_id} counts from byte {offset}, so it cannot be moved by {by}")
-        return replace(value, position=(NO_OFFSET, max(0, records + by)))
+        moved = moved_from(records, by, clamp, f"split {value.split_id}")
+        return replace(value, position=(NO_OFFSET, moved))
 
     def changed(self, value: FileSplit, row: Row) -> FileSplit:
         """Return the split with another position; both columns NULL: its start."""

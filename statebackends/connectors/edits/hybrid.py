@@ -36,9 +36,9 @@ class HybridEdits:
         """Return the columns that a row of table offsets sets."""
         return self.inner.positioned(row)
 
-    def moved(self, value: Wrapped, by: int) -> Wrapped:
+    def moved(self, value: Wrapped, by: int, clamp: bool) -> Wrapped:
         """Return the split with its position moved."""
-        return replace(value, value=self.inner.moved(value.value, by))
+        return replace(value, value=self.inner.moved(value.value, by, clamp))
 
     def changed(self, value: Wrapped, row: Row) -> Wrapped:
         """Return the split with other values of some columns."""

@@ -33,6 +33,7 @@ from pyspark_savepoint.statebackends.connectors.edits.splits import (
     Key,
     Row,
     Target,
+    moved_from,
     named_in_source,
     named_splits,
     refuse_repeated,
@@ -61,11 +62,11 @@ class KafkaEdits:
         """Return the columns that a row of table offsets sets."""
         return kafka_position(row)
 
-    def moved(self, value: KafkaSplit, by: int) -> KafkaSplit:
-        """Return the split with its offset moved, at least to 0."""
+    def moved(self, value: KafkaSplit, by: int, clamp: bool) -> KafkaSplit:
+        """Return the split with its offset moved."""
         if value.offset < 0:
             raise ValueError(f"{value.split_id} has no offset yet, so it cannot be moved by {by}")
-        return replace(value, offset=max(0, value.offset + by))
+        return replace(value, offset=moved_from(value.offset, by, clamp, value.split_id))
 
     def changed(self, value: KafkaSplit, row: Row) -> KafkaSplit:
         """Return the split with another offset or stopping offset."""
@@ -243,12 +244,12 @@ class ConsumerEdits:
         """Return the columns that a row of table offsets sets."""
         return kafka_position(row)
 
-    def moved(self, value: Row, by: int) -> Row:
-        """Return the partition with its offset moved, at least to 0."""
+    def moved(self, value: Row, by: int, clamp: bool) -> Row:
+        """Return the partition with its offset moved."""
         following, word = next_offset(value["offset"])
         if following is None:
             raise ValueError(f"{shown(self.key(value))} is at {word}, so it cannot be moved by {by}")
-        return {**value, "offset": last_offset(max(0, following + by))}
+        return {**value, "offset": last_offset(moved_from(following, by, clamp, shown(self.key(value))))}
 
     def changed(self, value: Row, row: Row) -> Row:
         """Return the partition with another offset."""
@@ -325,9 +326,9 @@ class DynamicKafkaEdits:
         cluster, _, topic = str(row["stream"]).partition("/")
         return {"cluster": cluster, **kafka_position({**row, "stream": topic})}
 
-    def moved(self, value: DynamicKafkaSplit, by: int) -> DynamicKafkaSplit:
-        """Return the split with its offset moved, at least to 0."""
-        return replace(value, split=KAFKA.moved(value.split, by))
+    def moved(self, value: DynamicKafkaSplit, by: int, clamp: bool) -> DynamicKafkaSplit:
+        """Return the split with its offset moved."""
+        return replace(value, split=KAFKA.moved(value.split, by, clamp))
 
     def changed(self, value: DynamicKafkaSplit, row: Row) -> DynamicKafkaSplit:
         """Return the split with another offset or stopping offset."""

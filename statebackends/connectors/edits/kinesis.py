@@ -38,7 +38,7 @@ class _ShardEdits:
 
     key_columns = ("shard",)
 
-    def moved(self, value: Row, by: int) -> NoReturn:
+    def moved(self, value: Row, by: int, clamp: bool) -> NoReturn:
         """Raise ValueError: sequence numbers are not consecutive."""
         raise ValueError(f"sequence numbers are not consecutive, so that no shard can be moved by {by}")
 

@@ -60,7 +60,7 @@ class PulsarEdits:
         columns = self.target(position) if position.startswith("after ") else {}
         return {"topic": row["stream"], "partition": int(row["partition"]), **columns}
 
-    def moved(self, value: Row, by: int) -> NoReturn:
+    def moved(self, value: Row, by: int, clamp: bool) -> NoReturn:
         """Raise ValueError: message ids are not consecutive."""
         raise ValueError(f"ids of messages are not consecutive, so that no partition can be moved by {by}")
 

@@ -31,7 +31,7 @@ class SequenceEdits:
         """Return the columns that a row of table offsets sets."""
         return {"split_id": row["partition"], "next": row.get("offset")}
 
-    def moved(self, value: SequenceSplit, by: int) -> SequenceSplit:
+    def moved(self, value: SequenceSplit, by: int, clamp: bool) -> SequenceSplit:
         """Return the split with its next number moved."""
         return replace(value, next=value.next + by)
 

@@ -58,6 +58,8 @@ ALONE: Mapping[str, SplitEdits] = {
     "cdc": PostgresEdits(),
     "pulsar": PulsarEdits(),
 }
+#: How many splits a note names.
+MAX_NAMED = 5
 #: What must still be there to read records again: the connector does not fail where it is not.
 STILL_THERE = {
     "cdc": "PostgreSQL sends nothing older than confirmed_flush_lsn of the replication slot (pg_replication_slots), "
@@ -92,12 +94,21 @@ MAX_LONG = (1 << 63) - 1
 
 
 def with_offsets(
-    source: SourceState, offsets: Mapping[Any, Target] | None, to: str | None = None, by: int | None = None
+    source: SourceState,
+    offsets: Mapping[Any, Target] | None,
+    to: str | None = None,
+    by: int | None = None,
+    clamp: bool = False,
 ) -> Edited:
-    """Return the source with other positions: of some splits, or ``to`` a word or moved ``by`` a number of all."""
+    """Return the source with other positions: of some splits, or ``to`` a word or moved ``by`` a number of all.
+
+    ``clamp``: what would be moved below 0 begins at 0. A number that is given for several splits is told.
+    """
     edits = _edits(source)
     if sum(given is not None for given in (offsets, to, by)) != 1:
         raise OptionError("give one of offsets, to and by", operator=source.label)
+    if clamp and by is None:
+        raise OptionError("'clamp' is for positions that are moved: by", operator=source.label)
     known = {edits.key(split.value): split.value for split in source.splits}
     pending = edits.pending(source.enumerator)
     with _Refusals(source):
@@ -106,7 +117,7 @@ def with_offsets(
         wanted: dict[Key, Callable[[Any], Any]]
         if by is not None:
             amount = by
-            wanted = dict.fromkeys(everything, lambda value: edits.moved(value, amount))
+            wanted = dict.fromkeys(everything, lambda value: edits.moved(value, amount, clamp))
         else:
             rows = (
                 dict.fromkeys(everything, edits.target(to))
@@ -123,8 +134,22 @@ def with_offsets(
     with _Refusals(source):
         result = edits.with_pending(replace(source, splits=splits), moved)
     also = STILL_THERE.get(source.kind.name.removeprefix(HYBRID))
-    notes = (REWOUND,) if also is None else (REWOUND, also)
-    return Edited(result, notes if back else ())
+    rewound = (REWOUND,) if also is None else (REWOUND, also)
+    return Edited(result, (*_of_several(edits, offsets or {}, everything), *(rewound if back else ())))
+
+
+def _of_several(edits: SplitEdits, offsets: Mapping[Any, Target], known: Mapping[Key, Any]) -> Iterator[str]:
+    """Yield a note for each number that is the position of several splits."""
+    for given, target in offsets.items():
+        named = named_splits(edits, given, known)
+        if isinstance(target, int) and len(named) > 1:
+            name = shown(key_of(edits, given))
+            yield f"{name} names {len(named)} splits, each of which continues at {target}: {_some(named)}"
+
+
+def _some(keys: Sequence[Key]) -> str:
+    names = [shown(key) for key in sorted(keys, key=lambda key: (len(shown(key)), shown(key)))[:MAX_NAMED]]
+    return ", ".join([*names, *(["..."] if len(keys) > MAX_NAMED else [])])
 
 
 def add_splits(source: SourceState, rows: Sequence[Row]) -> Edited:

@@ -40,8 +40,11 @@ class SplitEdits(Protocol):
     def positioned(self, row: Row) -> Row:
         """Return the columns of the kind's own table that a row of table offsets sets."""
 
-    def moved(self, value: Any, by: int) -> Any:
-        """Return the split with its position moved by a number; raise ValueError if it has none."""
+    def moved(self, value: Any, by: int, clamp: bool) -> Any:
+        """Return the split with its position moved by a number; raise ValueError if it has none, or would be below 0.
+
+        ``clamp``: what would be below 0 is 0.
+        """
 
     def changed(self, value: Any, row: Row) -> Any:
         """Return the split with other values of some columns; raise ValueError if it cannot have them."""
@@ -96,6 +99,16 @@ def whole(value: object, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
         raise ValueError(f"{what} is a whole number from 0, not {value!r}")
     return value
+
+
+def moved_from(position: int, by: int, clamp: bool, what: str) -> int:
+    """Return a position that is moved by a number; raise ValueError below 0, unless ``clamp`` makes it 0."""
+    moved = position + by
+    if moved < 0 and not clamp:
+        raise ValueError(
+            f"{what} is at {position}, and cannot be moved by {by}: with clamp, what would be below 0 begins at 0"
+        )
+    return max(0, moved)
 
 
 def refuse_repeated(keys: Iterable[Key]) -> None:

@@ -66,7 +66,7 @@ class OperatorTypes:
             return None
         path, _, name = request.type_source.partition("#")
         located = StoragePath.of(path, StoragePath.options_of(request.type_source))
-        savepoint = Snapshot.open(located, classes=_job_classes(request))
+        savepoint = Snapshot.open(located, allow_outside=request.allow_outside, classes=_job_classes(request))
         if not name and not request.names_operator:
             raise OptionError(
                 "option 'typesFrom' needs an operator", path=savepoint.path, remedy="name it: savepoint#uid"

@@ -43,6 +43,7 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.table_options import (
     InvalidOptionValueError,
     choice,
+    flag,
     kryo_words,
     names,
     option,
@@ -297,6 +298,12 @@ class WriteSpec:
     )
     key_group: str | None = option(
         text, "the column that has the key group of each row, for keys whose hash only the job's code computes"
+    )
+    allow_outside: bool = option(
+        flag,
+        "open files that the savepoint of `typesFrom` names outside its own directory and checkpoint root, as the "
+        "option of a read does",
+        False,
     )
     type_source: str | None = None
     class_path: tuple[str, ...] = ()

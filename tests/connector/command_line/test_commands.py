@@ -13,7 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import csv, parquet
+from pyarrow import json as arrow_json
 
 import pyspark_savepoint
 from pyspark_savepoint.command_line.arguments import COMMANDS, markdown
@@ -205,9 +206,35 @@ def test_offsets_are_set(run: Run, corpus: Path, tmp_path: Path) -> None:
     assert positions(tmp_path / "by") == {split: str(int(position) + 10) for split, position in before.items()}
 
 
+def test_positions_are_shown_before_and_after(run: Run, corpus: Path, tmp_path: Path) -> None:
+    path = next((corpus / "connectors" / "2.3.0-kafka-v5.0.0").rglob("_metadata")).parent
+    done = run("set-offsets", path, tmp_path / "new", "--set", "clicks=10", "--dry-run")
+    assert [line.split() for line in done.out.splitlines()[:3]] == [
+        ["split", "before", "after"],
+        ["clicks-0", "75", "10"],
+        ["clicks-1", "121", "10"],
+    ]
+    assert "2 of 5 positions change\n" in done.out
+    assert f"nothing was written: {tmp_path / 'new'} would have 3 operators" in done.out
+    assert "clicks names 2 splits, each of which continues at 10: clicks-0, clicks-1" in done.err
+    assert not (tmp_path / "new").exists()
+    words = ["set-offsets", path, tmp_path / "new", "--by", "-100"]
+    refused = run(*words)
+    assert (refused.code, "cannot be moved by -100: with clamp" in refused.err) == (2, True)
+    (record,) = run(*words, "--clamp", "--json").records
+    after = {row["split"]: (row["before"], row["after"]) for row in record["positions"]}
+    assert after["clicks-0"] == ("75", "0")
+    assert after["clicks-1"] == ("121", "21")
+    assert {row["position"] for row in run("offsets", tmp_path / "new", "--json").records} == {
+        new for _, new in after.values()
+    }
+    assert record["operators"] == 3
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
+        (["--set", "orders-1=5", "--clamp"], "'clamp' is for positions that are moved"),
         (["--set", "ordrs-1=5"], "did you mean 'orders-1'"),
         (["--set", "orders-1"], "SPLIT=POSITION"),
         (["--set", "orders-1=-5"], "whole number from 0"),
@@ -273,6 +300,48 @@ def absolute_paths(metadata: Path) -> set[str]:
     return {one.path for operator in operators for one in streams_of(operator) if isinstance(one, FileStateHandle)}
 
 
+def test_the_ending_of_a_file_is_its_format(run: Run, shop: Path, tmp_path: Path) -> None:
+    total = ("export", shop, "accounts", "total", "--file")
+    expected = pyspark_savepoint.open(shop).keyed_state("accounts", state="total").to_arrow().sort_by("key")
+    read: dict[str, Any] = {
+        "total.csv": lambda path: csv.read_csv(path),
+        "total.jsonl": lambda path: arrow_json.read_json(path),
+        "total.JSON": lambda path: arrow_json.read_json(path),
+        "total.arrow": lambda path: pa.ipc.open_file(path).read_all(),
+        "total.parquet": parquet.read_table,
+        "total": parquet.read_table,
+    }
+    for name, rows in read.items():
+        assert run(*total, tmp_path / name).code == 0
+        assert rows(tmp_path / name).sort_by("key").to_pylist() == expected.to_pylist()
+    assert run(*total, tmp_path / "total.xlsx", "--to", "csv").code == 0
+    for words, told in (
+        ((tmp_path / "new.csv", "--to", "parquet"), "--to parquet contradicts the ending of the file"),
+        ((tmp_path / "new.xlsx",), "the ending of the file does not say its format"),
+    ):
+        refused = run(*total, *words)
+        assert (refused.code, told in refused.err) == (2, True)
+        assert not words[0].exists()
+
+
+def test_keys_that_are_not_there_are_told(run: Run, shop: Path, tmp_path: Path) -> None:
+    accounts = ("show", shop, "accounts", "total", "--keys")
+    known = pyspark_savepoint.open(shop).keyed_state("accounts").to_arrow()["key"][0].as_py()
+    both = run(*accounts, known, 999_999)
+    assert (both.code, len(both.out.splitlines())) == (0, 2)
+    assert both.err == "this key has no row: 999999; keys are of type int64\n"
+    none = run(*accounts, "999999", "999998", "--json")
+    assert (none.code, none.out) == (1, "")
+    assert none.err == "these 2 keys have no row: 999999, 999998; keys are of type int64\n"
+    assert run(*accounts, f'"{known}"').code == 0
+    quoted = run("show", shop, "orders-per-minute", "--keys", '"USD"')
+    assert (quoted.code, quoted.err) == (
+        1,
+        'this key has no row: "USD"; keys are of type string, given without quotes\n',
+    )
+    assert run("show", shop, "accounts", "--table", "timers", "--keys", "999999").code == 1
+
+
 @pytest.mark.parametrize("form", ["parquet", "arrow", "json"])
 def test_export(run: Run, shop: Path, tmp_path: Path, form: str) -> None:
     target = tmp_path / "accounts"
@@ -287,6 +356,7 @@ def test_export(run: Run, shop: Path, tmp_path: Path, form: str) -> None:
         lines = [json.loads(line) for line in target.read_text().splitlines()]
         assert [line["total"] for line in lines] == expected["total"].to_pylist()
     assert "exists already" in run("export", shop, "accounts", "--file", target).err
+    assert "exists already" in run("export", shop, "accounts", "--to", form, "--file", target).err
     assert run("export", shop, "accounts", "--to", form, "--file", target, "--force").code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["accounts"]
 

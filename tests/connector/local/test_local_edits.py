@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -277,3 +278,15 @@ def test_nothing_needs_pyspark(shop: Path, tmp_path: Path) -> None:
         f".write({str(tmp_path / 'new')!r})\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_keys_that_are_not_there_are_told(shop: Path) -> None:
+    base = pyspark_savepoint.open(shop)
+    known = base.keyed_state("accounts").to_arrow()["key"].to_pylist()[:2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        base.remove_keys("accounts", known)
+    with pytest.warns(SavepointWarning, match=r"accounts: 2 of 4 keys have no state: 999999, 999998$"):
+        base.remove_keys("accounts", [*known, 999_999, 999_998])
+    with pytest.warns(SavepointWarning, match=r"orders-per-minute: 1 of 1 key has no state: none$"):
+        base.remove_keys("orders-per-minute", ["none"])

@@ -21,7 +21,8 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import Write
 NAMES = [
     "path", "uid", "uidHash", "operatorName", "table", "state", "kind", "key", "states", "types",
     "inferredBy", "serializers", "maxParallelism", "parallelism", "compression", "ttl", "pyTypes", "classes",
-    "kryoTypes", "flinkVersion", "sortMemory", "keyGroup", "typesFrom", "storageOptions", "drop", "retention",
+    "kryoTypes", "flinkVersion", "sortMemory", "keyGroup", "allowOutside", "typesFrom", "storageOptions", "drop",
+    "retention",
 ]  # fmt: skip
 
 

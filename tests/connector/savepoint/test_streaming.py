@@ -557,6 +557,41 @@ def test_initial_state_of_an_operator(spark: SparkSession) -> None:
     assert timers.count() == sp.timers("accounts").count()
     with pytest.raises(StateNotFoundError, match="no keyed state"):
         initial_state(sp, "currency-converter")
+
+
+def test_options_of_initial_state(spark: SparkSession) -> None:
+    """Each applies to the tables that have it."""
+    sp = Savepoint.load(spark, SHOP)
+    rows = initial_state(sp, "accounts", include_ttl=True, raw="total")
+    alone = sp.keyed_state("accounts", include_ttl=True, raw="total")
+    assert rows.drop("timers").schema.simpleString() == alone.schema.simpleString()
+    assert rows.schema["total"].dataType.typeName() == "binary"
+    assert rows.count() == sp.keyed_state("accounts").count()
+    assert rows.where("timers IS NOT NULL").count() > 0
+    raw = initial_state(sp, "accounts", raw="key,profile")
+    assert raw.schema["key"].dataType.typeName() == "binary"
+    assert raw.where("timers IS NOT NULL AND total IS NOT NULL").count() > 0
+    plain = initial_state(sp, "orders-per-minute", include_internal=True)
+    longs = initial_state(sp, "orders-per-minute", timestamps="raw")
+    assert longs.schema == plain.schema
+    assert longs.exceptAll(plain).isEmpty()
+    assert plain.exceptAll(longs).isEmpty()
+    window = initial_state(sp, "orders-per-minute", raw="window-contents").schema["windows"].dataType.elementType
+    assert [window[name].dataType.typeName() for name in ("start", "window-contents")] == ["long", "binary"]
+    with pytest.raises(OptionError, match="'includeInternal' cannot apply to table 'keyed_state'"):
+        initial_state(sp, "accounts", include_internal=True)
+    with pytest.raises(OptionError, match="one row per key"):
+        initial_state(sp, "accounts", flatten=True)
+    with pytest.raises(StateNotFoundError, match="'totl'"):
+        initial_state(sp, "accounts", state="totl")
+    with pytest.raises(OptionError, match="includeTtls"):
+        initial_state(sp, "accounts", include_ttls=True)
+    with pytest.raises(OptionError, match="no window of time"):
+        initial_state(sp, "orders-per-minute", raw="window")
+
+
+def test_keys_of_initial_state(spark: SparkSession) -> None:
+    sp = Savepoint.load(spark, SHOP)
     with pytest.raises(OptionError, match="another number of fields"):
         initial_state(sp, "accounts", key=["a", "b"])
 

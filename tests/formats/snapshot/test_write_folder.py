@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import pyspark_savepoint
 from pyspark_savepoint.command_line.main import main
-from pyspark_savepoint.errors import OptionError, StateExistsError
+from pyspark_savepoint.errors import OptionError, OutputError, StateExistsError
 from pyspark_savepoint.formats.snapshot.publication import Staging, expect_folder
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
@@ -74,3 +76,46 @@ def test_many_names_are_not_all_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(StateExistsError) as raised:
         expect_folder(Staging.at(str(tmp_path)))
     assert raised.value.facts["found"].endswith("and 2 more")
+
+
+@pytest.mark.parametrize("name", ["inside", "inside/deeper"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rename", "SHOP", "NEW", "accounts=others"], ["cp", "SHOP", "NEW"], ["pin", "SHOP", "NEW"],
+        ["split", "SHOP", "--to", "NEW", "accounts", "--rest", "BESIDE"],
+        ["split", "SHOP", "--to", "BESIDE", "accounts", "--rest", "NEW"],
+        ["merge", "SHOP", "OTHER", "NEW"], ["remove", "SHOP", "NEW", "accounts"],
+        ["migrate", "SHOP", "NEW", "--flink", "2.3"], ["set-max-parallelism", "SHOP", "NEW", "256"],
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_nothing_is_written_into_a_snapshot(
+    tmp_path: Path, words: list[str], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "savepoint"
+    shutil.copytree(SHOP, copy)
+    before = sorted(path.name for path in copy.iterdir())
+    rows = pa.table({"id": [1], "v": [1]})
+    other = pyspark_savepoint.create().with_operator("other", rows, key="id").write(tmp_path / "other").path
+    places = {"SHOP": copy, "OTHER": other, "NEW": copy / name, "BESIDE": tmp_path / "beside"}
+    assert main([str(places.get(word, word)) for word in words]) == 2
+    assert "inside of the folder of a snapshot" in capsys.readouterr().err
+    assert sorted(path.name for path in copy.iterdir()) == before
+    assert not (tmp_path / "beside").exists()
+
+
+def test_no_door_writes_into_a_snapshot(tmp_path: Path) -> None:
+    copy = tmp_path / "savepoint"
+    shutil.copytree(SHOP, copy)
+    base = pyspark_savepoint.open(copy)
+    for write in (base.write, base.pin, base.migrate("2.3").write, base.remove_operator("accounts").write):
+        with pytest.raises(StateExistsError, match="inside of the folder of a snapshot"):
+            write(copy / "inside")
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="a folder of Linux that takes no others")
+def test_a_folder_that_takes_no_others_is_an_error() -> None:
+    """Automounters and FUSE answer so, too: there is no such file, though its parent is there."""
+    with pytest.raises(OutputError, match="No such file or directory"):
+        pyspark_savepoint.open(SHOP).write("/proc/no-such-folder")

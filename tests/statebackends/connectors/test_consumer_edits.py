@@ -35,7 +35,7 @@ def test_positions_are_those_of_the_next_record(consumer: OpenOperator) -> None:
     rewound = with_offsets(source, {FIRST: 10})
     assert rewound.notes == (REWOUND,)
     assert positions(rewound.source) == {FIRST: 9, SECOND: 50}
-    assert positions(with_offsets(source, None, by=-100).source) == {FIRST: -1, SECOND: -1}
+    assert positions(with_offsets(source, None, by=-100, clamp=True).source) == {FIRST: -1, SECOND: -1}
     words = with_offsets(source, {FIRST: "latest", SECOND: "earliest"})
     assert positions(words.source) == {FIRST: last_offset("latest"), SECOND: last_offset("earliest")}
     with pytest.raises(OptionError, match="at latest"):

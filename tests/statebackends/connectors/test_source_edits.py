@@ -117,7 +117,9 @@ def test_kafka_positions_by_topic_by_words_and_by_numbers(corpus: Path) -> None:
     assert by_topic.notes == ()
     assert kafka(by_topic.source) == {key: -1 if key[0] == "orders" else offset for key, offset in before.items()}
     assert set(kafka(written(with_offsets(source, None, to="earliest").source)).values()) == {-2}
-    moved = with_offsets(source, None, by=-100)
+    with pytest.raises(OptionError, match="cannot be moved by -100: with clamp"):
+        with_offsets(source, None, by=-100)
+    moved = with_offsets(source, None, by=-100, clamp=True)
     assert kafka(moved.source) == {key: max(0, offset - 100) for key, offset in before.items()}
     assert moved.notes == (REWOUND,)
     assert with_offsets(source, None, by=5).notes == ()
@@ -301,7 +303,9 @@ def test_files(corpus: Path) -> None:
     assert positions(written(edited.source)) == before | {"0000000004": (-1, 5), "0000000002": (-1, 60)}
     start = with_offsets(source, {"0000000004": "earliest", "0000000003": {"position_offset": 6}}).source
     assert positions(written(start)) == before | {"0000000004": None, "0000000003": (6, 0)}
-    assert positions(with_offsets(source, None, by=-16).source)["0000000004"] == (-1, 0)
+    assert positions(with_offsets(source, None, by=-16, clamp=True).source)["0000000004"] == (-1, 0)
+    with pytest.raises(OptionError, match="cannot be moved by -16: with clamp"):
+        with_offsets(source, None, by=-16)
     with pytest.raises(OptionError, match="counts from byte 6"):
         with_offsets(start, None, by=1)
 
