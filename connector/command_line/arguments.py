@@ -965,8 +965,14 @@ COMMANDS = (
             argument("path", metavar="source", help="the snapshot"),
             AS_OF,
             argument("target", help="the folder of the new savepoint; there must be none yet"),
+            argument(
+                "--portable", action="store_true", help="write all keyed state so that every state backend restores it"
+            ),
         ),
-        ("cp s3://bucket/checkpoints/7d2e/chk-42 /savepoints/copy-of-42",),
+        (
+            "cp s3://bucket/checkpoints/7d2e/chk-42 /savepoints/copy-of-42",
+            "cp /savepoints/native /savepoints/canonical --portable",
+        ),
     ),
     Command(
         "pin",

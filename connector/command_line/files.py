@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output, Row
@@ -94,6 +94,14 @@ def vacuum_files(arguments: Namespace, output: Output) -> int:
 
 def copy(arguments: Namespace, output: Output) -> int:
     """Copy a snapshot with all of its files."""
+    if arguments.portable:
+        from pyspark_savepoint.local.local_savepoint import open_savepoint
+
+        free_target(arguments)
+        options: dict[str, Any] = read_options(arguments)
+        savepoint = open_savepoint(arguments.path, **options)
+        savepoint.write(arguments.target, portable=True, storage_options=options.get("storageOptions"))
+        return written(arguments, output)
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
     copy_snapshot(source, free_target(arguments))
     return written(arguments, output)

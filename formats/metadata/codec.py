@@ -536,6 +536,15 @@ SAVEPOINT_FORMATS: Mapping[str, SnapshotKind] = MappingProxyType(
 )
 
 
+def as_canonical(properties: bytes) -> bytes:
+    """Return the properties of a native savepoint as those of a canonical one; any others as they are."""
+    if snapshot_kind(properties) is not SnapshotKind.NATIVE_SAVEPOINT:
+        return properties
+    native, canonical = (b"t" + len(name).to_bytes(2, "big") + name for name in (b"NATIVE", b"CANONICAL"))
+    changed = properties.replace(native, canonical)
+    return changed if snapshot_kind(changed) is SnapshotKind.CANONICAL_SAVEPOINT else properties
+
+
 def snapshot_kind(properties: bytes) -> SnapshotKind:
     """Return the kind of snapshot that these properties belong to; unknown if they do not contain it.
 

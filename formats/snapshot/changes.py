@@ -25,10 +25,11 @@ from pyspark_savepoint.formats.metadata import (
     OperatorState,
     OperatorSubtaskState,
     SnapshotKind,
+    as_canonical,
     snapshot_kind,
 )
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
-from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle, KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.metadata.operator_handles import (
     FileMergingOperatorStreamStateHandle,
     MergedChannelStateHandle,
@@ -170,14 +171,17 @@ def assemble(
 ) -> CheckpointMetadata:
     """Return the metadata of a snapshot of these operators, in a version of the format.
 
-    The properties are those of a single base, if it is a savepoint in the same version. Otherwise they are null, as in
-    the State Processor API: a snapshot that was copied from a checkpoint is not a checkpoint.
+    The properties are those of a single base, if it is a savepoint in the same version; a native one whose keyed state
+    is written in the canonical format is a canonical one. Otherwise they are null, as in the State Processor API: a
+    snapshot that was copied from a checkpoint is not a checkpoint.
     """
     refuse_same_ids(operators)
     _check_version(operators, version)
     properties = NULL_PROPERTIES
     if len(bases) == 1 and bases[0].version == version and _is_savepoint(bases[0]):
         properties = bases[0].properties
+        if _is_canonical(operators):
+            properties = as_canonical(properties)
     return CheckpointMetadata(
         version,
         max((base.checkpoint_id for base in bases), default=0),
@@ -185,6 +189,13 @@ def assemble(
         tuple(operators),
         properties if VERSIONS[version].has_properties else b"",
     )
+
+
+def _is_canonical(operators: Sequence[OperatorState]) -> bool:
+    """Return whether there is keyed state, and all of it in the canonical format."""
+    subtasks = (subtask for operator in operators for subtask in operator.subtasks.values())
+    handles = [subtask.managed_keyed_state for subtask in subtasks if subtask.managed_keyed_state is not None]
+    return bool(handles) and all(isinstance(handle, KeyGroupsSavepointStateHandle) for handle in handles)
 
 
 def _is_savepoint(base: CheckpointMetadata) -> bool:

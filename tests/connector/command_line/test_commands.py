@@ -26,6 +26,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.connector.command_line.conftest import Run
+from tests.data import located
 from tests.script import run_script
 
 README = Path(__file__).parents[3] / "connector" / "command_line" / "README.md"
@@ -268,6 +269,20 @@ def test_verify_says_what_is_damaged(run: Run, shop: Path, tmp_path: Path) -> No
     done = run("verify", damaged, "--json")
     assert done.code == 1
     assert "error" in {record["status"] for record in done.records}
+
+
+def test_cp_of_a_native_savepoint_to_a_canonical_one(run: Run, tmp_path: Path) -> None:
+    native = located("lab/2.2.1-rocksdb-native/savepoint")
+    copied, portable = tmp_path / "copied", tmp_path / "portable"
+    assert run("cp", native, copied).code == 0
+    assert run("cp", native, portable, "--portable").code == 0
+    assert ": native savepoint" in run("ls", copied).out.splitlines()[0]
+    assert ": canonical savepoint" in run("ls", portable).out.splitlines()[0]
+    assert pyspark_savepoint.open(portable).is_portable
+    assert not pyspark_savepoint.open(copied).is_portable
+    assert run("diff", native, portable).code == 0
+    properties = Snapshot.open(str(portable)).metadata.properties
+    assert properties == Snapshot.open(str(located("lab/2.2.1-hashmap-canonical/savepoint"))).metadata.properties
 
 
 def test_cp_and_relocate(run: Run, shop: Path, tmp_path: Path) -> None:
