@@ -17,7 +17,7 @@ from typing import TypeGuard
 from pyspark_savepoint.formats.errors import OptionError, UnsafePathError
 from pyspark_savepoint.formats.filesystems.filesystem import REMOTE_SCHEMES, URI, LocalFileSystem
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation
-from pyspark_savepoint.formats.io.snapshot_files import OutputFile, SnapshotFileSystem
+from pyspark_savepoint.formats.io.snapshot_files import WHOLE, Opening, OutputFile, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
@@ -174,7 +174,7 @@ class FileCopy:
     def run(self, create: Callable[[str], OutputFile]) -> int:
         """Copy into a new file and return the number of bytes."""
         buffer = bytearray(COPY_BUFFER)
-        with self.source.open() as source:
+        with self.source.open(WHOLE) as source:
             self._refuse_no_state(source)
             out = create(self.name)
             begin = 0
@@ -195,7 +195,7 @@ class FileCopy:
         """Give the file another name in a file system; return whether that needed no copy through this process."""
         if self.source.segment or self.header is not None:
             return False
-        with self.source.open() as source:
+        with self.source.open(Opening(count=BEGINNING)) as source:
             self._refuse_no_state(source)
             size = source.size
         return filesystem.hold(self.source.filesystem, self.source.path, self.source.anchor, target, size)
@@ -296,13 +296,10 @@ def is_state(source: ByteSource, raw: bool) -> bool:
     first = source.read(0, min(source.size, BEGINNING))
     if raw:
         return not first.startswith(KEYS)
+    if first[:1] in (b"", b"\0", b"\1") or first.startswith(DATABASE_FILES) or first[6:7] in LOG_RECORDS:
+        return True
     last = source.read(max(source.size - len(SST_MAGIC), 0), min(source.size, len(SST_MAGIC)))
-    return (
-        first[:1] in (b"", b"\0", b"\1")
-        or first.startswith(DATABASE_FILES)
-        or first[6:7] in LOG_RECORDS
-        or (last in (SST_MAGIC, LEGACY_SST_MAGIC))
-    )
+    return last in (SST_MAGIC, LEGACY_SST_MAGIC)
 
 
 def raw_streams_of(operator: OperatorState) -> set[StreamStateHandle]:

@@ -598,6 +598,13 @@ def _word_counts(run: Run, records: int, runs: int, only: str = "") -> Iterator[
             yield measured(f"{what}: {way}", work, runs=runs)
 
 
+def stores(run: Run) -> Iterator[Figure]:
+    """Verbs in an object store with 50 ms for each request, beside raw reads of the same bytes."""
+    from tests.benchmarks.stores import stores as in_stores
+
+    yield from in_stores(run.folder, min(run.keys, 1_000_000))
+
+
 PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "whole": whole,
     "listing": listing,
@@ -606,6 +613,7 @@ PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "changes": changes,
     "changes-flink": changes_of_flink,
     "write": write,
+    "stores": stores,
     "first": first,
     "first-use": first_use,
     "word-count": word_count,

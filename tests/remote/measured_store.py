@@ -185,9 +185,13 @@ class _Handler(BaseHTTPRequestHandler):
                 return _error(412, "PreconditionFailed")
             objects[key] = body
             return 200, {"etag": _tag(body)}, b""
-        for name in re.findall("<Key>(.*?)</Key>", body.decode()) if kind == "DELETES" else [key]:
-            objects.pop(unescape(name), None)
-        return _said("DeleteResult", "") if kind == "DELETES" else (204, {}, b"")
+        names = (
+            [unescape(name) for name in re.findall("<Key>(.*?)</Key>", body.decode())] if kind == "DELETES" else [key]
+        )
+        for name in names:
+            objects.pop(name, None)
+        deleted = "".join(f"<Deleted><Key>{escape(name)}</Key></Deleted>" for name in names)
+        return _said("DeleteResult", deleted) if kind == "DELETES" else (204, {}, b"")
 
     def _read(self, now: bytes | None) -> tuple[int, dict[str, str], bytes]:
         if now is None:

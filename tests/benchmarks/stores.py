@@ -1,0 +1,93 @@
+"""The part ``stores``: what verbs wait for in an object store that takes 50 ms for each request, beside raw reads.
+
+Of each verb the figure is the time with a request under way, the name says how many there were and how many of them
+waited for the one before, and how that compares with obstore reading the same bytes once, 32 ranges at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from obstore.store import S3Store
+
+from pyspark_savepoint.command_line.main import main
+from tests.benchmarks.data import UID, write_savepoint
+from tests.benchmarks.measure import Figure, of_times
+from tests.benchmarks.rocksdb_data import IncrementalJob
+from tests.remote.measured_store import MeasuredStore, Request, chain, measured_store, waited
+from tests.remote.storage import CREDENTIALS
+
+LATENCY = 0.05
+RANGE = 8 << 20
+#: Verbs, with how many times raw reads they may take.
+VERBS: dict[str, tuple[tuple[str, ...], float]] = {
+    "`ls`, 64 files": (("ls", "s3://bucket/wide"), 2),
+    "`ls` of 20 checkpoints": (("ls", "s3://bucket/job"), 2),
+    "`--as-of 10`": (("ls", "s3://bucket/job", "--as-of", "10"), 3),
+    "`sizes`, 64 files": (("sizes", "s3://bucket/wide"), 3),
+    "`verify`, 64 files": (("verify", "s3://bucket/wide"), 2),
+    "`verify`, RocksDB": (("verify", "s3://bucket/job/chk-20"), 3),
+    "`sizes`, RocksDB": (("sizes", "s3://bucket/job/chk-20"), 3),
+    "`show --limit 20`, RocksDB": (("show", "s3://bucket/job/chk-20", UID, "--limit", "20"), 5),
+    "`doctor`": (("doctor", "s3://bucket/wide"), 10),
+    "`pin`, 64 files": (("pin", "s3://bucket/wide", "s3://bucket/pinned"), 3),
+    "`cp`, 64 files": (("cp", "s3://bucket/wide", "s3://bucket/copied"), 3),
+}
+
+
+def stores(folder: Path, keys: int) -> Iterator[Figure]:
+    """Yield a figure of each verb: seconds waited; aims are those of raw reads times what a verb may take."""
+    write_savepoint(folder / "wide", "long", keys, parallelism=64)
+    job, random = IncrementalJob(folder / "job", "long", keys, parallelism=8), np.random.default_rng(1)
+    for number in range(1, 21):
+        rows = np.sort(random.choice(keys, keys if number == 1 else keys // 16, replace=False))
+        job.put(rows, random.integers(0, 1 << 30, len(rows)))
+        job.checkpoint(number)
+    job.close()
+    with measured_store() as store, mock.patch.dict(os.environ, CREDENTIALS):
+        for name in ("wide", "job"):
+            store.upload(folder / name, name)
+        store.latency = LATENCY
+        for name, (words, most) in VERBS.items():
+            store.requests.clear()
+            with contextlib.redirect_stdout(io.StringIO()):
+                main([*words, f"--storage-option=endpoint={store.endpoint}"])
+            asked = list(store.requests)
+            raw = _raw(store, asked)
+            said = f"{name}: {len(asked)} requests, {chain(asked)} in a chain, {waited(asked) / raw:.1f} times raw"
+            yield of_times(said, [waited(asked)], round(most * raw, 2))
+
+
+def _raw(store: MeasuredStore, asked: list[Request]) -> float:
+    """Return the seconds in which the bytes that a verb has read come in, each once, 32 ranges at a time."""
+    client = S3Store(
+        "bucket",
+        endpoint=store.endpoint,
+        region=CREDENTIALS["AWS_REGION"],
+        access_key_id="test",
+        secret_access_key="test",
+        client_options={"allow_http": True},
+    )
+    sizes: dict[str, int] = {}
+    for one in asked:
+        if one.kind == "GET" and one.given and one.key in store.objects:
+            sizes[one.key] = min(sizes.get(one.key, 0) + one.given, len(store.objects[one.key]))
+    first = [(key, 0, size) for key, size in sizes.items() if key.endswith("_metadata")]
+    rest = [
+        (key, low, min(low + RANGE, size))
+        for key, size in sizes.items()
+        if not key.endswith("_metadata")
+        for low in range(0, size, RANGE)
+    ]
+    store.requests.clear()
+    with ThreadPoolExecutor(32) as pool:
+        for ranges in (first, rest):
+            list(pool.map(lambda one: client.get_range(one[0], start=one[1], end=one[2]), ranges))
+    return max(waited(store.requests), LATENCY)
