@@ -46,7 +46,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
 )
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, unwrap
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.tables.session_windows import merging_state
+from pyspark_savepoint.statebackends.tables.session_windows import MERGING, merging_state
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, describe_key, key_columns
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import (
     MOMENT,
@@ -263,6 +263,8 @@ class _Keyed:
         self, column: str, kind_of_column: pa.DataType, wanted: StateKind | None
     ) -> tuple[StateKind, TypeSerializer]:
         """Return kind and serializer of the whole state, by the options and the column's type."""
+        if wanted is None and column == MERGING[0] and _names_sessions(kind_of_column) and not self.has_type(column):
+            return StateKind.LIST, SESSIONS_TYPE
         version = self.request.restoring_flink
         types, inference, given = self.request.types, self.inference, self.request.serializers
         serializer = default_serializer(kind_of_column, column, version, types, inference, given, container=True)
@@ -290,6 +292,10 @@ class _Keyed:
             serializer = default_serializer(kind_of_column, column, version, types, inference, given)
         form_of(kind_of_column, serializer, column)
         return (StateKind.VALUE if kind in (StateKind.LIST, StateKind.MAP) else kind), serializer
+
+    def has_type(self, column: str) -> bool:
+        """Return whether option ``types`` names the type of a column, or of a part of it."""
+        return any(path.partition(".")[0] == column for path in self.request.types)
 
     def with_access(self, state: StateDescriptor) -> StateDescriptor:
         """Return the state with the column of its times of last access, if there is one."""
@@ -385,6 +391,18 @@ class _Keyed:
 
 
 VALUE = "value"
+#: The state that names the sessions of a window operator, as Flink registers it.
+SESSIONS_TYPE = parse_type("LIST<TUPLE<TIME_WINDOW, TIME_WINDOW>>")
+
+
+def _names_sessions(kind: pa.DataType) -> bool:
+    """Return whether a column has pairs of windows by time, as the state that names sessions is shown."""
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+        return False
+    return [field.name for field in kind.value_type] == ["f0", "f1"] and all(
+        pa.types.is_struct(field.type) and [part.name for part in field.type] == ["start", "end"]
+        for field in kind.value_type
+    )
 
 
 def describe_operator_state(

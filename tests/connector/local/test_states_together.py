@@ -73,6 +73,19 @@ def test_sessions_alone_are_their_state_windows(
     assert first["f0"] == first["f1"]
 
 
+def test_the_state_that_names_sessions_has_the_type_of_flink(
+    ops: LocalSavepoint, new: LocalSavepoint, tmp_path: Path
+) -> None:
+    """Given as it is read, without a type."""
+    new = new.with_state("new", MAPPING, ops.keyed_state(SESSIONS))
+    rows = ops.window_state(SESSIONS, include_state_window=True)
+    made = with_timers(new.with_window_state("new", rows, types_from=types_of(ops)), ops).write(tmp_path / "new")
+
+    types = {row["state"]: row["value_type"] for row in made.states().rows()}
+    assert types[MAPPING] == "LIST<TUPLE<TIME_WINDOW, TIME_WINDOW>>"
+    assert by_key(made, "new", include_state_window=True) == by_key(ops, SESSIONS, include_state_window=True)
+
+
 def test_windows_without_timers_are_refused(ops: LocalSavepoint, new: LocalSavepoint, tmp_path: Path) -> None:
     plain = OperatorIdentifier.for_uid_hash("e5d5a05048a035d8a1a2ecf601cab2fa")
     rows = ops.window_state(plain)

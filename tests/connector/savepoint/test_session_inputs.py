@@ -74,9 +74,9 @@ def test_a_new_operator_has_the_state_that_names_its_sessions(
 
     plain = savepoint.window_state(OPERATOR).write.format("savepoint").options(uid="new", table="window_state")
     with pytest.raises(PySparkException, match="'window-contents' without state 'merging-window-set'"):
-        plain.save(str(tmp_path / "plain"))
-    named = savepoint.keyed_state(OPERATOR).write.format("savepoint").option("uid", "new")
-    named.option("flinkVersion", "1.20").save(str(tmp_path / "steps"))
+        plain.mode("append").save(str(tmp_path / "plain"))
+    named = savepoint.keyed_state(OPERATOR).write.format("savepoint").options(uid="new", typesFrom=types)
+    named.option("flinkVersion", "1.20").mode("append").save(str(tmp_path / "steps"))
     windows = savepoint.window_state(OPERATOR, include_state_window=True).write.format("savepoint")
     windows.options(uid="new", table="window_state").mode("append").save(str(tmp_path / "steps"))
     timers.write.format("savepoint").options(uid="new", table="timers").mode("append").save(str(tmp_path / "steps"))
