@@ -121,7 +121,20 @@ class StreamGraph:
         return self.lookup()(name)
 
     def lookup(self) -> Callable[[str], StreamNode]:
-        """Return :meth:`node` as a function, for many names of a graph that does not change meanwhile."""
+        """Return :meth:`node` as a function, for many names of a graph that does not change meanwhile.
+
+        Returns:
+            The function, from a uid or name to the node.
+
+        Raises:
+            OptionError: By the function, if there is no such node, or several.
+
+        Example::
+
+            node_of = graph.lookup()
+            orders, rates = node_of("orders"), node_of("rates")
+
+        """
         by_uid: dict[str, list[StreamNode]] = {}
         by_name: dict[str, list[StreamNode]] = {}
         for node in self.nodes.values():
