@@ -29,6 +29,7 @@ OTHERS = {
     "java",  # packages of Java
     "row",  # a row in an example
     "state",  # options of Flink
+    "storage",  # permissions of Google
 }
 #: Groups of entry points, which plug-ins name.
 ENTRY_POINTS = {"pyspark_savepoint.connectors", "pyspark_savepoint.kryo_classes", "pyspark_savepoint.serializers"}
