@@ -578,15 +578,15 @@ def test_options_of_initial_state(spark: SparkSession) -> None:
     assert plain.exceptAll(longs).isEmpty()
     window = initial_state(sp, "orders-per-minute", raw="window-contents").schema["windows"].dataType.elementType
     assert [window[name].dataType.typeName() for name in ("start", "window-contents")] == ["long", "binary"]
-    with pytest.raises(OptionError, match="'includeInternal' cannot apply to table 'keyed_state'"):
+    with pytest.raises(PySparkException, match="'includeInternal' cannot apply to table 'keyed_state'"):
         initial_state(sp, "accounts", include_internal=True)
     with pytest.raises(OptionError, match="one row per key"):
         initial_state(sp, "accounts", flatten=True)
-    with pytest.raises(StateNotFoundError, match="'totl'"):
+    with pytest.raises(PySparkException, match="'totl'"):
         initial_state(sp, "accounts", state="totl")
-    with pytest.raises(OptionError, match="includeTtls"):
+    with pytest.raises(PySparkException, match="include_ttls"):
         initial_state(sp, "accounts", include_ttls=True)
-    with pytest.raises(OptionError, match="no window of time"):
+    with pytest.raises(UnsupportedStateError, match="no window of time"):
         initial_state(sp, "orders-per-minute", raw="window")
 
 
