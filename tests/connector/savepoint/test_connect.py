@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -53,8 +54,10 @@ def test_verbs_without_rows(spark: SparkSession, tmp_path: Path) -> None:
     small.write(tmp_path / "small")
     given = [str(SHOP), str(tmp_path / "small")]
     done = subprocess.run(
-        [sys.executable, "-c", NOTHING + RUN, *given], capture_output=True, text=True, check=False, timeout=600
-    )
+        [sys.executable, "-c", NOTHING + RUN, *given],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     names: dict[str, object] = {}
     exec(NOTHING, names)
