@@ -104,6 +104,12 @@ WRITES = (
     ),
     argument("--portable", action="store_true", help="write all keyed state so that every state backend restores it"),
 )
+CHECKPOINT_ID = argument(
+    "--checkpoint-id",
+    type=int,
+    metavar="N",
+    help="the number of the new savepoint, from which the job counts on (default: as before)",
+)
 FILE_FORMAT = argument(
     "--format", choices=("parquet", "arrow", "json", "csv"), help="the format of the file (default: by its name)"
 )
@@ -362,6 +368,7 @@ COMMANDS = (
             argument(
                 "--dry-run", action="store_true", help="show old and new positions, check the write, and write nothing"
             ),
+            CHECKPOINT_ID,
             argument(
                 "--connector", metavar="NAME", help="the connector, if it is not recognised by its bytes: kafka, ..."
             ),
@@ -388,6 +395,7 @@ COMMANDS = (
                 help="an operator: UID=NEW, or HASH=UID to give it a uid; a state or timer service: UID.STATE=NEW",
             ),
             *WRITES,
+            CHECKPOINT_ID,
         ),
         (
             "rename /savepoints/savepoint-2f1a3c /savepoints/renamed accounts=customers",
@@ -408,6 +416,7 @@ COMMANDS = (
             argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
             argument("copies", nargs="+", metavar="copy", help="the uid of the copy, or several"),
             *WRITES,
+            CHECKPOINT_ID,
         ),
         ("copy-operator /savepoints/savepoint-2f1a3c /savepoints/two accounts accounts-2",),
         prints_table=True,
@@ -428,6 +437,7 @@ COMMANDS = (
                 help="an operator: UID; a state or timer service: UID.STATE",
             ),
             *WRITES,
+            CHECKPOINT_ID,
         ),
         (
             "remove /savepoints/savepoint-2f1a3c /savepoints/new currency-converter",
@@ -466,6 +476,7 @@ COMMANDS = (
             FILE_FORMAT,
             READ_OPTION,
             *WRITES,
+            CHECKPOINT_ID,
         ),
         (
             "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys 1042 1043",
@@ -564,7 +575,14 @@ COMMANDS = (
         "edits.set_max_parallelism",
         EDIT,
         "write a savepoint with another max parallelism: keys are assigned to that many key groups",
-        (OLD, AS_OF, NEW, argument("number", type=int, metavar="n", help="the max parallelism, 1 to 32768"), *WRITES),
+        (
+            OLD,
+            AS_OF,
+            NEW,
+            argument("number", type=int, metavar="n", help="the max parallelism, 1 to 32768"),
+            *WRITES,
+            CHECKPOINT_ID,
+        ),
         ("set-max-parallelism /savepoints/savepoint-2f1a3c /savepoints/wide 512",),
         prints_table=True,
     ),
@@ -573,7 +591,7 @@ COMMANDS = (
         "salvaging.salvage",
         EDIT,
         "write what can be read of a damaged snapshot, and list what is lost",
-        (OLD, AS_OF, NEW, *WRITES),
+        (OLD, AS_OF, NEW, *WRITES, CHECKPOINT_ID),
         (
             "salvage /checkpoints/7d2e/chk-42 /savepoints/salvaged --dry-run",
             "salvage /checkpoints/7d2e/chk-42 /savepoints/salvaged",
@@ -600,6 +618,7 @@ COMMANDS = (
             ),
             argument("--state-backend", choices=("hashmap", "rocksdb"), help="the job's state backend"),
             *WRITES,
+            CHECKPOINT_ID,
         ),
         (
             "create golden accounts accounts.jsonl --key id --type total=LONG --flink 2.3",
@@ -630,6 +649,7 @@ COMMANDS = (
                 help="replace the whole state: keys that the file lacks lose it",
             ),
             *WRITES,
+            CHECKPOINT_ID,
         ),
         (
             "put /savepoints/savepoint-2f1a3c /savepoints/fixed accounts totals.csv total --upsert",
@@ -651,6 +671,7 @@ COMMANDS = (
             argument("others", nargs="+", metavar="other", help="another snapshot, or several"),
             NEW,
             *WRITES,
+            CHECKPOINT_ID,
         ),
         ("merge /savepoints/accounts /savepoints/orders /savepoints/both",),
         "No two of them may have the same operator; rename one of them before.",
@@ -674,6 +695,7 @@ COMMANDS = (
             ),
             argument("--rest", metavar="FOLDER", help="the folder of a new savepoint with all other operators"),
             *WRITES,
+            CHECKPOINT_ID,
         ),
         (
             "split /savepoints/savepoint-2f1a3c --to /savepoints/a accounts --to /savepoints/b orders-per-minute "

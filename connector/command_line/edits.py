@@ -103,7 +103,9 @@ def finished(
     if arguments.dry_run:
         savepoint.plan.refuse_same_ids()
         parsed = None if version is None else parse_flink_version(version)
-        SavepointWriter.to(LocalEngine(), savepoint.plan, path, "copy", parsed, arguments.portable)
+        SavepointWriter.to(
+            LocalEngine(), savepoint.plan, path, "copy", parsed, arguments.portable, arguments.checkpoint_id
+        )
         output.table(COLUMNS, changes)
         count = len(savepoint.plan.operators)
         output.say(f"nothing was written: {absolute(arguments.target)} would have {numbered(count, 'operator')}")
@@ -111,7 +113,13 @@ def finished(
         return DONE
     changes = list(changes)
     stores = read_options(arguments).get("storageOptions")
-    savepoint.write(arguments.target, flink_version=version, portable=arguments.portable, storage_options=stores)
+    savepoint.write(
+        arguments.target,
+        flink_version=version,
+        portable=arguments.portable,
+        checkpoint_id=arguments.checkpoint_id,
+        storage_options=stores,
+    )
     output.table(COLUMNS, changes)
     return written(arguments, output)
 

@@ -49,12 +49,13 @@ def set_offsets(arguments: Namespace, output: Output) -> int:
         changed = sum(row["before"] != row["after"] for row in positions)
         output.say(f"{changed} of {numbered(len(positions), 'position')} {'change' if changed != 1 else 'changes'}")
     if arguments.dry_run:
-        SavepointWriter.to(LocalEngine(), moved.plan, path, COPY, None, portable=False)
+        SavepointWriter.to(LocalEngine(), moved.plan, path, COPY, None, False, arguments.checkpoint_id)
         count = len(moved.plan.operators)
         output.say(f"nothing was written: {absolute(arguments.target)} would have {numbered(count, 'operator')}")
         output.record({"path": absolute(arguments.target), "operators": count, "dry_run": True, "positions": positions})
         return DONE
-    moved.write(arguments.target, storage_options=read_options(arguments).get("storageOptions"))
+    stores = read_options(arguments).get("storageOptions")
+    moved.write(arguments.target, checkpoint_id=arguments.checkpoint_id, storage_options=stores)
     return written(arguments, output, {"positions": positions})
 
 

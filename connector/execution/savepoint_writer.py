@@ -100,6 +100,8 @@ class SavepointWriter:
             raise OptionError(
                 "argument 'files' has an unknown value", expected=f"'{COPY}' or '{REFERENCE}'", found=files
             )
+        if checkpoint_id is not None and not 0 <= checkpoint_id < 1 << 63:
+            raise OptionError("a checkpoint id is a number from 0", found=checkpoint_id)
         for operator in plan.operators:
             if operator.base is not None and operator.inputs:
                 running_subtasks(operator.base.operator)

@@ -1165,8 +1165,6 @@ class Edits(Face[R, T]):
                 remedy="add one: with_operator(uid, ...)",
             )
         self.plan.refuse_same_ids()
-        if checkpoint_id is not None and not 0 <= checkpoint_id < 1 << 63:
-            raise OptionError("a checkpoint id is a number from 0", found=checkpoint_id)
         version = None if flink_version is None else parse_flink_version(expect_release_text(flink_version))
         options = {OPTION: self.options[OPTION]} if OPTION in self.options else {}
         options |= to_options({OPTION: storage_options})

@@ -195,7 +195,21 @@ def test_offsets_are_set(run: Run, corpus: Path, tmp_path: Path) -> None:
         }
 
     before, new = positions(path), tmp_path / "new"
-    done = run("set-offsets", path, new, "source", "--set", "orders-1=5", "--set", "clicks=earliest")
+    done = run(
+        *(
+            "set-offsets",
+            path,
+            new,
+            "source",
+            "--set",
+            "orders-1=5",
+            "--set",
+            "clicks=earliest",
+            "--checkpoint-id",
+            "42",
+        )
+    )
+    assert pyspark_savepoint.open(new)._snapshot().metadata.checkpoint_id == 42
     assert done.code == 0
     assert "records are read again" in done.err
     assert positions(new) == before | {"orders-1": "5", "clicks-0": "earliest", "clicks-1": "earliest"}
