@@ -42,6 +42,7 @@ from pyspark_savepoint.formats.errors import (
     UncertainOutcomeError,
 )
 from pyspark_savepoint.formats.filesystems.credentials import azure_identity, expect_google, s3_credentials
+from pyspark_savepoint.formats.filesystems.listing import Listing
 from pyspark_savepoint.formats.filesystems.remote import (
     CONNECT_TIMEOUT,
     MISSING_BUCKET,
@@ -321,25 +322,24 @@ class ObjectStore:
     def list(self, path: str) -> list[FileInfo]:
         """Return the entries of a folder, sorted by name."""
         prefix = path.strip("/")
-        found = self._ask(path, lambda client: client.list_with_delimiter(prefix or None), inner=True)
-        entries = [FileInfo("/" + name.rstrip("/"), True, 0, None) for name in found["common_prefixes"]]
-        for meta in found["objects"]:
+        folders, files = self._ask(path, lambda client: self._listing(client, path).folder(prefix), inner=True)
+        entries = [FileInfo("/" + name.rstrip("/"), True, 0, None) for name in folders]
+        for meta in files:
             if meta["path"].rstrip("/") != prefix:  # other tools mark folders by empty objects of their names
                 modified = meta["last_modified"].timestamp()
                 entries.append(FileInfo("/" + meta["path"], False, int(meta["size"]), modified))
-        if not entries and not found["objects"] and prefix:
+        if not entries and not files and prefix:
             raise storage_error(FileNotFoundError(path), self.uri + path)
         return sorted(entries, key=lambda info: info.path)
 
     def first_names(self, path: str, limit: int) -> tuple[str, ...]:
         """Return at most this many names of objects below a path, relative to it, from one page of a listing."""
         prefix = path.strip("/")
+        found = self._ask(path, lambda client: self._listing(client, path).first(prefix, limit), inner=True)
+        return tuple(one["path"].removeprefix(prefix).lstrip("/") for one in found)
 
-        def page(client: Any) -> Any:
-            return next(iter(client.list(prefix or None, chunk_size=limit)), [])
-
-        found = self._ask(path, page, inner=True)
-        return tuple(one["path"].removeprefix(prefix).lstrip("/") for one in found[:limit])
+    def _listing(self, client: Any, path: str) -> Listing:
+        return Listing(client, self.uri + path, self._current.budget + self._current.patience)
 
     def create(self, path: str) -> ObjectOutputFile:
         """Create a file, which the store shows when it is closed."""
@@ -374,12 +374,8 @@ class ObjectStore:
     def delete_directory(self, path: str) -> None:
         """Delete all files below a folder."""
         prefix = path.strip("/")
-
-        def below(client: Any) -> Sequence[str]:
-            return [meta["path"] for page in client.list(prefix) for meta in page]
-
         try:
-            names = self._ask(path, below, inner=True)
+            names = self._ask(path, lambda client: self._listing(client, path).below(prefix), inner=True)
         except SavepointError as error:
             refuse(error, self.uri + path)
         self.delete_files(["/" + name for name in names])

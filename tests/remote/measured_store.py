@@ -57,6 +57,10 @@ class MeasuredStore(ThreadingHTTPServer):
         self.latency = 0.0
         self.fault: Fault = lambda kind, key: None
         self.refused: set[str] = set()
+        #: What answers to lists become: stores that lie.
+        self.listing: Callable[[bytes], bytes] = lambda page: page
+        #: Where all reads of objects are sent, by their keys.
+        self.elsewhere: Callable[[str], str | None] = lambda key: None
         self.lock = threading.Lock()
 
     @property
@@ -155,7 +159,8 @@ class _Handler(BaseHTTPRequestHandler):
         if kind in ("GET", "HEAD"):
             return self._read(now)
         if kind == "LIST":
-            return 200, {"content-type": "application/xml"}, _listed(sorted(objects), objects, query)
+            page = _listed(sorted(objects), objects, query)
+            return 200, {"content-type": "application/xml"}, self.server.listing(page)
         if kind == "COPY":
             source = unquote(self.headers["x-amz-copy-source"]).lstrip("/").removeprefix("bucket/")
             if source not in objects:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from pyspark_savepoint.command_line.main import main
-from pyspark_savepoint.formats.errors import AccessDeniedError
+from pyspark_savepoint.formats.errors import AccessDeniedError, SavepointError
+from pyspark_savepoint.formats.filesystems import listing
 from pyspark_savepoint.formats.filesystems.filesystem import locate, store_of
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -90,6 +93,57 @@ def test_a_write_puts_each_small_file_once_and_reads_none_of_them(measured: Meas
     assert not [name for name in put if name.endswith(".checksums")]
     state = [one for one in measured.requests if one.kind == "GET" and "copied-to" in one.key and "-copy-" in one.key]
     assert state == []
+
+
+def endless(page: bytes) -> bytes:
+    """A page after which there is always another one."""
+    return page.replace(
+        b"<IsTruncated>false</IsTruncated>",
+        b"<IsTruncated>true</IsTruncated><NextContinuationToken>more</NextContinuationToken>",
+    )
+
+
+def endless_and_empty(page: bytes) -> bytes:
+    return endless(re.sub(rb"<Contents>.*</Contents>|<CommonPrefixes>.*</CommonPrefixes>", b"", page))
+
+
+@pytest.mark.parametrize("lie", [endless, endless_and_empty])
+def test_a_list_that_never_ends_is_an_error(
+    measured: MeasuredStore,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    lie: Callable[[bytes], bytes],
+) -> None:
+    """At each door of lists: a folder, its first names, all below it."""
+    monkeypatch.setattr(listing, "UNSEEN_SECONDS", 0.3)
+    measured.upload(SHOP, "more/chk-1")
+    measured.listing = lie
+    location = at(measured, "more", retryLimit=1, requestTimeout=1)
+    filesystem, path = locate(location)
+    for asked in (filesystem.list, filesystem.delete_directory):
+        with pytest.raises(SavepointError, match="the store's list does not end") as caught:
+            asked(path)
+        assert caught.value.facts["path"] == "s3://bucket/more"
+    assert run(measured, "ls", "s3://bucket/more", "--storage-option=retryLimit=1", "--storage-option=requestTimeout=1")
+    assert "look at the store, or at the proxy" in capsys.readouterr().err
+    asked_for = len(measured.requests)
+    time.sleep(0.3)
+    assert len(measured.requests) == asked_for, "the client has stopped"
+    assert measured.objects, "nothing is deleted"
+
+
+def test_a_long_list_is_read_page_by_page(measured: MeasuredStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same entries as in one go, of files and folders on three pages."""
+    measured.objects |= {f"long/{number:04}": b"x" for number in range(2500)}
+    measured.objects |= {f"long/folder-{number}/file": b"x" for number in range(3)}
+    filesystem, path = locate(at(measured, "long"))
+    whole = filesystem.list(path)
+    monkeypatch.setattr(listing, "UNSEEN_SECONDS", 0.0)
+    assert filesystem.list(path) == whole
+    assert len(whole) == 2503
+    monkeypatch.setattr(listing, "MAX_NAMES", 2000)
+    with pytest.raises(SavepointError, match="more than 2,000 names"):
+        filesystem.list(path)
 
 
 # -- faults --------------------------------------------------------------------------------------------------
