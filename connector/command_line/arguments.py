@@ -257,13 +257,14 @@ COMMANDS = (
             argument(
                 "uid",
                 nargs="?",
-                help="the operator: its uid or its uid hash (32 hex digits); without it, --keys looks into all",
+                help="the operator: its uid or its uid hash (32 hex digits); without it, --keys looks into all, and "
+                "--table shows tables of the whole snapshot",
             ),
             argument("state", nargs="?", help="one state; default: all keyed states, or the only operator state"),
             argument(
                 "--table",
                 help="the table: keyed_state, window_state, timers, operator_state, splits, source_coordinator, "
-                "committables, in_flight, ...; ls shows which an operator has",
+                "committables, in_flight, files, ...; ls shows which an operator has",
             ),
             argument("--keys", nargs="+", metavar="KEY", help="only these keys; composite ones as JSON"),
             argument(
@@ -282,6 +283,7 @@ COMMANDS = (
             'show /savepoints/savepoint-2f1a3c accounts --where "total < 0" --columns key,total',
             "show /savepoints/savepoint-2f1a3c --keys 1042",
             "show /savepoints/savepoint-2f1a3c accounts --table timers --json --limit 0",
+            "show /savepoints/savepoint-2f1a3c --table files",
         ),
         "Of --keys those without a row are told; exit code 1 if none has one.",
         prints_table=True,

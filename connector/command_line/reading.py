@@ -125,7 +125,7 @@ def _listed(row: Row, output: Output) -> Row:
 
 def show(arguments: Namespace, output: Output) -> int:
     """Show rows of a table of an operator, or where keys have state in any."""
-    if arguments.uid is None:
+    if arguments.uid is None and (arguments.table is None or arguments.keys):
         return _show_keys(arguments, output)
     table = rows_table(arguments, output) if arguments.where is None else _chosen_rows(arguments, output)
     output.table(table.schema.names, _rows(table, output), True, arguments.limit, "--limit 0 shows all", lines=1)

@@ -31,6 +31,7 @@ Table: TypeAlias = Literal[
     "operator_state",
     "states",
     "metadata",
+    "files",
     "snapshots",
     "statements",
     "coordinator_state",

@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.metadata import VERSIONS, OperatorState, with_uids
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
+from pyspark_savepoint.formats.snapshot.needed_files import needed_files, parts_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.catalog.rows import (
     BYTES,
@@ -117,6 +118,21 @@ def _statements(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
             yield {"action": action, "position": position, "namespace": namespace, "statement": statement}
 
 
+def _files(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
+    for operator in operators(savepoint, request):
+        for subtask, part, names, handles in parts_of(operator):
+            for file in needed_files(savepoint, handles):
+                yield {
+                    **identity(operator),
+                    "subtask": subtask,
+                    "part": part,
+                    "states": list(names) or None,
+                    "folder": file.folder,
+                    "bytes": file.size,
+                    "path": file.path,
+                }
+
+
 class Entry(NamedTuple):
     """What a catalog table is: its columns, and what reads its rows."""
 
@@ -145,6 +161,10 @@ ENTRIES: Mapping[str, Entry] = MappingProxyType(
                 operator_output_channel_state_size_in_bytes=LONG,
             ),
             _metadata,
+        ),
+        "files": Entry(
+            schema(**OPERATOR, subtask=INT, part=TEXT, states=pa.list_(TEXT), folder=TEXT, bytes=LONG, path=TEXT),
+            _files,
         ),
         "snapshots": Entry(
             schema(

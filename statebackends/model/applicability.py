@@ -29,6 +29,7 @@ KEYED_TABLES = (KEYED_STATE, WINDOW_STATE, TIMERS)
 CATALOG = (
     STATES,
     "metadata",
+    "files",
     "snapshots",
     "statements",
     "coordinator_state",
