@@ -85,7 +85,11 @@ UNANSWERED = re.compile(
     r"HTTP error: |error sending request|kind: (?:Connect|Timeout|Interrupted|Request|Decode|Unknown)"
 )
 UNREACHED = re.compile(r"kind: Connect|Connect,\s*TimedOut")
-HOPELESS = re.compile(r"certificate|InvalidContentType|builder error|invalid URL", re.IGNORECASE)
+#: Where requests to other hosts than the store's are sent, which redirects would send credentials to: no one is there.
+NOWHERE = "127.0.0.1:0"
+#: Variables that name proxies, to which requests are sent instead; the client reads them.
+PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
+HOPELESS = re.compile(rf"{re.escape(NOWHERE)},|certificate|InvalidContentType|builder error|invalid URL", re.IGNORECASE)
 #: Innermost causes in the client's description of an error, which are appended to its first line.
 CAUSE = re.compile(
     r'"(dns error)"|kind: (ConnectionRefused|ConnectionReset|TimedOut)|(InvalidContentType|UnknownIssuer)'
@@ -277,6 +281,14 @@ class ObjectStore:
         raise self._meaning(error, path) from None
 
     def _meaning(self, error: Exception, path: str) -> SavepointError:
+        if f"{NOWHERE}," in str(error):
+            return StorageError(
+                "the store redirects the request to another host, which is not followed",
+                path=self.uri + path,
+                found=described(error).partition(" (")[0],
+                remedy="set the endpoint that serves the bucket, and its region: endpoint and region in option "
+                "'storageOptions'",
+            )
         return storage_error(OSError(described(error)), self.uri + path)
 
     def get(self, path: str, wanted: Any, version: str | None = None, unless: str | None = None) -> _Answer:
@@ -719,8 +731,21 @@ def _s3(target: StoreTarget) -> _Client:
         options.request_timeout or REQUEST_TIMEOUT,
         options.max_attempts,
         options.retry_limit or RETRY_LIMIT,
-        {"allow_http": scheme == "http", **_certificates(options.ca_file)},
+        {"allow_http": scheme == "http", **_staying_at(host), **_certificates(options.ca_file)},
     )
+
+
+def _staying_at(host: str) -> dict[str, str]:
+    """Return the client's options that let it send requests to this host, and those below it, alone.
+
+    The client follows redirects, with all headers but ``Authorization`` (S3's session token is in another one), and has
+    no option against it. So it gets a proxy that is nowhere, for all other hosts. Where the environment names a proxy,
+    that one decides.
+    """
+    if PROXIES & {name.lower() for name, value in os.environ.items() if value}:
+        return {}
+    name = re.sub(r":[0-9]+$", "", host).strip("[]")
+    return {"proxy_url": f"http://{NOWHERE}", "proxy_excludes": name}
 
 
 def _certificates(path: str | None) -> dict[str, str]:
@@ -768,10 +793,12 @@ def _azure(target: StoreTarget) -> _Client:
         "client_id": settings.get("client_id"),
     }
     given = {name: value for name, value in arguments.items() if value}
+    staying = _staying_at(parts_of(given["endpoint"])[1].partition("/")[0])
     if not given.keys() & {"account_key", "sas_key"}:
         given |= azure_identity()
+        staying = {}  # tokens come from other hosts, and are sent in a header that no redirect gets
     limit = target.options.retry_limit or RETRY_LIMIT
-    return _Client("abfs", given, budget=limit, client_options={"allow_http": scheme == "http"})
+    return _Client("abfs", given, budget=limit, client_options={"allow_http": scheme == "http", **staying})
 
 
 CLIENTS: Mapping[str, Callable[[StoreTarget], _Client]] = MappingProxyType(

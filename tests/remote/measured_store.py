@@ -54,12 +54,14 @@ class MeasuredStore(ThreadingHTTPServer):
         self.objects: dict[str, bytes] = {}
         self.uploads: dict[str, dict[int, bytes]] = {}
         self.requests: list[Request] = []
+        #: The headers of each.
+        self.headers: list[dict[str, str]] = []
         self.latency = 0.0
         self.fault: Fault = lambda kind, key: None
         self.refused: set[str] = set()
         #: What answers to lists become: stores that lie.
         self.listing: Callable[[bytes], bytes] = lambda page: page
-        #: Where all reads of objects are sent, by their keys.
+        #: Where requests are sent instead, by their keys.
         self.elsewhere: Callable[[str], str | None] = lambda key: None
         self.lock = threading.Lock()
 
@@ -121,6 +123,8 @@ class _Handler(BaseHTTPRequestHandler):
         named = re.search("Credential=([^/]+)/", self.headers.get("authorization", ""))
         if named is not None and named[1] in self.server.refused:
             answer = _error(400, "ExpiredToken")
+        elif (place := self.server.elsewhere(key)) is not None:
+            answer = 307, {"location": place + self.path}, b""
         elif isinstance(fault, int):
             answer = _error(fault, "SlowDown")
         else:
@@ -131,6 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
         status, headers, data = answer
         given = 0 if kind == "HEAD" else len(data)
         logged = Request(kind, key or query.get("prefix", ""), status, len(body), given, begin, time.monotonic())
+        self.server.headers.append(dict(self.headers.items()))
         self.server.requests.append(logged)  # before the client has the answer, and may ask for the log
         self.send_response(status)
         for name, value in {"content-length": str(len(data)), **headers}.items():

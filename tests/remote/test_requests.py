@@ -146,6 +146,47 @@ def test_a_long_list_is_read_page_by_page(measured: MeasuredStore, monkeypatch: 
         filesystem.list(path)
 
 
+@pytest.fixture
+def elsewhere(measured: MeasuredStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[MeasuredStore]:
+    """A second store, to which the first one sends all requests; keys that expire have a token."""
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "a-token")
+    with measured_store() as second:
+        measured.elsewhere = lambda key: f"http://localhost:{second.server_port}"
+        for store in (measured, second):
+            store.upload(SHOP, "sent")
+        yield second
+
+
+def test_redirects_to_another_host_are_not_followed(measured: MeasuredStore, elsewhere: MeasuredStore) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        assert name not in {variable.lower() for variable in os.environ}, "the environment names no proxy"
+    filesystem, path = locate(at(measured, "sent"))
+    begin = time.monotonic()
+    for asked in (
+        lambda: Snapshot.open(at(measured, "sent")),
+        lambda: filesystem.list(path),
+        lambda: filesystem.info(f"{path}/_metadata"),
+        lambda: filesystem.delete_directory(path),
+    ):
+        with pytest.raises(SavepointError, match="redirects the request to another host"):
+            asked()
+    assert time.monotonic() - begin < 10, "not asked for again and again"
+    with pytest.raises(SavepointError, match="307"):
+        filesystem.open_output(f"{path}/new").close()
+    assert elsewhere.requests == []
+    assert "a-token" in measured.headers[0].values(), "there was something to send"
+
+
+def test_a_proxy_of_the_environment_decides_and_gets_no_signature(
+    measured: MeasuredStore, elsewhere: MeasuredStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What README says of redirects where the environment names a proxy."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    assert Snapshot.open(at(measured, "sent")).operators
+    assert elsewhere.requests
+    assert not any(name.lower() == "authorization" for headers in elsewhere.headers for name in headers)
+
+
 # -- faults --------------------------------------------------------------------------------------------------
 
 
