@@ -793,7 +793,7 @@ def _azure(target: StoreTarget) -> _Client:
         "client_id": settings.get("client_id"),
     }
     given = {name: value for name, value in arguments.items() if value}
-    staying = _staying_at(parts_of(given["endpoint"])[1].partition("/")[0])
+    staying = _staying_at(given["endpoint"].partition("://")[2].partition("/")[0])
     if not given.keys() & {"account_key", "sas_key"}:
         given |= azure_identity()
         staying = {}  # tokens come from other hosts, and are sent in a header that no redirect gets
