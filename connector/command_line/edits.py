@@ -602,9 +602,10 @@ class _Given:
             return savepoint.with_state(uid, state, rows, key=self.key, **options)
         if self.table == WINDOW_STATE and not self.replaced & set(self.states):
             return savepoint.with_window_state(uid, rows, key=self.key, **options)
-        others = [column for column in rows.schema.names if column not in self.states and not _is_access(column)]
-        for one in self.states:
-            columns = [*others, *(name for name in (one, one + LAST_ACCESS) if name in rows.schema.names)]
+        states, names = dict.fromkeys(self.states), set(rows.schema.names)
+        others = [column for column in rows.schema.names if column not in states and not _is_access(column)]
+        for one in states:
+            columns = [*others, *(name for name in (one, one + LAST_ACCESS) if name in names)]
             options = self.options(columns)
             savepoint = savepoint.with_state(uid, one, rows.select(*columns), key=self.key, **options)
         return savepoint
@@ -629,8 +630,9 @@ class _Given:
         if self.arguments.state is not None:
             options = self.options(names) | ({} if self.table in OF_OPERATOR else {"key": self.key})
             return savepoint.update_state(uid, self.arguments.state, self.rows, **options)
-        others = [column for column in names if column not in self.states and not _is_access(column)]
-        for one in self.states:
+        states = dict.fromkeys(wanted)
+        others = [column for column in names if column not in states and not _is_access(column)]
+        for one in states:
             columns = [*others, *(name for name in (one, one + LAST_ACCESS) if name in names)]
             rows, options = self.rows.select(*columns), self.options(columns)
             savepoint = savepoint.update_state(uid, one, rows, key=self.key, **options)

@@ -10,13 +10,8 @@ from pyspark_savepoint.statebackends.model.explained_plan import nodes_of
 from tests.fuzz.shapes import Measured, growth
 from tests.fuzz.texts import TEXTS, made, problem_of
 
-#: Each column of a file is an edit of its own, which describes the whole operator. Numbers of thousands of digits, and
-#: brackets in conditions, are checked where they are read.
-ELSEWHERE = ("csv: columns", "type: digits", "condition: digits", "condition: brackets")
-QUICK = [name for name in TEXTS if name not in ELSEWHERE]
 
-
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", TEXTS)
 def test_twice_the_bytes_take_about_twice_as_long(name: str) -> None:
     problem, _ = problem_of(name, 0.25)
     assert problem is None

@@ -117,19 +117,21 @@ class _Keyed:
         self.added = added
         self.types = types.described(classes) if types is not None else None
         self.inference = inference_of(request)
-        self.base = OperatorTypes.of(base).described(classes) if base is not None else None
-        self.merging = merging_state(base.metas()) if base is not None else None
+        self.base = OperatorTypes.of_keys(base).described(classes) if base is not None else None
+        of_base = base.metas() if base is not None else {}
+        self.known = {name for name, timer in of_base if not timer}
+        self.known |= set(self.types.states) if self.types is not None else set()
+        self.merging = merging_state(of_base)
         self.keys = key_columns(schema, request)
         self.spans = self.columns_of_windows()
         self.check_names()
 
     def columns_of_windows(self) -> set[str]:
         """Return the columns that follow from the windows of SQL operators, unless they are states."""
-        known = {name for types in (self.base, self.types) if types is not None for name in types.states}
         return {
             field.name
             for field in self.schema
-            if field.name in SPAN_COLUMNS and field.name not in known and pa.types.is_timestamp(field.type)
+            if field.name in SPAN_COLUMNS and field.name not in self.known and pa.types.is_timestamp(field.type)
         }
 
     def check_names(self) -> None:

@@ -105,15 +105,20 @@ class OperatorTypes:
         operator_states: dict[str, list[StateMetaInfoSnapshot]] = {}
         for meta in metas:
             operator_states.setdefault(meta.name, []).append(meta)
-        keys = headers.key_serializers
         return cls(
             headers.operator.label,
             path,
-            (united(keys) or max(keys, key=_size)) if keys else None,
+            cls.of_keys(headers).key,
             {name: _fullest(registrations) for name, registrations in states.items()},
             {queue.service: queue for queue in queues},
             {name: _fullest(registrations) for name, registrations in operator_states.items()},
         )
+
+    @classmethod
+    def of_keys(cls, headers: OperatorHeaders) -> OperatorTypes:
+        """Build the type of an operator's keys alone, whatever the number of its states."""
+        keys = headers.key_serializers
+        return cls(headers.operator.label, "", (united(keys) or max(keys, key=_size)) if keys else None)
 
     def described(self, classes: JobClasses) -> OperatorTypes:
         """Return the types with generic types as the user's classes describe them, so that they can be written."""
