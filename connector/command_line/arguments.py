@@ -247,6 +247,20 @@ COMMANDS = (
         prints_table=True,
     ),
     Command(
+        "retained",
+        "retaining.retained_snapshots",
+        LOOK,
+        "show which bytes each checkpoint of a folder holds alone, and files that none needs; nothing is deleted",
+        (
+            argument("path", help="a folder with snapshots; local, s3://, gs://, abfs://, hdfs://"),
+            argument("--unneeded", action="store_true", help="list the files that no snapshot below the folder needs"),
+        ),
+        ("retained /checkpoints/7d2e", "retained /checkpoints/7d2e --unneeded --csv"),
+        "Column alone is what becomes free if a checkpoint is deleted. A running job may still need files that are "
+        "listed, and so may snapshots elsewhere, such as those of a job that was restored from one of these.",
+        prints_table=True,
+    ),
+    Command(
         "show",
         "reading.show",
         LOOK,

@@ -550,6 +550,8 @@ COMMANDS: Mapping[str, Callable[[str, str], None]] = {
             "schema": ("schema",),
             "metrics": ("metrics",),
             "show keys": ("show", UID, "--keys", "1", "5"),
+            "show files": ("show", "--table", "files"),
+            "retained": ("retained",),
             "vacuum": ("vacuum",),
             "check-migration": ("check-migration", "--flink", "1.20"),
         }.items()
