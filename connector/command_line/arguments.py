@@ -272,7 +272,7 @@ COMMANDS = (
                 "uid",
                 nargs="?",
                 help="the operator: its uid or its uid hash (32 hex digits); without it, --keys looks into all, and "
-                "--table shows tables of the whole snapshot",
+                "--table shows tables of the whole snapshot, or all timers",
             ),
             argument("state", nargs="?", help="one state; default: all keyed states, or the only operator state"),
             argument(

@@ -38,6 +38,7 @@ from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import is_version, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions, opened_at
 from pyspark_savepoint.options.paths import reached, snapshot_path
+from pyspark_savepoint.statebackends.model.applicability import TIMERS
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
 DONE, FOUND = 0, 1
@@ -127,6 +128,8 @@ def show(arguments: Namespace, output: Output) -> int:
     """Show rows of a table of an operator, or where keys have state in any."""
     if arguments.uid is None and (arguments.table is None or arguments.keys):
         return _show_keys(arguments, output)
+    if arguments.uid is None and arguments.table == TIMERS:
+        return _show_timers(arguments, output)
     table = rows_table(arguments, output) if arguments.where is None else _chosen_rows(arguments, output)
     output.table(table.schema.names, _rows(table, output), True, arguments.limit, "--limit 0 shows all", lines=1)
     return _told_absent(arguments, output, table) if arguments.keys and isinstance(table, SnapshotTable) else DONE
@@ -147,6 +150,8 @@ def _told_absent(arguments: Namespace, output: Output, table: SnapshotTable) -> 
     return FOUND if len(gone) == len(texts) else DONE
 
 
+#: Of timers of all operators.
+TIMER_COLUMNS = ("operator", "service", "domain", "timestamp", "key", "namespace", "note")
 #: How ``show`` names what was found of keys: the operator by its uid, or uid hash.
 FOUND_COLUMNS = ("operator", "table", "state", "key", "window", "value", "note")
 
@@ -164,6 +169,25 @@ def _show_keys(arguments: Namespace, output: Output) -> int:
     listed = ({**row, "operator": row["operator_uid"] or row["operator_uid_hash"]} for row in rows)
     if not output.table(FOUND_COLUMNS, listed, True, arguments.limit, "--limit 0 shows all", lines=1):
         output.say("no operator has the keys")
+    return DONE
+
+
+def _show_timers(arguments: Namespace, output: Output) -> int:
+    """Show the timers of all operators, as far as they are shown."""
+    from pyspark_savepoint.erasure.all_timers import all_timers
+
+    others = [name for name in ("where", "columns") if getattr(arguments, name) is not None]
+    if others:
+        raise UsageError(
+            f"--{others[0]} is for the timers of one operator",
+            remedy="name it with UID; pyspark-savepoint ls lists all operators",
+        )
+    if arguments.limit < 0:
+        raise OptionError("--limit must be 0 or more", found=arguments.limit)
+    sp = open_savepoint(arguments.path, **read_options(arguments))
+    rows = map(_named, all_timers(sp.options, sp._read_path()))
+    if not output.table(TIMER_COLUMNS, rows, True, arguments.limit, "--limit 0 shows all", lines=1):
+        output.say("no operator has timers")
     return DONE
 
 

@@ -179,26 +179,41 @@ class Tables(Face[R, T]):
         """
         return self._of("window_state", uid, options)
 
-    def timers(self, uid: OperatorRef, **options: Unpack[StateOptions]) -> T:
-        """Return the timers of an operator: one row per timer.
+    def timers(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> T:
+        """Return the timers of an operator: one row per timer; without one, those of all operators.
 
         Args:
-            uid: The operator.
-            **options: Options of a read, such as ``state`` (the timer service), ``keys``, ``parallelism``.
+            uid: The operator. Of all, this process reads the timers, with Spark too, and holds them in memory.
+            **options: Options of a read, such as ``state`` (the timer service), ``keys``, ``parallelism``; of one
+                operator only.
 
         Returns:
             Columns ``key``, ``namespace`` (if the timers have one), ``timestamp`` in milliseconds as a long, ``domain``
-            (``event`` or ``processing``) and ``service``.
+            (``event`` or ``processing``) and ``service``. Of all operators the names of the operator come first, keys
+            and namespaces are JSON, and ``note`` says why timers cannot be read.
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
+            OptionError: If there are options of a read, and no operator.
             StateNotFoundError: If the operator has no timers; Spark raises it as PySparkException.
 
         Example::
 
             sp.timers("accounts").where("domain = 'event'").selectExpr("key", "timestamp_millis(timestamp)")
+            sp.timers()
 
         """
+        if uid is None:
+            if options:
+                raise OptionError(
+                    "timers of all operators take no options",
+                    found=", ".join(sorted(options)),
+                    remedy="name the operator: timers(uid, ...)",
+                )
+            from pyspark_savepoint.erasure.all_timers import timers_table
+
+            found: T = self._engine.shown(timers_table(self.options, self._read_path()))
+            return found
         return self._of("timers", uid, options)
 
     def operator_state(self, uid: OperatorRef, state: str, **options: Unpack[TableOptions]) -> T:

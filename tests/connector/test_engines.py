@@ -181,6 +181,7 @@ READS: dict[str, Callable[[Any], Any]] = {
     "verify": lambda sp: sp.verify(),
     "heaviest_keys": lambda sp: sp.heaviest_keys(top=3),
     "find_keys": lambda sp: sp.find_keys([1042, "USD"]),
+    "timers of all operators": lambda sp: sp.timers(),
     "ttl_ages": lambda sp: sp.ttl_ages(),
     "doctor": lambda sp: sp.doctor("size=1KB"),
     "check_migration": lambda sp: sp.check_migration("2.3"),
