@@ -38,7 +38,6 @@ from pyspark_savepoint.statebackends.model.descriptors import WINDOW_CONTENTS
 from pyspark_savepoint.statebackends.model.state_sets import NOT_NAMED
 from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
 from pyspark_savepoint.statebackends.python.python_state import is_python_operator
-from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.surveys.state_set_checks import registered
 
 
@@ -141,7 +140,7 @@ def examine(
 def examined(surveys: Surveys, budgets: Budgets, older: Surveys | None = None, job: Job | None = None) -> list[Finding]:
     """Return the findings of :func:`examine` by what surveys have read."""
     snapshot = surveys.snapshot
-    findings = [*check_metadata(snapshot, budgets), *check_release(surveys), *check_state(surveys, budgets)]
+    findings = [*check_metadata(surveys, budgets), *check_release(surveys), *check_state(surveys, budgets)]
     if older is not None:
         findings += check_growth(surveys, older)
     if job is not None:
@@ -186,8 +185,9 @@ VERIFY = "pyspark-savepoint verify PATH shows where"
 TIMERS = "_timer_state/"
 
 
-def check_metadata(savepoint: Snapshot, budgets: Budgets) -> Iterator[Finding]:
+def check_metadata(surveys: Surveys, budgets: Budgets) -> Iterator[Finding]:
     """Yield findings about operators, one after the other, and about the whole."""
+    savepoint = surveys.snapshot
     yield from _size(savepoint, budgets)
     for operator in savepoint.operators:
         yield from _without_uid(savepoint, operator)
@@ -195,7 +195,7 @@ def check_metadata(savepoint: Snapshot, budgets: Budgets) -> Iterator[Finding]:
         yield from _outside(savepoint, operator)
         yield from _finished(operator)
         try:
-            types = registered_states(savepoint, operator)
+            types = registered_states(surveys.opened(operator))
         except UnsafePathError:
             continue  # a finding already
         except SavepointError as error:
@@ -368,7 +368,7 @@ def _unread(surveys: Surveys) -> Iterator[Finding]:
 def _incomplete(surveys: Surveys, operator: OperatorState) -> Iterator[Finding]:
     """Yield findings about states without those that Flink needs with them, and contents that it does not find."""
     try:
-        opened = OpenOperator(surveys.snapshot, operator)
+        opened = surveys.opened(operator)
         names = registered(opened)
         is_python = is_python_operator(opened)
     except SavepointError:
@@ -400,6 +400,10 @@ def _skew(surveys: Surveys, budgets: Budgets) -> Iterator[Finding]:
 
 
 def _heavy_keys(surveys: Surveys, budgets: Budgets) -> Iterator[Finding]:
+    groups = (size for state in surveys.sizes for _, size in state.groups.values())
+    noted = any(row["table"] is not None for row in surveys.unread)
+    if not noted and all(size <= budgets.key for size in groups):
+        return  # all keys of a key group are not too many bytes: the state is not read again
     for row in surveys.heaviest:
         if row["bytes"] is not None and row["bytes"] > budgets.key:
             yield Finding(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol
 
@@ -15,9 +15,12 @@ import pyarrow.compute as pc
 from pyspark_savepoint.execution.migrating import migration_of
 from pyspark_savepoint.execution.table_reads import without_keys
 from pyspark_savepoint.formats.errors import SavepointError, SavepointWarning
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 #: Timers later than this mean "never".
 NEVER_MILLIS = 1 << 52
@@ -144,6 +147,7 @@ class Surveys:
         #: Why timers of an operator cannot be read; known when the others are.
         self.unread_timers: dict[str, str] = {}
         self._migrations: dict[str, MigrationCheck] = {}
+        self._opened: dict[OperatorID, OpenOperator] = {}
 
     @property
     def path(self) -> str | None:
@@ -154,6 +158,12 @@ class Surveys:
     def snapshot(self) -> Snapshot:
         """Its metadata."""
         return self.savepoint._snapshot()
+
+    def opened(self, operator: OperatorState) -> OpenOperator:
+        """Return an operator of the snapshot, whose headers are read once."""
+        if operator.operator_id not in self._opened:
+            self._opened[operator.operator_id] = OpenOperator(self.snapshot, operator)
+        return self._opened[operator.operator_id]
 
     def read(self, table: str, **options: Any) -> list[Row]:
         """Return all rows of a table of few."""
@@ -173,7 +183,8 @@ class Surveys:
         """Return what a migration to a release does with the state."""
         if flink not in self._migrations:
             engine = self.savepoint._engine
-            self._migrations[flink] = migration_of(self.snapshot, flink).check(lambda work: engine.run(work, None))
+            migration = replace(migration_of(self.snapshot, flink), opened=self.opened)
+            self._migrations[flink] = migration.check(lambda work: engine.run(work, None))
         return self._migrations[flink]
 
     def _all(self, table: Callable[[], Any]) -> pa.Table:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import IO
 
@@ -20,6 +20,7 @@ from pyspark_savepoint.execution import progress
 from pyspark_savepoint.execution.copying import publish, to_free_path
 from pyspark_savepoint.execution.table_reads import cpus
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.changes import assemble, metadata_version
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -31,6 +32,7 @@ from pyspark_savepoint.statebackends.migration.migration_check import verdicts_o
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, expect_known, expect_types_fit
 from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork, WriteWork
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, PartVerdict
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 
 #: Verdicts that an error lists; its text is bounded.
@@ -191,10 +193,12 @@ class Migration:
     knowledge: Knowledge
     drop: frozenset[str] = frozenset()
     as_is: frozenset[str] = frozenset()
+    #: Opens an operator of the source, if its headers may have been read; the check uses it.
+    opened: Callable[[OperatorState], OpenOperator] | None = field(default=None, repr=False, compare=False)
 
     def check(self, run: Run = run_here) -> MigrationCheck:
         """Return the verdicts about all parts."""
-        planned = Planned(self.source, self.knowledge)
+        planned = Planned(self.source, self.knowledge, opened=self.opened)
         self._expect_known(self._planned() if self.drop or self.as_is else planned)
         return verdicts_of(planned.wanted, self._scanned(planned, run))
 

@@ -5,9 +5,9 @@ Nothing is decoded here. ``migration_check`` looks at the values, ``migrated_fil
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from pyspark_savepoint.formats.class_files import ClassPath
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError, did_you_mean
@@ -384,14 +384,17 @@ def kryo_of(savepoint: Snapshot) -> int:
     return 5 if savepoint.metadata.version >= FIRST_METADATA_OF_FLINK_2 else 2
 
 
-def plan_migration(savepoint: Snapshot, knowledge: Knowledge) -> list[OperatorMigration]:
-    """Return the plan of every operator."""
+def plan_migration(
+    savepoint: Snapshot, knowledge: Knowledge, opened: Callable[[OperatorState], OpenOperator] | None = None
+) -> list[OperatorMigration]:
+    """Return the plan of every operator; ``opened`` opens one, by default anew."""
     before, after = kryo_of(savepoint), 5 if knowledge.release.version >= (2, 0) else 2
     change = None
     if before != after:
         synthetic = SyntheticFields(knowledge.synthetic is not False, knowledge.synthetic is not None)
         change = KryoChange(before, after, knowledge.described, knowledge.targets.pojo, knowledge.subclass, synthetic)
-    return [OperatorMigration(OpenOperator(savepoint, operator), knowledge, change) for operator in savepoint.operators]
+    of = opened or partial(OpenOperator, savepoint)
+    return [OperatorMigration(of(operator), knowledge, change) for operator in savepoint.operators]
 
 
 def expect_known(plans: Iterable[OperatorMigration], names: Iterable[str], option: str) -> None:

@@ -7,7 +7,7 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from pyspark_savepoint.statebackends.migration.findings import StateFindings, fr
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, OperatorMigration, plan_migration
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import StateRef
 from pyspark_savepoint.statebackends.migration.value_scan import Scan, ScanUnit, hidden_parts
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 #: The version of metadata in which handles are returned: the newest, which has all kinds.
 VERSION = max(VERSIONS)
@@ -45,11 +46,13 @@ class Planned:
     as_is: frozenset[str] = frozenset()
     #: What values have shown: by the number of the operator, states and roles whose unlisted subclasses change.
     hidden: Mapping[int, frozenset[tuple[StateRef, str]]] = field(default_factory=dict)
+    #: Opens an operator in this process, if its headers may have been read.
+    opened: Callable[[OperatorState], OpenOperator] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def plans(self) -> list[OperatorMigration]:
         """The plans of all operators."""
-        return plan_migration(self.savepoint, self.knowledge)
+        return plan_migration(self.savepoint, self.knowledge, self.opened)
 
     @cached_property
     def wanted(self) -> list[OperatorMigration]:
@@ -59,7 +62,7 @@ class Planned:
 
     def unopened(self) -> Planned:
         """Return a copy without open files and cached results, for another process."""
-        return replace(self, knowledge=replace(self.knowledge))
+        return replace(self, knowledge=replace(self.knowledge), opened=None)
 
     def knowing(self, findings: Mapping[int, Mapping[str, StateFindings]]) -> Planned:
         """Return the input with what values have shown.

@@ -264,3 +264,18 @@ def test_files_are_opened_many_at_a_time(measured: MeasuredStore, tmp_path: Path
     assert run(measured, "sizes", "s3://bucket/wide") == 0
     assert measured.kinds() == {"GET": 61}
     assert chain(measured.requests) < 15
+
+
+@pytest.mark.parametrize(("words", "passes", "most"), [(("doctor",), 3, 25), (("report", "-o"), 5, 40)])
+def test_surveys_read_headers_together_and_files_many_at_a_time(
+    measured: MeasuredStore, tmp_path: Path, words: tuple[str, ...], passes: int, most: int
+) -> None:
+    """Once the headers of all files, and each survey once all files; no file waits for the one before it."""
+    write_savepoint(tmp_path / "wide", "long", 20_000, parallelism=60)
+    measured.upload(tmp_path / "wide", "surveyed")
+    measured.latency = 0.02
+    last = [str(tmp_path / "report.html")] if len(words) > 1 else []
+    assert run(measured, words[0], "s3://bucket/surveyed", *words[1:], *last) == 0
+    # A few files may be opened ahead after they were read.
+    assert measured.kinds()["GET"] <= 60 * passes + 20
+    assert chain(measured.requests) < most

@@ -42,7 +42,6 @@ from functools import cached_property
 
 from pyspark_savepoint.formats.flink_releases import Flink
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import GenericArraySerializer
@@ -53,8 +52,7 @@ from pyspark_savepoint.formats.serializers.runtime.generic import GenericSeriali
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import OperatorIDPair
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
-from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
-from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 #: Packages that are always on the class path.
 ALWAYS_THERE = ("java.", "javax.", "scala.", "org.apache.flink.", "org.apache.avro.")
@@ -197,13 +195,12 @@ class RegisteredStates:
                     yield from meta.serializers.values()
 
 
-def registered_states(savepoint: Snapshot, operator: OperatorState) -> RegisteredStates:
+def registered_states(opened: OpenOperator) -> RegisteredStates:
     """Read the states from the headers of all subtasks."""
-    headers = [source.header() for source in keyed_sources(savepoint, operator)]
+    headers = opened.keyed.headers
     keys = tuple(dict.fromkeys(header.key_serializer for header in headers))
     keyed = _by_name(meta for header in headers for meta in header.states if is_key_value(meta))
-    streams = [source.header() for source in operator_sources(savepoint, operator)]
-    return RegisteredStates(keys, keyed, _by_name(meta for header in streams for meta in header.states))
+    return RegisteredStates(keys, keyed, _by_name(opened.operator_states))
 
 
 def _by_name(metas: Iterable[StateMetaInfoSnapshot]) -> StateMetas:
@@ -219,7 +216,7 @@ def from_snapshot(savepoint: Snapshot) -> JobDescription:
     """Describe the job that took a snapshot by its ids, parallelism and states, with max parallelism not set."""
     operators = []
     for number, operator in enumerate(savepoint.operators):
-        states = registered_states(savepoint, operator)
+        states = registered_states(OpenOperator(savepoint, operator))
         operators.append(
             OperatorDescription(
                 label=repr(operator.uid or operator.name or str(operator.operator_id)),

@@ -56,6 +56,7 @@ from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import (
 )
 from pyspark_savepoint.statebackends.model.descriptors import PYTHON_PREFIX
 from pyspark_savepoint.statebackends.model.state_column import has_ttl
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 #: The kind recorded by Flink up to 1.4: it is compatible with any kind.
 UNKNOWN_KIND = "UNKNOWN"
@@ -252,7 +253,7 @@ class MatchedOperator:
         described = job.key is not None or job.keyed_states is not None or job.operator_states is not None
         if not described and not crosses(self.savepoint.metadata, version):
             return [], []
-        old = registered_states(self.savepoint, self.match.state)
+        old = registered_states(OpenOperator(self.savepoint, self.match.state))
         problems = [_said(resolve_version(old.serializers, self.savepoint.metadata, version, self.values is None))]
         if old.keys and job.key is None and job.keyed_states == {}:
             names = ", ".join(old.keyed) or "timers"

@@ -8,6 +8,7 @@ from pyspark_savepoint.formats.errors import SavepointError, nearest
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.restore.job_description import OperatorDescription, registered_states
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 
 def moved_to(savepoint: Snapshot, state: OperatorState, empty: Sequence[OperatorDescription]) -> str | None:
@@ -31,7 +32,7 @@ def _of_same_states(
     if not described:
         return None
     try:
-        registered = registered_states(savepoint, state)
+        registered = registered_states(OpenOperator(savepoint, state))
     except SavepointError:
         return None
     keyed = {(name, metas[0].state_type) for name, metas in registered.keyed.items()}
