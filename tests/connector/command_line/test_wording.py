@@ -91,7 +91,10 @@ def test_ls_says_that_splits_show_the_positions_of_a_consumer(run: Run, tmp_path
 def test_a_repeated_key_is_named(run: Run, shop: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text("key,total\n1042,5\n1043,6\n1042,7\n")
-    assert "found: key 1042 again, in key group 19" in run("put", shop, tmp_path / "new", "accounts", rows, "total").err
+    assert (
+        "found: key 1042 again, in key group 19"
+        in run("put", shop, tmp_path / "new", "accounts", rows, "total", "--upsert").err
+    )
 
 
 def test_a_name_that_flink_cannot_write_is_refused(run: Run, shop: Path, tmp_path: Path) -> None:
