@@ -62,6 +62,7 @@ ATTRIBUTES_BY_NAME = {
     "connector/options/options.py": 1,  # fields of options that are those of a request
     "formats/keyed/keyed_block.py": 2,  # the parts of an entry
     "formats/keyed/heap_stream.py": 1,  # starts or stops
+    "formats/snapshot/savepoint.py": 1,  # the fields of a handle
     "formats/redaction.py": 1,  # the fields of a data class that hold paths
     "formats/rocksdb/entries.py": 1,  # the parts of an entry
     "formats/rocksdb/keyed_stream.py": 1,  # the parts of an entry
@@ -70,6 +71,7 @@ ATTRIBUTES_BY_NAME = {
     "formats/serializers/basic/primitives.py": 1,  # the kernel of a width
     "statebackends/model/serializer_parts.py": 1,  # the fields of a serializer's dataclass
     "statebackends/model/unify.py": 5,  # the same
+    "statebackends/surveys/losses.py": 2,  # the kinds of state of a subtask
     "statebackends/processing/runtime/user_code.py": 1,  # methods of a user's function that its base declares
 }
 #: Where plug-ins are loaded: entry points of installed packages, by the names that those packages registered.

@@ -613,7 +613,8 @@ class _Given:
     def updated(self, savepoint: LocalSavepoint) -> LocalSavepoint:
         """Return the savepoint with the rows laid over its states."""
         uid, names = self.arguments.uid, self.rows.schema.names
-        changing = [f"--{name}" for name in ("type", "kind", "ttl") if getattr(self.arguments, name)]
+        given = {"--type": self.arguments.type, "--kind": self.arguments.kind, "--ttl": self.arguments.ttl}
+        changing = [name for name, value in given.items() if value]
         if changing:
             raise UsageError(
                 f"{changing[0]} cannot change a state of which other keys keep what they have",

@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.following import following
 from pyspark_savepoint.command_line.output import Output, Row, csv_line, finite
-from pyspark_savepoint.execution.absent_keys import absent, named
 from pyspark_savepoint.execution.conditions import parse_condition
 from pyspark_savepoint.execution.texts import numbered, readable_size, replacing, writable
 from pyspark_savepoint.formats.errors import (
@@ -137,6 +136,8 @@ def show(arguments: Namespace, output: Output) -> int:
 
 def _told_absent(arguments: Namespace, output: Output, table: SnapshotTable) -> int:
     """Tell the keys that have no row; with exit code 1 if none has."""
+    from pyspark_savepoint.execution.absent_keys import absent, named
+
     only = SnapshotTable.of(table.options).select("key")
     kind = only.schema.field("key").type
     texts = list(dict.fromkeys(arguments.keys))
@@ -158,7 +159,8 @@ FOUND_COLUMNS = ("operator", "table", "state", "key", "window", "value", "note")
 
 def _show_keys(arguments: Namespace, output: Output) -> int:
     """Show where keys have state, in all operators; words are texts, and numbers or composite keys too."""
-    others = [name for name in ("table", "where", "columns") if getattr(arguments, name) is not None]
+    given = {"table": arguments.table, "where": arguments.where, "columns": arguments.columns}
+    others = [name for name, value in given.items() if value is not None]
     if not arguments.keys or others:
         raise UsageError(
             f"--{others[0]} is for one operator" if others else "name the operator, or give --keys",
@@ -176,7 +178,8 @@ def _show_timers(arguments: Namespace, output: Output) -> int:
     """Show the timers of all operators, as far as they are shown."""
     from pyspark_savepoint.erasure.all_timers import all_timers
 
-    others = [name for name in ("where", "columns") if getattr(arguments, name) is not None]
+    given = {"where": arguments.where, "columns": arguments.columns}
+    others = [name for name, value in given.items() if value is not None]
     if others:
         raise UsageError(
             f"--{others[0]} is for the timers of one operator",

@@ -102,7 +102,7 @@ def worded(text: str, command: str | None) -> str:
     """Return a text in the words of a command.
 
     >>> worded("option('table', 'splits') shows them; remove_state('total') removes it", "show")
-    '--table splits shows them; pyspark-savepoint remove removes it'
+    '--table splits shows them; pyspark-savepoint remove OLD NEW UID.STATE removes it'
     >>> worded("give option 'pyTypes'", "show"), worded("option('table', 'splits') shows them", "ls")
     ('give --option pyTypes=...', 'pyspark-savepoint show --table splits shows them')
     """

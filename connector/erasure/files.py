@@ -117,7 +117,7 @@ class _Files:
     search: Search
     found: dict[str, Searched] = field(default_factory=dict)
     #: Paths of the files that were searched.
-    paths: set[str] = field(default_factory=set)
+    paths: set[str] = field(default_factory=set, repr=False)
 
     def all(self) -> Iterator[Searched]:
         metadata = FileLocation(self.snapshot.location.filesystem, self.snapshot.metadata_path)

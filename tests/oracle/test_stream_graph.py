@@ -9,7 +9,7 @@ import pytest
 
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import generated_ids, operator_id_pairs
-from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, tasks
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
 from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_execution_plan, read_job_plan
 from tests.oracle.topologies import Job, ask, described, random_job, rebuilt
 
@@ -159,7 +159,7 @@ def test_ids_and_tasks_of_graphs_as_flink_has_them(answers: dict[str, tuple[Job,
         ids = {number: str(operator_id) for number, operator_id in generated_ids(graph).items()}
         assert ids == {node["id"]: node["operatorId"] for node in answer["nodes"]}, name
         vertices = {vertex["id"]: [pair["generated"] for pair in vertex["operators"]] for vertex in answer["vertices"]}
-        assert {ids[head]: [ids[number] for number in chain] for head, chain in tasks(graph).items()} == vertices, name
+        assert {ids[head]: [ids[number] for number in chain] for head, chain in graph.tasks().items()} == vertices, name
 
 
 def test_user_hashes_are_the_alternatives(answers: dict[str, tuple[Job, dict[str, Any]]]) -> None:
@@ -176,7 +176,7 @@ def test_max_parallelism_of_a_task_is_that_of_its_head(answers: dict[str, tuple[
     for name, (job, answer) in answers.items():
         graph = rebuilt(answer, job)
         ids = generated_ids(graph)
-        heads = {str(ids[head]): graph.nodes[head].max_parallelism for head in tasks(graph)}
+        heads = {str(ids[head]): graph.nodes[head].max_parallelism for head in graph.tasks()}
         assert heads == {
             v["id"]: v["maxParallelism"] if v["maxParallelism"] > 0 else None for v in answer["vertices"]
         }, name

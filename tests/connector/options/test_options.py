@@ -45,7 +45,7 @@ def problems(**options: str) -> str:
         ("includeInternal", "true", "include_internal", True),
         ("includeRowKind", "false", "include_row_kind", False),
         ("keys", '["a", 1]', "keys", '["a", 1]'),
-        ("keyGroups", "0-31,77, 5 - 6", "key_groups", ((0, 31), (77, 77), (5, 6))),
+        ("keyGroups", "40-45,77, 5 - 6, 6-8", "key_groups", ((5, 8), (40, 45), (77, 77))),
         ("timestamps", "truncate", "timestamps", "truncate"),
         ("decimals", "38, 18", "decimals", "38,18"),
         ("decimals", "String", "decimals", "string"),

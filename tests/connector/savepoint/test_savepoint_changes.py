@@ -144,7 +144,7 @@ REFUSED: list[tuple[Callable[[Savepoint], object], type[Exception], str]] = [
     (
         lambda sp: sp.with_list_state("warehouse-export", "pending_orders", sp.spark.range(1)),
         StateExistsError,
-        "with_state replaces it",
+        "with_state replaces all of it",
     ),
     (lambda sp: sp.with_timers("acounts", sp.spark.range(1)), OperatorNotFoundError, "did you mean 'accounts'"),
     (lambda sp: sp.with_max_parallelism(1), OptionError, "less than the parallelism"),

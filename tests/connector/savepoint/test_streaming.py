@@ -484,9 +484,9 @@ def test_offsets_of_several_kafka_sources(
     assert before.offsets() == {("orders.eu-1_2", 0): 1, ("7", 3): 0}
 
     for sources, error in {
-        (json.dumps(first), ""): "ends in the offsets of source 1",
-        (json.dumps(first)[:-1],): "ends in the offsets of source 0",
-        (json.dumps(first), '{"clicks":'): "ends in the offsets of source 1",
+        (json.dumps(first), ""): "no whole offsets of source 1",
+        (json.dumps(first)[:-1],): "no whole offsets of source 0",
+        (json.dumps(first), '{"clicks":'): "no whole offsets of source 1",
         (json.dumps(first),): "the log of the query has not all sources",
     }.items():
         log(last, *sources)

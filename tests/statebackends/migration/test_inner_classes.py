@@ -158,7 +158,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def state_of(path: Path, classes: Path, case: str) -> list[Any]:
-    opened = pyspark_savepoint.open(path, classes=[classes])
+    opened = pyspark_savepoint.open(path, classes=[classes], variants="variant")
     if case == "inner-in-operator-list":
         column = opened.operator_state("state", "v").to_arrow().column("value")
     else:

@@ -40,7 +40,7 @@ def scala(corpus: Path) -> LocalSavepoint:
 def test_fields_of_a_pojo_are_columns_beside_what_only_its_job_reads(kryo: LocalSavepoint) -> None:
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
-        table = kryo.table("keyed_state", uidHash=KRYO, state="mixed", timestamps="raw").to_arrow()
+        table = kryo.table("keyed_state", uidHash=KRYO, state="mixed", timestamps="raw", variants="variant").to_arrow()
     rows = table.to_pylist()
 
     assert len(rows) == 30
