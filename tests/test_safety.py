@@ -62,6 +62,7 @@ ATTRIBUTES_BY_NAME = {
     "connector/options/options.py": 1,  # fields of options that are those of a request
     "formats/keyed/keyed_block.py": 2,  # the parts of an entry
     "formats/keyed/heap_stream.py": 1,  # starts or stops
+    "formats/snapshot/needed_files.py": 1,  # the kinds of state of a subtask
     "formats/snapshot/savepoint.py": 1,  # the fields of a handle
     "formats/redaction.py": 1,  # the fields of a data class that hold paths
     "formats/rocksdb/entries.py": 1,  # the parts of an entry

@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.following import following
 from pyspark_savepoint.command_line.output import Output, Row, csv_line, finite
-from pyspark_savepoint.execution.conditions import parse_condition
 from pyspark_savepoint.execution.texts import numbered, readable_size, replacing, writable
 from pyspark_savepoint.formats.errors import (
     OptionError,
@@ -31,7 +30,6 @@ from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, explained
 from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.local.local_table import LocalTable, SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import is_version, to_options
@@ -159,6 +157,8 @@ FOUND_COLUMNS = ("operator", "table", "state", "key", "window", "value", "note")
 
 def _show_keys(arguments: Namespace, output: Output) -> int:
     """Show where keys have state, in all operators; words are texts, and numbers or composite keys too."""
+    from pyspark_savepoint.local.local_savepoint import open_savepoint
+
     given = {"table": arguments.table, "where": arguments.where, "columns": arguments.columns}
     others = [name for name, value in given.items() if value is not None]
     if not arguments.keys or others:
@@ -177,6 +177,7 @@ def _show_keys(arguments: Namespace, output: Output) -> int:
 def _show_timers(arguments: Namespace, output: Output) -> int:
     """Show the timers of all operators, as far as they are shown."""
     from pyspark_savepoint.erasure.all_timers import all_timers
+    from pyspark_savepoint.local.local_savepoint import open_savepoint
 
     given = {"where": arguments.where, "columns": arguments.columns}
     others = [name for name, value in given.items() if value is not None]
@@ -260,6 +261,8 @@ def _columns(text: str) -> list[str]:
 
 def _chosen_rows(arguments: Namespace, output: Output) -> LocalTable:
     """Return the rows for which a condition is true; only what is shown, and what it needs, is decoded."""
+    from pyspark_savepoint.execution.conditions import parse_condition
+
     table = _all_columns(arguments, output)
     names = table.schema.names if arguments.columns is None else _columns(arguments.columns)
     needed = parse_condition(arguments.where, table.schema).columns

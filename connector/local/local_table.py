@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 import pyarrow as pa
 
 from pyspark_savepoint.execution import progress
-from pyspark_savepoint.execution.conditions import mask_of
 from pyspark_savepoint.execution.display import html_columns
 from pyspark_savepoint.execution.table_reads import explaining_absence, noting_texts, partitions_of, table_of
 from pyspark_savepoint.execution.texts import numbered
@@ -90,6 +89,8 @@ class LocalTable:
             pyspark_savepoint.open("/savepoints/s").keyed_state("accounts").where("total < 0").to_pandas()
 
         """
+        from pyspark_savepoint.execution.conditions import mask_of
+
         mask, _ = mask_of(condition, self.schema, "where")
         return ComputedTable(self.schema, lambda: (batch.filter(mask(batch)) for batch in self.batches()))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pyspark_savepoint.formats.errors import StorageError
@@ -28,7 +28,7 @@ class Listing:
     """Lists of one client; ``page_seconds`` is how long it may take to one page that has names."""
 
     client: Any
-    uri: str
+    uri: str = field(repr=False)
     page_seconds: float
 
     def folder(self, prefix: str) -> tuple[list[str], list[Any]]:

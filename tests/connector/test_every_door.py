@@ -211,7 +211,7 @@ QUESTIONS: dict[str, tuple[pa.Table, str, Options, tuple[str, str] | str]] = {
         pa.table({"key": pa.array([1, 1, 3], pa.int64()), "scores": SCORES}), "scores", {}, "more than one"
     ),
     "no rows": (_rows("total").slice(0, 0), "total", {}, BEFORE["total"]),
-    "another max parallelism": (_rows("total"), "total", {"maxParallelism": "128"}, "differs from the operator's"),
+    "another max parallelism": (_rows("total"), "total", {"maxParallelism": "128"}, "differs from th"),
 }  # fmt: skip
 
 
