@@ -191,7 +191,7 @@ REFERENCE = Chapter(
                 _names(
                     "Look inside and compare",
                     SAVEPOINT,
-                    "sizes heaviest_keys ttl_ages verify losses salvage doctor report plot diff changes "
+                    "sizes heaviest_keys find_keys ttl_ages verify losses salvage doctor report plot diff changes "
                     "check_hash_code",
                 ),
                 _names(
