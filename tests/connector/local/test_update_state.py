@@ -178,14 +178,14 @@ def test_times_of_last_access(base: LocalSavepoint, tmp_path: Path) -> None:
 
 def test_broadcast_state(shop: Path, tmp_path: Path) -> None:
     base = pyspark_savepoint.open(shop)
-    rates = pa.table({"key": ["EUR", "XXX"], "value": [9.5, 1.5]})
+    rates = pa.table({"key": ["EUR", "NOK"], "value": [9.5, 1.5]})
     new = base.update_state("currency-converter", "rates", rates)
     new = new.update_state("currency-converter", "rates", rates.slice(1).set_column(1, "value", pa.array([7.5])))
     before, after = content(base), content(new.write(tmp_path / "new"))
     found = {row["key"]: row["value"] for row in pyspark_savepoint.open(tmp_path / "new").broadcast_state(
         "currency-converter", "rates").rows()}  # fmt: skip
     old = {row["key"]: row["value"] for row in base.broadcast_state("currency-converter", "rates").rows()}
-    assert found == old | {"EUR": 9.5, "XXX": 7.5}
+    assert found == old | {"EUR": 9.5, "NOK": 7.5}
     key = "operator_state", "rates"
     assert before["currency-converter"].pop(key) != after["currency-converter"].pop(key)  # type: ignore[call-overload]
     assert before == after
