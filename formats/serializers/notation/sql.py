@@ -4,9 +4,12 @@
     word    := BOOLEAN | TINYINT | SMALLINT | INT | BIGINT | FLOAT | DOUBLE | STRING | CHAR(n) | VARCHAR(n)
              | BYTES | BINARY(n) | VARBINARY(n) | DECIMAL(p, s) | DATE | TIME(p) | TIMESTAMP(p) | TIMESTAMP_LTZ(p)
              | INTERVAL ... | ARRAY<T> | MULTISET<T> | MAP<K, V> | ROW<name T, ...>
+             | TIMESTAMP(p) WITH [LOCAL] TIME ZONE
+             | RAW('class', '...') | STRUCTURED<'class', name T, ...>
 
-Numbers may be omitted if SQL has a default: DECIMAL is DECIMAL(10, 0), TIMESTAMP is TIMESTAMP(6). Flink:
-``LogicalTypeParser``, ``LogicalType#asSerializableString``.
+RAW and STRUCTURED are those of Flink's own aggregates: views, and accumulators with views. Those of the user's classes
+cannot be described by a text. Numbers may be omitted if SQL has a default: DECIMAL is DECIMAL(10, 0), TIMESTAMP is
+TIMESTAMP(6). Flink: ``LogicalTypeParser``, ``LogicalType#asSerializableString``.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pyspark_savepoint.formats.serializers.notation.lexer import Token, Tokens
+from pyspark_savepoint.formats.serializers.sql.internal import ACCUMULATORS, VIEWS
 from pyspark_savepoint.formats.serializers.sql.logical_types import MAX_LENGTH, LogicalType
 
 #: Types without arguments, with their type root.
@@ -46,7 +50,7 @@ TIMES: Mapping[str, tuple[str, int]] = {
 }
 COLLECTIONS = ("ARRAY", "MULTISET", "MAP")
 WORDS = (*PLAIN, *SIZED, *TIMES, "DECIMAL", "INTERVAL", *COLLECTIONS, "ROW")
-#: Types whose snapshots contain user classes.
+#: Types whose snapshots contain classes: those of Flink's own aggregates are known.
 OF_CLASSES = ("RAW", "STRUCTURED")
 #: Default precision of the units of intervals.
 UNITS: Mapping[str, int] = {"YEAR": 2, "MONTH": 0, "DAY": 2, "HOUR": 0, "MINUTE": 0, "SECOND": 6}
@@ -65,9 +69,14 @@ OTHER_WORDS: Mapping[str, str] = {
 
 def row_fields(tokens: Tokens) -> tuple[tuple[str, ...], tuple[LogicalType, ...]]:
     """Parse ``< name T, ... >`` or ``< T, ... >``; return names, or an empty tuple, and types."""
+    tokens.expect("<")
+    return _fields(tokens)
+
+
+def _fields(tokens: Tokens) -> tuple[tuple[str, ...], tuple[LogicalType, ...]]:
+    """Parse fields up to ``>``."""
     names: list[str] = []
     kinds: list[LogicalType] = []
-    tokens.expect("<")
     while not tokens.is_sign(">"):
         named = _starts_with_name(tokens)
         if kinds and named != bool(names):
@@ -124,6 +133,10 @@ def _without_nullability(token: Token, tokens: Tokens) -> LogicalType:
     if word in TIMES:
         root, default = TIMES[word]
         given = _numbers(tokens, 1, (0,), (9,))
+        if word == "TIMESTAMP" and tokens.accept_word("WITH"):
+            root = f"TIMESTAMP_WITH_{'LOCAL_' if tokens.accept_word('LOCAL') else ''}TIME_ZONE"
+            if not (tokens.accept_word("TIME") and tokens.accept_word("ZONE")):
+                tokens.fail("WITH TIME ZONE, or WITH LOCAL TIME ZONE")
         kind = "" if root == "TIME_WITHOUT_TIME_ZONE" else "REGULAR"
         return LogicalType(root, precision=given[0] if given else default, kind=kind)
     if word == "DECIMAL":
@@ -139,10 +152,30 @@ def _without_nullability(token: Token, tokens: Tokens) -> LogicalType:
             tokens.fail("names for the fields of a ROW inside ROWDATA: ROW<name T, ...>", token)
         return LogicalType("ROW", names=names, children=kinds)
     if word in OF_CLASSES:
-        remedy = "its snapshot contains user classes: take the type from a savepoint that has it, option 'typesFrom'"
-        return tokens.fail("a type that a text can describe", token, remedy)
+        return _of_class(token, tokens)
     other = OTHER_WORDS.get(word)
     return tokens.fail_unknown("a type of SQL", token, WORDS, f"SQL's word is {other}" if other else None)
+
+
+def _of_class(token: Token, tokens: Tokens) -> LogicalType:
+    """Parse ``('class', '...')`` of a view, or ``<'class', name T, ...>`` of an accumulator."""
+    remedy = "its snapshot contains user classes: take the type from a savepoint that has it, option 'typesFrom'"
+    structured = token.upper == "STRUCTURED"
+    if not tokens.accept("<" if structured else "("):
+        tokens.fail("a type that a text can describe", token, remedy)
+    name = tokens.take()
+    known = name.text.startswith(ACCUMULATORS) if structured else name.text in VIEWS
+    if name.kind != "text" or not known:
+        tokens.fail("a type that a text can describe", token, remedy)
+    tokens.expect(",")
+    if structured:
+        names, kinds = _fields(tokens)
+        return LogicalType("STRUCTURED_TYPE", class_name=name.text, names=names, children=kinds)
+    serializer = tokens.take()
+    if serializer.kind != "text" or serializer.text != "...":
+        tokens.fail("'...', for the serializer of a view", serializer)
+    tokens.expect(")")
+    return LogicalType("RAW", class_name=name.text)
 
 
 def collection(tokens: Tokens, root: str) -> LogicalType:

@@ -2,13 +2,14 @@
 
 Snapshots of arrays, maps and multisets hold the serializers of their elements as Java objects. Serializers without
 parts are a class and a few numbers, the same in all releases of Flink, and can be created. Not supported are rows,
-arrays and maps inside arrays and maps, whose objects hold compiled lambdas, and RAW and structured types, whose
-snapshots hold user classes. Flink: ``InternalSerializers.create``.
+arrays and maps inside arrays and maps, whose objects hold compiled lambdas, and RAW and structured types of the user,
+whose snapshots hold the user's classes. Those of Flink's own aggregates can: views (``MapView``, ``ListView``), whose
+values are in states of their own, and accumulators with such views. Flink: ``InternalSerializers.create``.
 
 Java object streams of logical types are written as Flink itself would write them. They are for new SQL state; a
 snapshot that was read keeps its own streams. Classes and serialVersionUIDs are those of Flink and the JDK. An object
-that occurs twice is written twice, which Java reads as equal values. Types that contain user classes (RAW, STRUCTURED,
-DISTINCT) are not supported. Java: ``java.io.ObjectOutputStream``.
+that occurs twice is written twice, which Java reads as equal values. Structured types are written as Flink 1 writes
+them, which Flink 2 reads as equal to its own. Java: ``java.io.ObjectOutputStream``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.java_stream import (
     BASE_HANDLE,
     BLOCKDATA,
+    CLASS,
     CLASSDESC,
     END_BLOCKDATA,
     ENUM,
@@ -51,6 +53,7 @@ from pyspark_savepoint.formats.serializers.sql.logical_types import (
 from pyspark_savepoint.formats.serializers.sql.rowdata import (
     ARRAY_DATA,
     MAP_DATA,
+    RAW_VALUE,
     ROW_DATA,
     CollectionDataSerializer,
     RowDataSerializer,
@@ -60,6 +63,7 @@ from pyspark_savepoint.formats.serializers.sql.table_data import (
     STRING_DATA,
     TIMESTAMP_DATA,
     DecimalDataSerializer,
+    RawValueDataSerializer,
     TimestampDataSerializer,
 )
 
@@ -103,6 +107,17 @@ ROOT = PACKAGE + "LogicalTypeRoot"
 ENUM_CONSTANTS = Described(0, SERIALIZABLE | ENUM_CLASS, superclass=JAVA_ENUM)
 SIMPLE_TYPES = [name for name, (root, _) in KINDS.items() if root not in (*ROWS, "DISTINCT_TYPE", "RAW", "VARIANT")]
 ROW_FIELD = PACKAGE + "RowType$RowField"
+#: ``TypeSerializerSingleton#serialVersionUID``.
+SINGLETON_UID = 8766687317209282373
+STRUCTURED_ATTRIBUTE = PACKAGE + "StructuredType$StructuredAttribute"
+COMPARISON = PACKAGE + "StructuredType$StructuredComparison"
+USER_DEFINED_TYPE = PACKAGE + "UserDefinedType"
+#: Views of aggregates, whose RAW type is the same for all of their elements.
+VIEWS = ("org.apache.flink.table.api.dataview.MapView", "org.apache.flink.table.api.dataview.ListView")
+#: Where the accumulators of Flink's own aggregates are; none of their classes is Serializable.
+ACCUMULATORS = "org.apache.flink.table.runtime.functions.aggregate."
+NULL_SERIALIZER = "org.apache.flink.table.dataview.NullSerializer"
+TYPE_SERIALIZER = "org.apache.flink.api.common.typeutils.TypeSerializer"
 UNMODIFIABLE_LIST = "java.util.Collections$UnmodifiableList"
 UNMODIFIABLE_COLLECTION = "java.util.Collections$UnmodifiableCollection"
 ARRAY_LIST = "java.util.ArrayList"
@@ -131,6 +146,44 @@ CLASSES: Mapping[str, Described] = {
         ),
         None,
     ),
+    PACKAGE + "RawType": Described(
+        1, SERIALIZABLE, (_reference("clazz", "java.lang.Class"), _reference("serializer", TYPE_SERIALIZER))
+    ),
+    NULL_SERIALIZER: Described(-5381596724707742625, SERIALIZABLE, superclass=f"{BASE}TypeSerializerSingleton"),
+    f"{BASE}TypeSerializerSingleton": Described(SINGLETON_UID, SERIALIZABLE, superclass=TYPE_SERIALIZER),
+    TYPE_SERIALIZER: Described(1, SERIALIZABLE, superclass=None),
+    USER_DEFINED_TYPE: Described(
+        1,
+        SERIALIZABLE,
+        (
+            ObjectStreamField("Z", "isFinal"),
+            ObjectStreamField("L", "description", TEXT),
+            _reference("objectIdentifier", "org.apache.flink.table.catalog.ObjectIdentifier"),
+        ),
+    ),
+    PACKAGE + "StructuredType": Described(
+        1,
+        SERIALIZABLE,
+        (
+            ObjectStreamField("Z", "isInstantiable"),
+            ObjectStreamField("L", "attributes", LIST),
+            _reference("comparison", COMPARISON),
+            _reference("implementationClass", "java.lang.Class"),
+            _reference("superType", PACKAGE + "StructuredType"),
+        ),
+        USER_DEFINED_TYPE,
+    ),
+    COMPARISON: ENUM_CONSTANTS,
+    STRUCTURED_ATTRIBUTE: Described(
+        1,
+        SERIALIZABLE,
+        (
+            ObjectStreamField("L", "description", TEXT),
+            ObjectStreamField("L", "name", TEXT),
+            _reference("type", LOGICAL_TYPE),
+        ),
+        None,
+    ),
     UNMODIFIABLE_LIST: Described(
         -283967356065247728, SERIALIZABLE, (ObjectStreamField("L", "list", LIST),), UNMODIFIABLE_COLLECTION
     ),
@@ -150,6 +203,13 @@ class EnumConstant:
     name: str
 
 
+@dataclass(frozen=True)
+class ClassObject:
+    """Object of a class that is not serializable: its name."""
+
+    name: str
+
+
 @dataclass(frozen=True, eq=False)
 class WrittenObject:
     """Object to write: the fields of its class and superclasses, and the elements of a list."""
@@ -157,6 +217,10 @@ class WrittenObject:
     class_name: str
     fields: dict[str, Any]
     elements: list[WrittenObject] | None = None
+
+
+#: The one object of its class, which two views of an accumulator share.
+NULL_OBJECT = WrittenObject(NULL_SERIALIZER, {})
 
 
 def logical_stream(kind: LogicalType) -> bytes:
@@ -168,7 +232,7 @@ def logical_stream(kind: LogicalType) -> bytes:
 
 def _instance(kind: LogicalType) -> WrittenObject:
     class_name = BY_ROOT.get(kind.root, "")
-    if class_name not in CLASSES:
+    if class_name not in CLASSES or not _is_of_flink(kind):
         raise UnsupportedStateError(
             f"a serializer snapshot of {kind} cannot be created from its name alone",
             remedy="write into a savepoint that has this state: its serializer snapshot is kept",
@@ -181,15 +245,33 @@ def _instance(kind: LogicalType) -> WrittenObject:
     if kind.root == "MAP":
         fields |= {"keyType": children[0], "valueType": children[1]}
     elif kind.root == "ROW":
-        members = [
-            WrittenObject(ROW_FIELD, {"description": None, "name": name, "type": child})
-            for name, child in zip(kind.names, children, strict=True)
-        ]
-        elements = WrittenObject(ARRAY_LIST, {"size": len(members)}, members)
-        fields["fields"] = WrittenObject(UNMODIFIABLE_LIST, {"c": elements, "list": elements})
+        fields["fields"] = _members(ROW_FIELD, kind, children)
+    elif kind.root == "RAW":
+        fields |= {"clazz": ClassObject(kind.class_name), "serializer": NULL_OBJECT}
+    elif kind.root == "STRUCTURED_TYPE":
+        fields |= {"isFinal": True, "description": None, "objectIdentifier": None, "isInstantiable": True}
+        fields |= {"attributes": _members(STRUCTURED_ATTRIBUTE, kind, children), "superType": None}
+        fields |= {"comparison": EnumConstant(COMPARISON, "NONE"), "implementationClass": ClassObject(kind.class_name)}
     elif children:
         fields["elementType"] = children[0]
     return WrittenObject(class_name, fields)
+
+
+def _members(member_class: str, kind: LogicalType, children: list[WrittenObject]) -> WrittenObject:
+    """Return the list of the fields of a row, or of the attributes of a structured type."""
+    members = [
+        WrittenObject(member_class, {"description": None, "name": name, "type": child})
+        for name, child in zip(kind.names, children, strict=True)
+    ]
+    elements = WrittenObject(ARRAY_LIST, {"size": len(members)}, members)
+    return WrittenObject(UNMODIFIABLE_LIST, {"c": elements, "list": elements})
+
+
+def _is_of_flink(kind: LogicalType) -> bool:
+    """Return whether the classes of a RAW or structured type are those of Flink's own aggregates."""
+    if kind.root == "RAW":
+        return kind.class_name in VIEWS
+    return kind.root != "STRUCTURED_TYPE" or kind.class_name.startswith(ACCUMULATORS)
 
 
 class _Stream:
@@ -221,6 +303,8 @@ class _Stream:
             self.text(value, key=None)
         elif isinstance(value, EnumConstant):
             self.constant(value)
+        elif isinstance(value, ClassObject):
+            self.class_object(value)
         else:
             self.instance(value)
 
@@ -259,6 +343,16 @@ class _Stream:
         self.description(constant.class_name)
         self.reserve(constant)
         self.text(constant.name, key=None)
+
+    def class_object(self, value: ClassObject) -> None:
+        """Write a class that is not serializable: it has no number and no fields."""
+        if self.seen(value):
+            return
+        self.view.write_u8(CLASS)
+        _class(self.view, value.name, 0, flags=0)
+        self.reserve(("class", value.name))
+        self.view.write_u8(NULL)
+        self.reserve(value)
 
     def instance(self, instance: WrittenObject) -> None:
         if self.seen(instance):
@@ -322,8 +416,6 @@ SIMPLE: Mapping[str, str] = {
 
 
 CONTAINERS: Mapping[str, str] = {"ARRAY": ARRAY_DATA, "MAP": MAP_DATA, "MULTISET": MAP_DATA}
-#: ``TypeSerializerSingleton#serialVersionUID``.
-SINGLETON_UID = 8766687317209282373
 
 
 def internal_serializer(kind: LogicalType) -> TypeSerializer:
@@ -334,8 +426,10 @@ def internal_serializer(kind: LogicalType) -> TypeSerializer:
         return DecimalDataSerializer(DECIMAL_DATA, 3, kind.precision, kind.scale)
     if kind.root in TIMESTAMPS:
         return TimestampDataSerializer(TIMESTAMP_DATA, 1, kind.precision)
-    if kind.root == "ROW":
+    if kind.root == "ROW" or (kind.root == "STRUCTURED_TYPE" and _is_of_flink(kind)):
         return row_serializer(kind.children)
+    if kind.root == "RAW" and _is_of_flink(kind):
+        return RawValueDataSerializer(RAW_VALUE, 3, 0, (_simple(f"{NULL_SERIALIZER}$NullSerializerSnapshot"),))
     if kind.root in CONTAINERS:
         return collection_serializer(kind)
     raise UnsupportedStateError(
@@ -386,12 +480,12 @@ def _java_object(serializer: TypeSerializer, whole: LogicalType) -> bytes:
     return view.getvalue()
 
 
-def _class(view: DataOutputView, name: str, uid: int, numbers: tuple[str, ...] = ()) -> None:
+def _class(view: DataOutputView, name: str, uid: int, numbers: tuple[str, ...] = (), flags: int = SERIALIZABLE) -> None:
     """Write a class description; that of its superclass follows."""
     view.write_u8(CLASSDESC)
     view.write_utf(name)
     view.write_i64(uid)
-    view.write_u8(SERIALIZABLE)
+    view.write_u8(flags)
     view.write_i16(len(numbers))
     for number in numbers:
         view.write_u8(ord("I"))

@@ -281,14 +281,16 @@ def test_rows_of_sql_are_written_as_flink_wrote_them(corpus: Path) -> None:
                 texts |= {part.flink_type: snapshot_of(part) for whole in metas for part in sql_parts(whole)}
     others = 0
     for text, data in texts.items():
-        if "RAW(" in text or "STRUCTURED<" in text:
+        if "'oracle." in text:  # a class of the job
             with pytest.raises(TypeNotationError, match="typesFrom"):
                 parse_type(text)
+        elif b"\0\tclassName" in data:  # structured types of Flink 2, which are written in the form of Flink 1
+            assert parse_type(text).flink_type == text
             others += 1
         else:
             assert snapshot_of(parse_type(text)) == data, text
     assert len(texts) > 40
-    assert others > 5
+    assert others > 1
 
 
 def sql_parts(serializer: TypeSerializer) -> Iterator[TypeSerializer]:

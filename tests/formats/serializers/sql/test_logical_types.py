@@ -74,7 +74,11 @@ def test_streams_of_real_savepoints(corpus: Path) -> None:
                 continue
             embedded = EmbeddedType.read(view)
             with suppress(UnsupportedStateError):
-                assert logical_stream(embedded.kind) == embedded.stream
+                stream = logical_stream(embedded.kind)
+                if b"\0\tclassName" in embedded.stream:  # structured types of Flink 2, written in the form of Flink 1
+                    assert EmbeddedType.read(DataInputView(stream)).kind == embedded.kind
+                else:
+                    assert stream == embedded.stream
                 made += 1
     assert made > 800
 
