@@ -20,6 +20,7 @@ from pyspark_savepoint.options.options import SavepointReadOptions, options_tabl
 from pyspark_savepoint.options.write_options import write_options_table
 from pyspark_savepoint.statebackends.model.applicability import FEED, NAMES, STREAM, TABLES
 from pyspark_savepoint.statebackends.writing.planning.flink_types import defaults_table
+from tests.error_examples import examples_section
 from tests.journeys import journeys_table, sizes_table
 
 ROOT = Path(__file__).parents[1]
@@ -27,6 +28,7 @@ README, CONNECTOR, FORMATS, STATEBACKENDS = (
     ROOT / folder / "README.md" for folder in ("", "connector", "formats", "statebackends")
 )
 KEYWORDS = ROOT / "connector" / "options" / "keywords.py"
+ERRORS = ROOT / "connector" / "guide" / "errors.md"
 
 
 def found_section(readme: Path, name: str) -> re.Match[str]:
@@ -85,6 +87,7 @@ GENERATED: dict[str, tuple[Path, Callable[[], str]]] = {
     "processing options": (STATEBACKENDS, processing_options_table),
     "serializers": (FORMATS, serializer_list),
     "commands": (ROOT / "connector" / "command_line" / "README.md", markdown),
+    "errors": (ERRORS, examples_section),
 }
 
 #: Sections that a test compares with a margin, since they are measured.

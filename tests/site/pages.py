@@ -17,6 +17,21 @@ FUNCTIONS = "statebackends/README.md"
 MIGRATION = "statebackends/migration/README.md"
 ANSWERS = "connector/guide/answers.md"
 GLOSSARY = "connector/guide/glossary.md"
+#: Pages by task, in the order in which a new user needs them.
+GUIDE = (
+    "open-and-query",
+    "fix-a-value",
+    "change-operators",
+    "bootstrap",
+    "rewind-a-source",
+    "compare-and-follow",
+    "erase-a-person",
+    "check-in-ci",
+    "flink-1-to-2",
+    "between-engines",
+    "clusters",
+    "errors",
+)
 
 
 @dataclass(frozen=True)
@@ -74,21 +89,29 @@ HOW_TO = Chapter(
     "How to",
     (
         Page("answers", None, (Section(ANSWERS),)),
-        Page("open", "Open a savepoint", (Section(CONNECTOR, "Read", own=True), Section(CONNECTOR, "Good to know"))),
-        Page("follow", "Follow a running job", (Section(CONNECTOR, "Following a running job"),)),
-        Page("bootstrap", "Bootstrap a job", (Section(CONNECTOR, "Write", own=True),)),
-        Page("correct", "Correct state", (Section(CONNECTOR, "Change", own=True),)),
-        Page("erase", "Erase a person", (Section(CONNECTOR, "Erase a person"),)),
+        *(Page(name, None, (Section(f"connector/guide/{name}.md"),)) for name in GUIDE),
+        Page("glossary", None, (Section(GLOSSARY),)),
+    ),
+)
+
+DETAIL = Chapter(
+    "In detail",
+    (
+        Page("reading", "Reading", (Section(CONNECTOR, "Read", own=True), Section(CONNECTOR, "Good to know"))),
+        Page("following", "Following a running job", (Section(CONNECTOR, "Following a running job"),)),
+        Page("writing", "Writing", (Section(CONNECTOR, "Write", own=True),)),
+        Page("changing", "Changing state", (Section(CONNECTOR, "Change", own=True),)),
+        Page("erasing", "Erasing", (Section(CONNECTOR, "Erase a person"),)),
         Page(
-            "rewind",
-            "Rewind sources, change sinks",
+            "positions",
+            "Sources and sinks",
             (
                 Section(CONNECTOR, "Positions of sources"),
                 Section(FUNCTIONS, "Sources"),
                 Section(FUNCTIONS, "Sinks"),
             ),
         ),
-        Page("migrate", "Migrate from Flink 1 to 2", (Section(MIGRATION),)),
+        Page("migrating", "Migrating from Flink 1 to 2", (Section(MIGRATION),)),
         Page(
             "spark-to-flink",
             "From Spark to Flink",
@@ -99,10 +122,10 @@ HOW_TO = Chapter(
             ),
         ),
         Page("flink-to-spark", None, (Section(ENGINES, "From Flink to Spark"),)),
-        Page("compare", "Look inside and compare", (Section(CONNECTOR, "Look inside and compare"),)),
+        Page("comparing", "Looking inside and comparing", (Section(CONNECTOR, "Look inside and compare"),)),
         Page(
-            "check",
-            "Check a restore, and in CI",
+            "checking",
+            "Restore checks, and tests of jobs",
             (
                 Section(FUNCTIONS, "Would this job restore?"),
                 Section(COMMANDS, "A job's description for check-restore"),
@@ -111,7 +134,7 @@ HOW_TO = Chapter(
         ),
         Page("functions", "User functions", (Section(FUNCTIONS, "User functions"),)),
         Page(
-            "clusters",
+            "stores",
             "Clusters and object stores",
             (
                 Section(CONNECTOR, "Clusters"),
@@ -155,7 +178,6 @@ REFERENCE = Chapter(
                 Section(FORMATS, "Sources and sinks"),
             ),
         ),
-        Page("glossary", None, (Section(GLOSSARY),)),
         Page(
             "api-savepoint",
             "Python: Savepoint",
@@ -333,6 +355,7 @@ REFERENCE = Chapter(
 BACKGROUND = Chapter(
     "Background",
     (
+        Page("architecture", None, (Section("connector/guide/architecture.md"),)),
         Page("safety", "Safety and damage", (Section(CONNECTOR, "Safety and damage"),)),
         Page(
             "how-it-works",
@@ -354,7 +377,7 @@ BACKGROUND = Chapter(
     ),
 )
 
-CHAPTERS = (HOW_TO, REFERENCE, BACKGROUND)
+CHAPTERS = (HOW_TO, DETAIL, REFERENCE, BACKGROUND)
 #: The first page is README.md; the notebooks are pages of the same names.
 FIRST = Page("index", None, (Section("README.md"),))
 #: Of each README that is split, the sentence under its title stands on no page: there the page has a title of its own.

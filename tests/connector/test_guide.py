@@ -1,0 +1,92 @@
+"""Pages by task: each is short, and each block of code on it runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyspark_savepoint import errors
+from tests.prose import Prose
+
+GUIDE = Path(__file__).parents[2] / "connector" / "guide"
+#: Pages with other forms and tests of their own.
+OTHERS = frozenset({"answers.md", "glossary.md"})
+PAGES = sorted(page.name for page in GUIDE.glob("*.md") if page.name not in OTHERS)
+BLOCK = re.compile(r"```(bash|python)\n(.*?)```", re.DOTALL)
+#: What a line says if its command ends with another code than 0.
+CODE = re.compile(r"# exit code (\d)")
+
+
+@pytest.fixture
+def places(shop: Path, corpus: Path, tmp_path: Path) -> dict[str, Path]:
+    """The paths of the pages: real savepoints, checkpoints of a real job, and folders that a page writes."""
+    history = corpus / "history" / "2.3.0-hashmap" / "checkpoints"
+    checkpoints = tmp_path / "checkpoints"
+    shutil.copytree(history, checkpoints)
+    return {
+        "/savepoints/savepoint-2f1a3c": shop,
+        "/savepoints/orders": next((corpus / "connectors" / "2.3.0-kafka-v5.0.0").glob("savepoint-*")),
+        "/checkpoints/7d2e": checkpoints,
+        "/savepoints": tmp_path / "savepoints",
+        "/tables": tmp_path / "tables",
+    }
+
+
+def placed(code: str, places: Mapping[str, Path]) -> str:
+    """The code of a page with the paths that are there."""
+    for name, path in places.items():
+        code = re.sub(rf"(?<![\w/]){name}(?![\w-])", str(path), code)
+    return code
+
+
+def run_shell(code: str, folder: Path) -> None:
+    """Run a block line by line as a shell does; a line that says so ends with another exit code than 0."""
+    lines = ["set -e"]
+    for line in code.splitlines():
+        found = CODE.search(line)
+        lines.append(f"{{ {line.split('  # ')[0]}; }} || [ $? = {found[1]} ]" if found else line)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(lines)],
+        cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{code}\n{done.stdout[-1000:]}\n{done.stderr[-2000:]}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_of_a_page_runs(
+    page: str, places: dict[str, Path], tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    blocks = BLOCK.findall((GUIDE / page).read_text("utf-8"))
+    if any(language == "python" and "spark" in code.replace("pyspark", "") for language, code in blocks):
+        names["spark"] = request.getfixturevalue("spark")
+    for language, code in blocks:
+        if language == "bash":
+            run_shell(placed(code, places), tmp_path)
+        else:
+            exec(compile(placed(code, places), str(GUIDE / page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_is_read_in_minutes(page: str) -> None:
+    text = (GUIDE / page).read_text("utf-8")
+    assert len(text.split()) <= (1200 if page == "errors.md" else 800)
+    prose = Prose.of(text)
+    assert max(prose.words) <= 35, prose.longest(1)
+    assert prose.semicolons <= 0.05
+    assert "## What can go wrong" in text or page in {"architecture.md", "errors.md"}
+
+
+def test_the_page_of_errors_has_each_class() -> None:
+    text = (GUIDE / "errors.md").read_text("utf-8")
+    assert [name for name in errors.__all__ if f"`{name}`" not in text] == []
