@@ -39,6 +39,7 @@ from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.plan.engine import HASHED
 from pyspark_savepoint.plan.key_hashes import KeyHashing, key_groups, keys_of
 from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, WINDOW_COLUMN
+from pyspark_savepoint.statebackends.model.groups import group_numbers
 from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode
 from pyspark_savepoint.statebackends.writing.assemble import merge_notes
 from pyspark_savepoint.statebackends.writing.committer import abort, commit
@@ -691,19 +692,3 @@ def _expect_same(sessions: list[Any], known: list[Any], given: list[Any], lookup
             raise ValueRangeError(
                 f"{lookup.other}{session} is stored under {state_window}, not under {named}. {lookup.drop}"
             )
-
-
-def group_numbers(columns: Sequence[pa.Array], count: int) -> np.ndarray:
-    """Return for each row the number of its values in some columns; equal rows have equal numbers."""
-    numbers = np.zeros(count, np.int64)
-    for column in columns:
-        if pa.types.is_struct(column.type):
-            fields = [column.is_valid(), *(column.flatten())]
-            own = group_numbers(fields, count)
-        elif pa.types.is_nested(column.type):
-            own = pa.array(map(repr, column.to_pylist()), pa.string()).dictionary_encode().indices.to_numpy()
-        else:
-            own = column.dictionary_encode("encode").indices.to_numpy()
-        _, numbers = np.unique(np.stack([numbers, own.astype(np.int64)]), axis=1, return_inverse=True)
-        numbers = numbers.reshape(-1)
-    return numbers
