@@ -1,0 +1,57 @@
+"""Values that a user gives by key, or by columns of rows: looked up a column at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.statebackends.evolution.changes import Expression
+from pyspark_savepoint.statebackends.model.groups import group_numbers
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Rows of the user: ``by`` are their columns that find a value, with where a state's row has the same.
+
+    ``optional``: rows of the state without a row here get NULL.
+    """
+
+    table: pa.Table
+    by: tuple[tuple[str, Expression], ...]
+    optional: bool = False
+
+    def values(self, name: str, columns: Sequence[pa.Array]) -> pa.Array:
+        """Return a column of the table for rows that have these values; raise ValueRangeError if one is missing."""
+        given = self.table.column(name).combine_chunks()
+        places = self.places(columns, name)
+        return given.take(places)
+
+    def places(self, columns: Sequence[pa.Array], name: str = "") -> pa.Array:
+        """Return the number of the row of the table for each row."""
+        count = len(columns[0]) if columns else 0
+        own = [self.table.column(one).combine_chunks() for one, _ in self.by]
+        if not columns:
+            return pa.array(np.zeros(count, np.int64))
+        if len(own) == 1 and not pa.types.is_nested(own[0].type):
+            places = pc.index_in(columns[0].cast(own[0].type), value_set=own[0])
+        else:
+            both = [pa.concat_arrays([mine, theirs.cast(mine.type)]) for mine, theirs in zip(own, columns, strict=True)]
+            numbers = pa.array(group_numbers(both, len(self.table) + count))
+            places = pc.index_in(numbers.slice(len(self.table)), value_set=numbers.slice(0, len(self.table)))
+        if places.null_count and not self.optional:
+            missing = int(np.flatnonzero(np.asarray(places.is_null()))[0])
+            shown = ", ".join(
+                f"{one}={column[missing].as_py()!r}" for (one, _), column in zip(self.by, columns, strict=True)
+            )
+            raise ValueRangeError(
+                f"backfill {name!r} has no row for a key of the savepoint",
+                found=shown,
+                remedy="the history must have all rows up to the savepoint, and no others: it ends before, or begins "
+                "after the job's own",
+            )
+        return places

@@ -1,0 +1,246 @@
+"""Values of expressions (``changes.Expression``) for rows of a state, a column at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import Longs, struct_array, valid_rows
+from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
+from pyspark_savepoint.statebackends.evolution.changes import (
+    Backfilled,
+    Call,
+    Cast,
+    Constant,
+    Expression,
+    Nested,
+    OldField,
+    OldKey,
+    OldPart,
+    OldState,
+    Rex,
+)
+from pyspark_savepoint.statebackends.evolution.rewriting import aggregates
+from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly, raw_type
+from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
+from pyspark_savepoint.statebackends.evolution.rewriting.rex import RexValues
+from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import COUNT, NUMBER, StateRows
+
+
+@dataclass(frozen=True)
+class KeyRows:
+    """The keys of a batch: fields of their key, the rows of their states, and what the user gave for them."""
+
+    count: int
+    key: tuple[pa.Array, ...]
+    states: Mapping[str, StateRows]
+    lookups: Mapping[str, Lookup] = field(default_factory=dict)
+    now: int = 0
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values for the rows of one state, or for the keys themselves (``state`` is None)."""
+
+    keys: KeyRows
+    rows: StateRows
+    state: str | None = None
+
+    @cached_property
+    def owner(self) -> pa.Array:
+        return pa.array(self.rows.owner)
+
+    def of(self, source: Expression, kind: LogicalType, name: str) -> pa.Array:
+        """Return the values of an expression as those of a type; raise ValueRangeError where one does not fit."""
+        return exactly(self.plain(source, kind), kind, name)
+
+    def plain(self, source: Expression, kind: LogicalType) -> pa.Array:
+        """Return the values of an expression; ``kind`` is the type that is wanted in the end."""
+        match source:
+            case OldField():
+                return self._field(source)
+            case OldKey():
+                return self.keys.key[source.index].take(self.owner)
+            case OldPart():
+                return self._of_state(source.state, lambda rows: rows.parts[source.part])
+            case Constant():
+                return self._constant(source.value, kind)
+            case Backfilled():
+                return self._backfilled(source)
+            case Cast():
+                return exactly(self.plain(source.source, source.kind), source.kind, _shown(source.source))
+            case Nested():
+                return self._nested(source, kind)
+            case Call():
+                return self._call(source, kind)
+            case Rex():
+                operands = [self.plain(operand, kind) for operand in source.operands]
+                return RexValues(operands, len(self.rows)).of(source.node)
+        return _unknown(type(source).__name__)
+
+    def _field(self, source: OldField) -> pa.Array:
+        return self._of_state(source.state, lambda rows: rows.fields[source.index])
+
+    def _of_state(self, state: str, column: Callable[[StateRows], pa.Array]) -> pa.Array:
+        """Return a column of this state's rows, or of the one row that another state has for the key."""
+        if state == self.state:
+            return column(self.rows)
+        other = self.keys.states[state]
+        return aggregates.placed(column(other), other.owner, self.keys.count).take(self.owner)
+
+    def _constant(self, value: Any, kind: LogicalType) -> pa.Array:
+        wanted = raw_type(kind)
+        if value is None:
+            return pa.nulls(len(self.rows), wanted)
+        return pa.repeat(pa.scalar(value, wanted), len(self.rows))
+
+    def _backfilled(self, source: Backfilled) -> pa.Array:
+        lookup = self.keys.lookups[source.name]
+        columns = [self._by(name, place) for name, place in lookup.by]
+        return lookup.values(source.name, columns)
+
+    def _by(self, name: str, place: Expression) -> pa.Array:
+        return self.plain(place, LogicalType("NULL"))
+
+    def _nested(self, source: Nested, kind: LogicalType) -> pa.Array:
+        whole = self.plain(source.source, kind)
+        valid = valid_rows(whole)
+        inner = Values(self.keys, StateRows(self.rows.owner, tuple(whole.flatten())), NESTED)
+        fields = []
+        for one in source.fields:
+            expression = one.source if one.source is not None else Constant(None)
+            within = OldField(NESTED, expression.index) if isinstance(expression, OldField) else expression
+            nullable = LogicalType(**{**one.kind.__dict__, "nullable": True})
+            fields.append(pa.concat_arrays([inner.of(within, nullable, one.name)]))
+        return struct_array(raw_type(kind), fields, len(whole), valid)
+
+    def _call(self, call: Call, kind: LogicalType) -> pa.Array:
+        function = FUNCTIONS.get(call.function)
+        if function is None:
+            return _unknown(call.function)
+        return function(Called(self, call.arguments, kind))
+
+
+#: The state's name inside of a nested row.
+NESTED = "\0nested"
+
+
+def _unknown(what: str) -> NoReturn:
+    raise UnsupportedStateError(
+        f"a value of the new query is computed in a way that is not known here: {what}",
+        remedy="give its values in backfill=",
+    )
+
+
+def _shown(source: Expression) -> str:
+    return getattr(source, "name", "") or "a field"
+
+
+# -- functions ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Called:
+    """A call of a function: what it has as arguments, and the type that is wanted."""
+
+    values: Values
+    arguments: tuple[Any, ...]
+    kind: LogicalType
+
+    @property
+    def columns(self) -> list[pa.Array]:
+        """The arguments as columns."""
+        return [self.values.plain(one, self.kind) for one in self.arguments]
+
+    @property
+    def rows(self) -> StateRows:
+        """The rows of the state that is the first argument."""
+        (state, *_) = self.arguments
+        assert isinstance(state, OldState)
+        return self.values.keys.states[state.state]
+
+    @property
+    def column(self) -> pa.Array:
+        """The column of these rows that is the second argument, or their only one."""
+        return self.rows.fields[self.arguments[1] if len(self.arguments) > 1 else 0]
+
+    @property
+    def weights(self) -> Longs:
+        """How often each row is there."""
+        rows = self.rows
+        return np.asarray(rows.parts[COUNT], np.int64) if COUNT in rows.parts else np.ones(len(rows), np.int64)
+
+    def counted(self, weights: Longs) -> pa.Array:
+        """Return the sum of the weights of the rows of a key."""
+        return self.of_key(pa.array(aggregates.summed(weights, self.rows.owner, self.values.keys.count)))
+
+    def extreme(self, *, largest: bool) -> pa.Array:
+        """Return the smallest or largest value of the column by key."""
+        count = self.values.keys.count
+        return self.of_key(aggregates.extreme(self.column, self.rows.owner, count, largest=largest))
+
+    def of_key(self, values: pa.Array) -> pa.Array:
+        """Return the values of the keys for the rows."""
+        return values.take(self.values.owner)
+
+
+def _sum_if_counted(call: Called) -> pa.Array:
+    total, count = call.columns
+    return pc.if_else(pc.equal(count, 0), pa.scalar(None, total.type), total)
+
+
+def _zero_if_null(call: Called) -> pa.Array:
+    (total,) = call.columns
+    return pc.fill_null(total, pa.scalar(0).cast(total.type))
+
+
+def _count_of_field(call: Called) -> pa.Array:
+    return call.counted(call.weights * valid_rows(call.column))
+
+
+def _sum_of_values(call: Called) -> pa.Array:
+    return call.of_key(aggregates.total(call.column, call.rows.owner, call.values.keys.count))
+
+
+def _sum_of_rows(call: Called) -> pa.Array:
+    if COUNT in call.rows.parts:
+        _unknown("a sum of rows that are there several times")
+    return _sum_of_values(call)
+
+
+def _set_bits(call: Called) -> pa.Array:
+    return pa.array(np.full(len(call.values.rows), call.arguments[0], np.int64))
+
+
+def _moved_bits(call: Called) -> pa.Array:
+    old = np.asarray(call.values.rows.parts[NUMBER], np.int64)
+    new = np.zeros(len(old), np.int64)
+    for before, after in zip(call.arguments[::2], call.arguments[1::2], strict=True):
+        new |= (old >> before & 1) << after
+    return pa.array(new)
+
+
+FUNCTIONS: Mapping[str, Callable[[Called], pa.Array]] = {
+    "sum_if_counted": _sum_if_counted,
+    "zero_if_null": _zero_if_null,
+    "count_of_values": _count_of_field,
+    "sum_of_values": _sum_of_values,
+    "min_of_values": lambda call: call.extreme(largest=False),
+    "max_of_values": lambda call: call.extreme(largest=True),
+    "set_bits": _set_bits,
+    "moved_bits": _moved_bits,
+    "count_of_rows": lambda call: call.counted(call.weights),
+    "sum_of_rows": _sum_of_rows,
+    "count_of_field": _count_of_field,
+    "min_of_rows": lambda call: call.extreme(largest=False),
+    "max_of_rows": lambda call: call.extreme(largest=True),
+    "associations": lambda call: call.counted(call.weights),
+    "true": lambda call: pa.array(np.ones(len(call.values.rows), np.bool_)),
+}
