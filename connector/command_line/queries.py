@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from pyspark_savepoint.command_line.arguments import read_options
+from pyspark_savepoint.command_line.java_notes import without_java_notes
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import DONE, ls, table_of
 from pyspark_savepoint.execution.texts import without_traces
@@ -60,7 +61,8 @@ def ls_with_queries(arguments: Namespace, output: Output, leave: Callable[..., N
     if leave is not None:
         signal.signal(signal.SIGINT, leave)
     try:
-        spark = start_spark()
+        with without_java_notes():
+            spark = start_spark()
     except PySparkException as error:
         raise OptionError(
             "Spark did not start",

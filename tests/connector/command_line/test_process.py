@@ -60,6 +60,12 @@ def test_a_java_that_ends_at_once_is_no_bug(shop: Path, tmp_path: Path) -> None:
     assert "bug" not in done.stderr
 
 
+def test_notes_of_java_are_left_out(shop: Path) -> None:
+    command = [*COMMAND, "ls", str(shop), "--sql", "SELECT 41 + 1 AS answer", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, '{"answer": 42}\n', "")
+
+
 def test_names_are_printed_whatever_the_locale(shop: Path) -> None:
     env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     command = [*COMMAND, "show", str(shop), "accounts", "--keys", "1039"]
