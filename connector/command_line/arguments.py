@@ -587,6 +587,49 @@ COMMANDS = (
         prints_table=True,
     ),
     Command(
+        "rekey",
+        "rekeying.rekey",
+        EDIT,
+        "write a savepoint whose operator has other keys: all of its states, windows and timers move to them",
+        (
+            OLD,
+            AS_OF,
+            NEW,
+            argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
+            argument(
+                "file",
+                nargs="?",
+                help="columns key and new_key: .parquet, .arrow, .feather, .jsonl or .csv; other keys stay, if their "
+                "type does (default: each key is converted to --type)",
+            ),
+            argument(
+                "--type",
+                action="append",
+                default=[],
+                metavar="key=TYPE",
+                help="the Flink type of the new keys, such as key=LONG or key=TUPLE<STRING, LONG> (default: as before)",
+            ),
+            FILE_FORMAT,
+            argument(
+                "-o",
+                "--option",
+                action="append",
+                default=[],
+                metavar="NAME=VALUE",
+                help="an option of a write of the Spark data source, such as typesFrom=/savepoints/new-job#accounts",
+            ),
+            *WRITES,
+            CHECKPOINT_ID,
+        ),
+        (
+            "rekey /savepoints/savepoint-2f1a3c /savepoints/by-text accounts --type key=STRING",
+            "rekey /savepoints/savepoint-2f1a3c /savepoints/moved accounts new-ids.csv --dry-run",
+        ),
+        "Two keys that would become one are an error, which --dry-run finds too, as are keys that the type does not "
+        "hold exactly. Values and operator state stay byte for byte.",
+        prints_table=True,
+    ),
+    Command(
         "set-max-parallelism",
         "edits.set_max_parallelism",
         EDIT,

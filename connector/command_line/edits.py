@@ -83,7 +83,7 @@ def _opening_options(arguments: Namespace) -> dict[str, Any]:
     return {name: value for name, value in read_options(arguments).items() if name in OPENING}
 
 
-def _more_options(arguments: Namespace) -> dict[str, Any]:
+def more_options(arguments: Namespace) -> dict[str, Any]:
     """Return the other options that the arguments give: of the read or the write."""
     return {name: value for name, value in read_options(arguments).items() if name not in OPENING}
 
@@ -365,7 +365,7 @@ def remove_keys(arguments: Namespace, output: Output) -> int:
     if arguments.table is not None and arguments.where is None:
         raise UsageError("--table is the one whose columns --where names")
     if arguments.where is not None:
-        table = base.table(arguments.table, operator.identifier, **_more_options(arguments))
+        table = base.table(arguments.table, operator.identifier, **more_options(arguments))
         keys: Any = matching(table, arguments.where)
         count = keys.count
         if not count:
@@ -413,7 +413,7 @@ def matching(table: LocalTable, text: str) -> MatchingKeys:
 
 def _given_keys(arguments: Namespace, base: LocalSavepoint, operator: OperatorPlan, output: Output) -> tuple[Any, int]:
     """Return keys of the command line or of a file, and their number; keys without state are remarks."""
-    name, table = _keyed_table(base, operator)
+    name, table = keyed_table(base, operator)
     kind = table.schema.field("key").type
     texts: Sequence[str] = arguments.keys or ()
     if arguments.keys_from is not None:
@@ -442,7 +442,7 @@ def _given_keys(arguments: Namespace, base: LocalSavepoint, operator: OperatorPl
     return pa.table({"key": pa.array([from_json(key, kind, "the key") for key in keys], kind)}), known
 
 
-def _keyed_table(savepoint: LocalSavepoint, operator: OperatorPlan) -> tuple[Table, LocalTable]:
+def keyed_table(savepoint: LocalSavepoint, operator: OperatorPlan) -> tuple[Table, LocalTable]:
     """Return the first table of an operator that has keys; raise StateNotFoundError if none has."""
     problem: StateNotFoundError | None = None
     table: Table
@@ -522,11 +522,11 @@ class _Given:
         if table == TIMERS and arguments.state is not None:
             raise UsageError("timers have no state: --option state=SERVICE names their timer service")
         key = () if table in OF_OPERATOR else tuple(_listed(arguments.key)) or ("key",)
-        types = dict(_type_pair(text) for text in arguments.type)
+        types = dict(type_pair(text) for text in arguments.type)
         known = {} if operator is None else _known_types(base, operator, table, key, arguments.state)
         path = Path(arguments.file).expanduser()
         for column, text in types.items():
-            known[column.partition(".")[0]] = _arrow_type(column, text, arguments)
+            known[column.partition(".")[0]] = arrow_type(column, text, arguments)
         rows = rows_of_file(path, arguments.format, known)
         expect_columns(rows, key, "--key", path)
         expect_columns(rows, [name.partition(".")[0] for name in types if name != "key"], "--type", path)
@@ -648,10 +648,10 @@ class _Given:
     def options(self, columns: Sequence[str]) -> dict[str, Any]:
         """Return the options of a write for some columns."""
         arguments = self.arguments
-        types = {name: text for name, text in map(_type_pair, arguments.type) if _is_of(name, columns)}
+        types = {name: text for name, text in map(type_pair, arguments.type) if _is_of(name, columns)}
         kinds = {name: kind for name, kind in map(_kind_pair, arguments.kind) if name in columns}
         ttl = [name for name in _listed(arguments.ttl) if name in columns]
-        options = _more_options(arguments)
+        options = more_options(arguments)
         if types:
             options["types"] = types
         if kinds:
@@ -705,7 +705,7 @@ def _listed(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def _type_pair(text: str) -> tuple[str, str]:
+def type_pair(text: str) -> tuple[str, str]:
     name, equals, kind = text.partition("=")
     if not equals or not name or not kind:
         raise UsageError("--type takes COLUMN=TYPE", expected="such as total=LONG", found=repr(text))
@@ -719,9 +719,9 @@ def _kind_pair(text: str) -> tuple[str, str]:
     return name, kind
 
 
-def _arrow_type(column: str, text: str, arguments: Namespace) -> pa.DataType | None:
+def arrow_type(column: str, text: str, arguments: Namespace) -> pa.DataType | None:
     """Return the type of a column of a text file, by its Flink type; None for a part of one."""
-    if "." in column or set(OF_CLASSES) & set(_more_options(arguments)):
+    if "." in column or set(OF_CLASSES) & set(more_options(arguments)):
         return None
     version = DEFAULT_FLINK_VERSION if arguments.flink is None else parse_flink_version(arguments.flink)
     return type_of(text, column, version).arrow_type(DecodeOptions())
@@ -739,7 +739,7 @@ def _known_types(
         if table in OF_OPERATOR:
             return {}  # a new state: its keys are its own, not those of the operator's keyed state
         try:
-            schema = _keyed_table(base, operator)[1].schema
+            schema = keyed_table(base, operator)[1].schema
         except StateNotFoundError:
             return {}
     types = {field.name: field.type for field in schema}

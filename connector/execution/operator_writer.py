@@ -66,6 +66,9 @@ class OperatorWriter:
 
     def keyed_state(self) -> OperatorState | None:
         """Write all keyed state and timers in the canonical format; return None if there is none left."""
+        for check in self.plan.checks:
+            if not check.is_implied:
+                check.run()
         direct = self._direct()
         if direct is not None:
             spec = replace(direct.spec, compression=self._compression(self.plan.compressed))

@@ -367,6 +367,13 @@ class LocalEngine:
 
     def with_selected(self, rows: LocalRows, selector: object, name: str) -> LocalRows:
         """Return rows with the column that a function makes of each batch."""
+        if isinstance(selector, str):
+            raise OptionError(
+                "an expression as text needs Spark",
+                found=repr(selector),
+                remedy="give a function of an Arrow batch that returns an array, such as "
+                "lambda batch: pyarrow.compute.add(batch['key'], 1); or Savepoint.load(spark, path)",
+            )
 
         def column(batch: pa.RecordBatch) -> pa.Array:
             with UserCode(selector, "a column"):

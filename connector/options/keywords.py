@@ -201,6 +201,13 @@ class UpdatedStateOptions(StoreOptions, total=False):
     kryo_types: str
 
 
+class NewKeyOptions(TypeOptions, StoreOptions, total=False):
+    """Options of a change of keys: their type, and the memory in which keys are sorted."""
+
+    flink_version: str
+    sort_memory: Size
+
+
 # -- functions over records -----------------------------------------------------------------------------------
 
 

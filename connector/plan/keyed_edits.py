@@ -36,8 +36,8 @@ from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import parse_read_plan, read_plan
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, Base, OperatorPlan, PlannedState, StateInput
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY, is_timer
 from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
@@ -379,6 +379,15 @@ def _superseded(plan: OperatorPlan, entries: Rows, states: Sequence[PlannedState
         placed = entries.mapped(PlacedEntries(maps), KEYED_ENTRIES.append(PLACES.field(0)))
         entries = placed.without(replaced, PLACE).select(*KEYED_ENTRIES.names)
     return entries
+
+
+def entries_descriptor(header: KeyedBackendHeader) -> KeyedDescriptor:
+    """Return the descriptor of entries: names, kinds and serializers, without columns."""
+    states = []
+    for meta in header.states:
+        kind = StateKind.TIMER if is_timer(meta) else StateKind(meta.options["KEYED_STATE_TYPE"])
+        states.append(StateDescriptor(meta.name, kind, meta.serializers["VALUE_SERIALIZER"]))
+    return KeyedDescriptor((), header.key_serializer, tuple(states))
 
 
 def united(tables: Sequence[Rows]) -> Rows:

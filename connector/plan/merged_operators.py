@@ -18,6 +18,7 @@ from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.keyed_edits import (
     EditedState,
     edited_state,
+    entries_descriptor,
     has_updates,
     refuse_raw_state,
     renumbered,
@@ -25,7 +26,6 @@ from pyspark_savepoint.plan.keyed_edits import (
     with_states,
 )
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, is_timer
 from pyspark_savepoint.statebackends.model.unify import united as united_serializers
 from pyspark_savepoint.statebackends.model.unify import united_meta
@@ -61,7 +61,7 @@ def merged_operator(engine: Engine, source: OperatorPlan, into: OperatorPlan) ->
     state_input = StateInput(
         united([_renumbered(one, header) for one in (own, taken) if one is not None]),
         WriteSpec(table=ENTRIES_TABLE),
-        _descriptor(header),
+        entries_descriptor(header),
         header,
         bases,
         united(rest) if rest else None,
@@ -74,6 +74,7 @@ def merged_operator(engine: Engine, source: OperatorPlan, into: OperatorPlan) ->
         inputs=(*into.inputs, state_input),
         key_serializer=header.key_serializer,
         edited=into.edited | {KEYED, TIMERS},
+        checks=(*into.checks, *source.checks),
     )
 
 
@@ -170,15 +171,6 @@ def _numbers(edited: EditedState, header: KeyedBackendHeader) -> tuple[int, ...]
 
 def _renumbered(edited: EditedState, header: KeyedBackendHeader) -> Rows:
     """Return entries with the numbers that their states have in the common header."""
-    task = RemapStateIds(_descriptor(edited.header), _numbers(edited, header), with_keys=False)
+    task = RemapStateIds(entries_descriptor(edited.header), _numbers(edited, header), with_keys=False)
     assert edited.rows is not None
     return edited.rows.mapped(task, ENTRIES)
-
-
-def _descriptor(header: KeyedBackendHeader) -> KeyedDescriptor:
-    """Return the descriptor of entries: names, kinds and serializers, without columns."""
-    states = []
-    for meta in header.states:
-        kind = StateKind.TIMER if is_timer(meta) else StateKind(meta.options["KEYED_STATE_TYPE"])
-        states.append(StateDescriptor(meta.name, kind, meta.serializers["VALUE_SERIALIZER"]))
-    return KeyedDescriptor((), header.key_serializer, tuple(states))

@@ -103,6 +103,17 @@ class OperatorRows(Protocol):
         """Return tables of the operator's state; of the spec, only what does not depend on descriptors is set."""
 
 
+class PlanCheck(Protocol):
+    """Check of an operator that reads state, before the operator is written."""
+
+    @property
+    def is_implied(self) -> bool:
+        """Whether writing the operator finds all that the check would find."""
+
+    def run(self) -> None:
+        """Raise a SavepointError if the operator cannot be written."""
+
+
 @dataclass(frozen=True)
 class PlannedState:
     """One state of the planned operator, and its source: state ``origin`` of the base, or of ``inputs[from_input]``.
@@ -137,7 +148,7 @@ class OperatorPlan:
 
     ``deletions`` are keys, each with the number of tables added before it: tables added later keep these keys.
     ``max_parallelism`` is the new one, if it differs from the base's; ``default_max_parallelism`` that of new
-    operators. ``renamed``: its identifier was changed.
+    operators. ``renamed``: its identifier was changed. ``checks`` are run before the keyed state is written.
     """
 
     identifier: OperatorIdentifier
@@ -154,6 +165,7 @@ class OperatorPlan:
     key_hashes: Rows | None = None
     edited: frozenset[str] = frozenset()
     renamed: bool = False
+    checks: tuple[PlanCheck, ...] = ()
 
     @property
     def label(self) -> str:

@@ -83,7 +83,7 @@ def add_table(
     """Return the operator with the states of a table added; raise StateExistsError if it has one of them."""
     rows = expect_rows(engine, given, plan)
     plan = with_states(plan)
-    spec = _spec(engine, plan, table, to_options(options))
+    spec = parsed_spec(engine, plan, table, to_options(options))
     _refuse_python_types(plan, spec)
     sessions = session_table(plan, rows, spec) if table == WINDOW_STATE else None
     return _added(plan, rows, spec, None) if sessions is None else _with_sessions(engine, plan, sessions, spec)
@@ -123,7 +123,7 @@ def add_operator_state(
     expect_name(name, plan.label)
     texts = to_options(options)
     refuse_own(texts, ("state", "kind"))
-    return _added(plan, rows, _spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind), None)
+    return _added(plan, rows, parsed_spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind), None)
 
 
 def add_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any]) -> OperatorPlan:
@@ -207,7 +207,7 @@ def add_state(
     existing = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
     if existing and existing[0].kind == OPERATOR:
         kind = None if "kind" in texts else existing[0].meta.state_type.lower()
-        spec = _spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind)
+        spec = parsed_spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind)
         return _added(plan, rows, spec, existing[0], updates=updates)
     registered = python_name(plan, existing[0].origin if existing else name)
     if registered is not None:
@@ -223,7 +223,7 @@ def add_state(
     if old is None and name in MERGING:
         _refuse_sessions_afterwards(plan, name)
     table = WINDOW_STATE if old is not None and is_namespaced(old.meta) else KEYED_STATE
-    spec = _spec(engine, plan, table, texts)
+    spec = parsed_spec(engine, plan, table, texts)
     if table == WINDOW_STATE:
         rows = rows.select(*(column for column in rows.schema.names if column == name or column not in SPAN_COLUMNS))
     if old is not None and old.from_input < 0 and name in WINDOW_CONTENTS:
@@ -302,11 +302,11 @@ def _add_python(
     column = _only_state_column(rows.schema.names, shown_name(name), ("key", *window, WINDOW_COLUMN), plan.label)
     stored = with_stored_values(plan, name, column, rows, texts, namespaced=bool(window))
     left = {option: text for option, text in texts.items() if option != "pyTypes"}
-    spec = _spec(engine, plan, WINDOW_STATE if window else KEYED_STATE, left)
+    spec = parsed_spec(engine, plan, WINDOW_STATE if window else KEYED_STATE, left)
     return _added(plan, stored, spec, old, name, exact=True, updates=updates)
 
 
-def _spec(
+def parsed_spec(
     engine: Engine,
     plan: OperatorPlan,
     table: str,

@@ -457,8 +457,10 @@ class SparkEngine:
         return inherited
 
     def with_selected(self, rows: SparkRows, selector: object, name: str) -> SparkRows:
-        """Return a DataFrame with a column that an expression of Spark computes."""
+        """Return a DataFrame with a column that an expression of Spark, or its text, computes."""
         column: Any = selector(rows.frame) if callable(selector) else selector
+        if isinstance(column, str):
+            column = F.expr(column)
         if not isinstance(column, Column):
             raise OptionError(
                 "a column must be a name, an expression, or a function that returns an expression for a DataFrame",

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.snapshot.vacuum import Leftover
     from pyspark_savepoint.options.keywords import (
         KeyedStateOptions,
+        NewKeyOptions,
         OperatorStateOptions,
         ReplacedStateOptions,
         StoreOptions,
@@ -565,6 +566,46 @@ class Edits(Face[R, T]):
 
             warn_of_absent_keys(self.plan.operator(uid), keys)
         return removed
+
+    def rekey(self, uid: OperatorRef, keys: Any = None, **options: Unpack[NewKeyOptions]) -> Self:
+        """Change the keys of an operator: all of its keyed state, windows and timers move to the new keys.
+
+        Values, times of last access and operator state stay as they are, byte for byte; keys get the key groups of
+        their new hashes. Keys keep their type unless an option gives another. Two keys that would become one are an
+        error when the savepoint is written, as are a NULL, and a value that another type does not hold exactly. To find
+        them, keys are read once more before, and sorted.
+
+        Args:
+            uid: The operator.
+            keys: What each key becomes: rows with columns ``key``, as it is read, and ``new_key``; or what makes the
+                new key of column ``key``: with Spark an expression, as a column or SQL text, else a function of an
+                Arrow batch that returns an array. Keys that the rows lack stay, if their type does. Without Spark rows
+                are held in memory. None: each key is converted to the type that is given.
+            **options: ``types`` with the type of ``key``, such as ``{"key": "LONG"}``, or ``types_from``, an operator
+                of another savepoint that has the type; and what these need.
+
+        Returns:
+            The savepoint with the new keys, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator has no keyed state.
+            OptionError: If neither keys nor a type are given, or the new keys do not fit the type. If two keys become
+                one, :meth:`write` raises DuplicateKeyError, which names both.
+            UndecodableStateError: If only the job's code computes the hash of the new keys.
+            UnsupportedStateError: If the operator has raw keyed state other than timers or records in flight, or is of
+                PyFlink.
+
+        Example::
+
+            sp.rekey("accounts", types={"key": "STRING"}).write("/savepoints/by-text")
+            sp.rekey("accounts", "concat('DE-', key)", types={"key": "STRING"})
+            sp.rekey("accounts", spark.createDataFrame([(1042, 2042)], "key LONG, new_key LONG"))
+
+        """
+        from pyspark_savepoint.plan.rekeyed_operator import rekeyed
+
+        return self._changed(uid, lambda plan: rekeyed(self._engine, plan, keys, options))
 
     def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> Self:
         operator = self.plan.operator(uid)

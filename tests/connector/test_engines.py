@@ -70,6 +70,14 @@ def only(savepoint: Any, uid: str) -> Any:
     return savepoint
 
 
+def renamed(table: Any, **names: str) -> Any:
+    """A table of either face with other names of its columns."""
+    if hasattr(table, "withColumnsRenamed"):
+        return table.withColumnsRenamed(names)
+    arrow = table.to_arrow()
+    return arrow.rename_columns([names.get(name, name) for name in arrow.column_names])
+
+
 EDITS: dict[str, Edit] = {
     "rename_state": lambda sp, _: sp.rename_state("accounts", "total", "sum").rename_state(
         "warehouse-export", "pending_orders", "pending"
@@ -99,6 +107,12 @@ EDITS: dict[str, Edit] = {
     ),
     "update_state, windows": lambda sp, base: sp.update_state(
         "orders-per-minute", "window-contents", base.window_state("orders-per-minute")
+    ),
+    "rekey": lambda sp, _: sp.rekey("accounts", types={"key": "STRING"}).rekey(
+        "orders-per-minute", types={"key": "TUPLE<STRING>"}
+    ),
+    "rekey, rows": lambda sp, base: sp.rekey(
+        "accounts", renamed(base.keyed_state("accounts", state="total", keys=[1042, 1043]), key="new_key", total="key")
     ),
     "with_window_state": lambda sp, base: (
         sp.with_operator("new")

@@ -143,6 +143,53 @@ def test_keys_of_windows_and_timers_by_a_condition(run: Run, shop: Path, tmp_pat
     assert not [row for row in timers if row["domain"] == "event"]
 
 
+def test_keys_become_others(run: Run, shop: Path, tmp_path: Path) -> None:
+    done = run("rekey", shop, tmp_path / "text", "accounts", "--type", "key=STRING", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert done.records[0] == {
+        "change": "new keys",
+        "operator": "accounts",
+        "key_type": "STRING",
+        "entries": 1250,
+        "bytes": 37619,
+    }
+    before, after = rows_of(shop, "accounts"), rows_of(tmp_path / "text", "accounts")
+    assert after == {str(key): row for key, row in before.items()}
+    file = tmp_path / "ids.csv"
+    file.write_text("key,new_key\n1042,C-1042\n")
+    done = run("rekey", shop, tmp_path / "none", "accounts", file, "--type", "key=STRING")
+    assert done.code == 2
+    assert "do not say what a key of the operator becomes" in done.err
+    file.write_text("key,new_key\n1042,2042\n1043,1042\n")
+    assert run("rekey", shop, tmp_path / "moved", "accounts", file).code == 0
+    moved = {1042: 2042, 1043: 1042}
+    after = rows_of(tmp_path / "moved", "accounts")
+    assert after == {moved.get(key, key): row for key, row in before.items()}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "give the type of the new keys, or a file"),
+        (["--type", "STRING"], "--type takes COLUMN=TYPE"),
+        (["--type", "key=BYTE"], "key: 1158"),
+        (["--type", "total=LONG"], "only the key gets another type"),
+        (["CLASH"], "key 1042 and key 1043 become key 1043"),
+    ],
+)
+def test_keys_that_cannot_become_others(run: Run, shop: Path, tmp_path: Path, words: list[str], told: str) -> None:
+    """A dry run tells it too."""
+    file = tmp_path / "clash.csv"
+    file.write_text("key,new_key\n1042,1043\n")
+    for more in ([], ["--dry-run"]):
+        done = run(
+            "rekey", shop, tmp_path / "new", "accounts", *(str(file) if w == "CLASH" else w for w in words), *more
+        )
+        assert done.code == 2
+        assert told in done.err
+        assert not (tmp_path / "new").exists()
+
+
 def test_max_parallelism(run: Run, shop: Path, tmp_path: Path) -> None:
     assert run("set-max-parallelism", shop, tmp_path / "new", 256).code == 0
     metadata = pyspark_savepoint.open(tmp_path / "new").metadata().rows()
@@ -189,6 +236,7 @@ EDITS = [
     ["remove", "OLD", "NEW", "accounts.total"],
     ["remove-keys", "OLD", "NEW", "accounts", "--keys", "1"],
     ["set-max-parallelism", "OLD", "NEW", "64"],
+    ["rekey", "OLD", "NEW", "accounts", "--type", "key=STRING"],
     ["put", "OLD", "NEW", "accounts", "FILE", "--key", "id"],
     ["create", "NEW", "accounts", "FILE", "--key", "id"],
     ["merge", "OLD", "OTHER", "NEW"],

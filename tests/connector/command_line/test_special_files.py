@@ -104,6 +104,7 @@ COMMANDS = (
     "pin {sp} {new}", "merge {sp} {base} {new}", "split {sp} --to {new} op", "changes {above} op", "metrics {above}",
     "changes {above} op --net --from 1", "erase {sp} {new} --keys 1", "remove-keys {sp} {new} op --keys 1",
     "rename {sp} {new} op=other --portable", "set-offsets {sp} {new} --by 1", "salvage {sp} {new}",
+    "rekey {sp} {new} op --type key=STRING",
     "report {sp} -o {new}.html", "show {sp} --table files", "retained {above}",
 )  # fmt: skip
 
@@ -154,6 +155,7 @@ def test_files_that_the_user_names(
     for command in (
         *("show {sp} op -o classes={given}", "check-restore {sp} {given}", "schema {sp} --check {given}"),
         *("put {sp} {new} op {given}", "remove-keys {sp} {new} op --keys-from {given}", "merge {sp} {given} {new}"),
+        "rekey {sp} {new} op {given}",
         *("erase {sp} {new} --keys-file {given}", "verify-erasure {sp} {given} --keys 1", "changes {given} op"),
         *("migrate {sp} {new} --flink 2.3 --classes {given}", "migrate {sp} {new} --flink 2.3 --types-from {given}"),
     ):

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow.compute as pc
+
 from pyspark_savepoint import Savepoint
 from tests.oracle.evolution import Job
 from tests.oracle.matrix.rows import Rows
@@ -248,6 +250,37 @@ def at_later_times(operators: Operators, uid: str) -> None:
         operator.entries[f"second/{domain}"] = [[key, time + 7] for key, time in there]
 
 
+# -- keys ----------------------------------------------------------------------------------------------------
+
+
+def as_text(sp: Savepoint, _base: Rows, uid: str) -> Savepoint:
+    return sp.rekey(uid, types={"key": "STRING"})
+
+
+def computed(sp: Savepoint, _base: Rows, uid: str) -> Savepoint:
+    """With Spark an expression; without, a function."""
+    if hasattr(sp, "spark"):
+        return sp.rekey(uid, "key * 7919 + 1")
+    return sp.rekey(uid, lambda batch: pc.add(pc.multiply(batch["key"], 7919), 1))
+
+
+def in_pairs(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
+    rows = base.keyed_state(uid, state="count")
+    pairs = rows.selectExpr("key", "named_struct('f0', key * 3, 'f1', concat('n', key)) AS new_key")
+    return sp.rekey(uid, pairs, types={"key": "TUPLE<LONG, STRING>"})
+
+
+def under_other_keys(key_type: str, new: Callable[[Any], Any]) -> Callable[[Operators, str], None]:
+    def expected(operators: Operators, uid: str) -> None:
+        operator = operators[uid]
+        operator.key = key_type
+        operator.entries = {
+            state: [[new(key), *rest] for key, *rest in found] for state, found in operator.entries.items()
+        }
+
+    return expected
+
+
 # -- operators -----------------------------------------------------------------------------------------------
 
 
@@ -393,6 +426,9 @@ CHANGES = {
         Change("remove_state", fewer, removed),
         Change("rename_state", renamed, under_new_names),
         Change("with_timers", later, at_later_times),
+        Change("rekey, type", as_text, under_other_keys("STRING", str)),
+        Change("rekey, expression", computed, under_other_keys("LONG", lambda key: key * 7919 + 1)),
+        Change("rekey, rows", in_pairs, under_other_keys("TUPLE<LONG, STRING>", lambda key: [key * 3, f"n{key}"])),
         Change("with_state, operator state", plain_values, other_plain_values, keyed=False),
         Change("with_list_state, with_union_state, with_broadcast_state", plain_new, more_plain, keyed=False),
         Change("rename_state, remove_state, operator state", plain_renamed, plain_under_new_names, keyed=False),
