@@ -65,7 +65,7 @@ def test_the_first_page_is_short() -> None:
     assert len(README.read_text().splitlines()) <= 150
 
 
-@pytest.mark.parametrize("readme", sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("[cfnst]*/**/README.md")), ids=str)
+@pytest.mark.parametrize("readme", sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("[cfnst]*/**/*.md")), ids=str)
 def test_links_lead_somewhere(readme: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", readme.read_text()):
         assert target.startswith("https://") or (readme.parent / target).exists(), target

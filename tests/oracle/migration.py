@@ -1,7 +1,7 @@
 """Real Flink restores migrated savepoints: 194 states that Flink 1 wrote, each a job of its own, values compared.
 
     python -m tests.oracle.migration [--writers 1.20.5] [--releases 2.2.1 2.3.0] [--backends hashmap rocksdb]
-                                     [--runs 1.16.3/2.0.2/hashmap ...] [--cases REGEX] [--readme]
+                                     [--runs 1.16.3/2.0.2/hashmap ...] [--cases REGEX] [--record]
 
 The jobs are those of data set ``migration`` (``make_data``); one JVM runs all cases of a release and backend, without
 allowNonRestoredState, and takes the next savepoint of each, which is compared with the migrated one. Savepoints of
@@ -33,7 +33,7 @@ from tests.oracle.make_data import CASES
 
 MIGRATION = unpacked() / "migration"
 WRITER = "1.20.5"
-README = Path(__file__).parents[1] / "README.md"
+RECORDS = Path(__file__).parents[1] / "RECORDS.md"
 BEGIN, END = "<!-- migrations: printed by python -m tests.oracle.migration -->\n", "<!-- end of migrations -->"
 DIFFERS = ("operator_change", "note", "added", "removed", "changed")
 EQUAL, LOST, FAILED, REFUSED = "equal", "lost, as the check says", "fails or differs", "refused"
@@ -132,7 +132,7 @@ def main() -> int:
     parser.add_argument("--backends", nargs="*", default=["hashmap", "rocksdb"])
     parser.add_argument("--runs", nargs="*", metavar="WRITER/RELEASE/BACKEND", help="these instead of all of them")
     parser.add_argument("--cases", default=".*", metavar="REGEX")
-    parser.add_argument("--readme", action="store_true", help="put the rows into tests/README.md")
+    parser.add_argument("--record", action="store_true", help="put the rows into tests/RECORDS.md")
     args = parser.parse_args()
     cases = sorted(path.name for path in (MIGRATION / "cases").iterdir() if re.fullmatch(args.cases, path.name))
     names = (EQUAL, LOST, FAILED, REFUSED)
@@ -158,10 +158,10 @@ def main() -> int:
             for case, rows in later.items():
                 print(writer, release, backend, case, NEXT, rows, flush=True)
     print(table(lines))
-    if args.readme:
-        before, _, rest = README.read_text("utf-8").partition(BEGIN)
+    if args.record:
+        before, _, rest = RECORDS.read_text("utf-8").partition(BEGIN)
         kept, _, after = rest.partition(END)
-        README.write_text(f"{before}{BEGIN}{table([*kept.splitlines()[2:], *lines])}{END}{after}", "utf-8")
+        RECORDS.write_text(f"{before}{BEGIN}{table([*kept.splitlines()[2:], *lines])}{END}{after}", "utf-8")
     return 1 if failed else 0
 
 

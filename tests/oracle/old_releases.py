@@ -3,7 +3,7 @@
 Jars are those of the Python packages. Each release runs `oracle.OldJob` on RocksDB, with incremental checkpoints while
 it runs, aligned and unaligned; 1.15 with a changelog too. Numbers that are kept, and those in flight, are all that the
 source has sent. Then the job goes on from a savepoint in each way that the release knows, and takes checkpoints of its
-own; and what was written is moved, and read where it is. Prints the rows of the table in `tests/README.md`.
+own; and what was written is moved, and read where it is. Prints the rows of the table in `tests/RECORDS.md`.
 
 A checkpoint of 1.15 that follows a native savepoint with CLAIM names files of the savepoint as if they were its own:
 Flink cannot restore it either, which is tried.

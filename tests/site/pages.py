@@ -369,6 +369,7 @@ BACKGROUND = Chapter(
         Page("changelog", None, (Section("CHANGELOG.md"),)),
         Page("contributing", None, (Section("CONTRIBUTING.md"),)),
         Page("tests", "How it is tested", (Section("tests/README.md"),)),
+        Page("records", None, (Section("tests/RECORDS.md"),)),
         Page("benchmarks", None, (Section("tests/benchmarks/README.md"),)),
         Page("oracle", None, (Section("tests/oracle/README.md"),)),
         Page("test-data", None, (Section("tests/data/README.md"),)),

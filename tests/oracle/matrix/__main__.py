@@ -3,7 +3,7 @@
 Every value is compared. Results are kept by cell in a JSON file after each release, so that a run can be split:
 ``--resume`` leaves out what is there. Most of the time goes into changing bases: with ``--writers 1.16.3 2.0.2`` the
 bases of a release are changed once, and restored by all releases up to the next writer. The table is printed, and with
-``--readme`` written into ``tests/README.md``.
+``--record`` written into ``tests/RECORDS.md``.
 The exit code is 1 if a cell was not restored.
 """
 
@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from tests.oracle.flink import compile_harness, newest_version
 from tests.oracle.matrix.bases import BASES
 from tests.oracle.matrix.cells import ENGINES, NAMES, SPARK, Cell, Newest, Results, run
-from tests.oracle.matrix.table import BEGIN, END, README, RELEASES, by_number, printed
+from tests.oracle.matrix.table import BEGIN, END, RECORDS, RELEASES, by_number, printed
 
 
 def session() -> SparkSession:
@@ -59,7 +59,7 @@ def main() -> int:
         help="releases that write bases for those that follow; default: each its own",
     )
     parser.add_argument("--newest", default=None, help="the release that writes bases for others; default: the newest")
-    parser.add_argument("--readme", action="store_true", help="write the table into tests/README.md")
+    parser.add_argument("--record", action="store_true", help="write the table into tests/RECORDS.md")
     args = parser.parse_args()
     args.results = args.results or Path(f"build/matrix-{args.engine}.json")
     results: Results = json.loads(args.results.read_text("utf-8")) if args.results.exists() else {}
@@ -90,10 +90,10 @@ def main() -> int:
                 print(f"{writer}: {len(new)} cells in {taken:.0f} s, {failed} not restored", flush=True)
     table = printed(results)
     print(table)
-    if args.readme:
-        text = README.read_text("utf-8")
+    if args.record:
+        text = RECORDS.read_text("utf-8")
         before, _, rest = text.partition(BEGIN)
-        README.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}", "utf-8")
+        RECORDS.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}", "utf-8")
     return any("error" in result for result in results.values())
 
 

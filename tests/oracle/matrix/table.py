@@ -10,7 +10,7 @@ from tests.oracle.matrix.bases import BASES
 from tests.oracle.matrix.cells import NAMES, REFERENCED, Cell, Results
 
 BEGIN, END = "<!-- matrix: printed by python -m tests.oracle.matrix -->", "<!-- end of matrix -->"
-README = Path(__file__).parents[2] / "README.md"
+RECORDS = Path(__file__).parents[2] / "RECORDS.md"
 #: More changes with one error are counted.
 MAX_NAMED = 3
 RELEASES = ("1.16.3", "1.17.2", "1.18.1", "1.19.3", "1.20.5", "2.0.2", "2.1.1", "2.2.1", "2.3.0")
