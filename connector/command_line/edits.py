@@ -223,9 +223,7 @@ def rename(arguments: Namespace, output: Output) -> int:
     operators = [(one, new) for one, new in pairs if one.state is None]
     for one, new in states:
         savepoint = savepoint.rename_state(one.operator.identifier, str(one.state), new)
-        sizes = sizes_of(base, one.operator)
         changes.append({"change": "renamed", "operator": one.operator.label, "state": one.state, "to": new})
-        changes[-1] |= sizes.of(one.names)
     for one, new in operators:
         savepoint = savepoint.change_operator_identifier(one.operator.identifier, new)
         changes.append({"change": "renamed", "operator": one.operator.label, "to": new})
@@ -257,10 +255,9 @@ def copy_operator(arguments: Namespace, output: Output) -> int:
     base = opened(arguments, arguments.path)
     operator = base.plan.operator(arguments.uid)
     savepoint, changes = base, []
-    sizes = sizes_of(base, operator)
     for new in arguments.copies:
         savepoint = savepoint.copy_operator(operator.identifier, new)
-        changes.append({"change": "copied", "operator": operator.label, "to": new} | sizes.of())
+        changes.append({"change": "copied", "operator": operator.label, "to": new})
     return finished(arguments, output, savepoint, changes)
 
 

@@ -97,20 +97,19 @@ def copy(arguments: Namespace, output: Output) -> int:
     if arguments.portable:
         from pyspark_savepoint.local.local_savepoint import open_savepoint
 
-        free_target(arguments)
         options: dict[str, Any] = read_options(arguments)
         savepoint = open_savepoint(arguments.path, **options)
         savepoint.write(arguments.target, portable=True, storage_options=options.get("storageOptions"))
         return written(arguments, output)
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
-    copy_snapshot(source, free_target(arguments))
+    copy_snapshot(source, located(arguments, arguments.target))
     return written(arguments, output)
 
 
 def pin(arguments: Namespace, output: Output) -> int:
     """Hold a snapshot with all of its files."""
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
-    held, copied = pin_snapshot(source, free_target(arguments))
+    held, copied = pin_snapshot(source, located(arguments, arguments.target))
     kind = "hard links" if isinstance(source.location.filesystem, LocalFileSystem) else "copies by the store"
     output.say(f"{source.path}: {numbered(held, 'file')} held by {kind}, {numbered(copied, 'file')} copied")
     return written(arguments, output)
@@ -120,7 +119,7 @@ def relocate(arguments: Namespace, output: Output) -> int:
     """Write a savepoint whose files are those of a snapshot, at another prefix."""
     # The handles are rewritten and none is opened, so that they may name any folder.
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=True)
-    target = free_target(arguments)
+    target = located(arguments, arguments.target)
     relocate_snapshot(source, absolute(arguments.path), target, arguments.old, arguments.new)
     return written(arguments, output)
 

@@ -6,7 +6,7 @@ for a whole snapshot, without Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -16,7 +16,6 @@ from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.snapshot.changes import assemble, target_version
 from pyspark_savepoint.formats.snapshot.publication import (
     Staging,
-    expect_folder,
     finish,
     publish_metadata,
     relative_files,
@@ -29,10 +28,13 @@ from pyspark_savepoint.formats.snapshot.relocation import (
     with_prefix,
 )
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.formats.snapshot.write_folder import expect_folder
 
 COPIERS = 8
 #: Copies of a store at a time, which do not pass this process.
 HOLDERS = 32
+#: Copies files into the folder of a write, and returns the sizes of those that it has not read.
+Copy = Callable[[Sequence[FileCopy], Staging], Mapping[str, int]]
 #: Files up to this size are copied as many at a time.
 SMALL = 1 << 20
 
@@ -44,9 +46,7 @@ def copy_snapshot(source: Snapshot, target: str) -> None:
     publish(staging, lambda: _copied(source, relocation), relocation)
 
 
-def pin_snapshot(
-    source: Snapshot, target: str, copy: Callable[[Sequence[FileCopy], Staging], None] | None = None
-) -> tuple[int, int]:
+def pin_snapshot(source: Snapshot, target: str, copy: Copy | None = None) -> tuple[int, int]:
     """Hold a snapshot at a free path: a savepoint whose files stay when those of the snapshot are deleted.
 
     Files get another name: a hard link on one local file system, a copy by the store itself in an object store. What
@@ -58,24 +58,17 @@ def pin_snapshot(
     """
     staging = to_free_path(target)
     relocation = Relocation(f"{staging.token}-copy")
-    without_checksums: set[str] = set()
     numbers = [0, 0]
 
-    def hold(copies: Sequence[FileCopy], staging: Staging) -> None:
-        # A file that is younger than those held: their age does not tell vacuum that this write has ended.
-        staging.create_work(staging.unique("pin")).close()
-        with ThreadPoolExecutor(HOLDERS if staging.filesystem.is_remote else COPIERS) as pool:
-            held = list(pool.map(lambda one: one.hold(staging.filesystem, staging.state_path(one.name)), copies))
-        for one, is_held in zip(copies, held, strict=True):
-            if is_held and one.source.checksums is not None:
-                staging.keep_checksums(one.name, one.source.checksums)
-            elif is_held:
-                without_checksums.add(one.name)
-        rest = [one for one, is_held in zip(copies, held, strict=True) if not is_held]
-        (copy or copy_files)(rest, staging)
-        numbers[:] = sum(held), len(rest)
+    def hold(copies: Sequence[FileCopy], staging: Staging) -> Mapping[str, int]:
+        if staging.filesystem.renames:
+            # A file that is younger than those held: their age does not tell vacuum that this write has ended.
+            staging.create_work(staging.unique("pin")).close()
+        rest, unread = held(copies, staging)
+        numbers[:] = len(copies) - len(rest), len(rest)
+        return {**unread, **(copy or copy_files)(rest, staging)}
 
-    publish(staging, lambda: _copied(source, relocation), relocation, hold, without_checksums)
+    publish(staging, lambda: _copied(source, relocation), relocation, hold)
     return numbers[0], numbers[1]
 
 
@@ -116,23 +109,23 @@ def publish(
     staging: Staging,
     assembled: Callable[[], CheckpointMetadata],
     relocation: Relocation,
-    copy: Callable[[Sequence[FileCopy], Staging], None] | None = None,
-    without_checksums: Collection[str] = (),
+    copy: Copy | None = None,
 ) -> None:
     """Write the files of a new savepoint, copies last, and then its metadata; on failure, remove everything.
 
-    ``copy`` copies files, by default in this process. Files ``without_checksums`` were not read.
+    ``copy`` copies files, by default in this process.
     """
     staging = staging.here()
-    existed = staging.filesystem.info(staging.directory) is not None
+    # Object stores have no folders that would be left.
+    existed = not staging.filesystem.renames or staging.filesystem.info(staging.directory) is not None
     published = False
     try:
         staging.filesystem.create_directory(staging.pending)
         metadata = assembled()
-        (copy or copy_files)(list(relocation.copies.values()), staging)
+        unread = (copy or copy_files)(list(relocation.copies.values()), staging)
         names = sorted(relative_files(metadata))
-        staging.adopt(names)
-        checksums = staging.checksums([name for name in names if name not in without_checksums])
+        staging.adopt(names, unread)
+        checksums = staging.checksums([name for name in names if name not in unread])
         whole = [one for one in relocation.copies.values() if one.header is None and one.name in names]
         copies = {one.name: one.source.identity for one in whole}
         publish_metadata(staging, write_published(metadata, checksums, copies), None)
@@ -148,8 +141,39 @@ def _are_small(copies: Sequence[FileCopy]) -> bool:
     return max((copy.size for copy in copies), default=0) <= SMALL
 
 
-def copy_files(copies: Sequence[FileCopy], staging: Staging) -> None:
-    """Copy all files, several at a time, the largest first."""
+def held(copies: Sequence[FileCopy], staging: Staging) -> tuple[Sequence[FileCopy], Mapping[str, int]]:
+    """Give files another name that the file system can give without their bytes passing this process.
+
+    Returns:
+        The files that are still to be copied, and the sizes of those held whose checksums are not known, by name.
+
+    """
+    filesystem = staging.filesystem
+    if not copies:
+        return copies, {}
+    with ThreadPoolExecutor(HOLDERS if filesystem.is_remote else COPIERS) as pool:
+        sizes = list(pool.map(lambda one: one.hold(filesystem, staging.state_path(one.name)), copies))
+    rest, unread = [], {}
+    for one, size in zip(copies, sizes, strict=True):
+        if size is None:
+            rest.append(one)
+        elif one.source.checksums is not None:
+            staging.keep_checksums(one.name, one.source.checksums)
+        else:
+            unread[one.name] = size
+    return rest, unread
+
+
+def copy_files(copies: Sequence[FileCopy], staging: Staging) -> Mapping[str, int]:
+    """Copy all files, several at a time, the largest first; a store copies what is in it already.
+
+    Returns:
+        The sizes of files that were not read, and whose checksums are not known, by name.
+
+    """
+    unread: Mapping[str, int] = {}
+    if not staging.filesystem.renames:
+        copies, unread = held(copies, staging)
     size = sum(copy.size for copy in copies)
     copied = 0
     with ThreadPoolExecutor(HOLDERS if staging.filesystem.is_remote and _are_small(copies) else COPIERS) as pool:
@@ -157,3 +181,4 @@ def copy_files(copies: Sequence[FileCopy], staging: Staging) -> None:
         for done, one in enumerate(sizes, 1):
             copied += one
             progress.detail(f"copied {done} of {len(copies)} files, {copied / 1e9:.1f} of {size / 1e9:.1f} GB")
+    return unread

@@ -3,7 +3,8 @@
 ::
 
     1  edited parts      each one a write of one table, which creates a fragment in the pending folder
-    2  untouched parts   their files are copied (``files="copy"``), or referred to where they are (``"reference"``)
+    2  untouched parts   their files are copied (``files="copy"``), within an object store by it, or referred to where
+                         they are (``"reference"``)
        renamed states    their files are copied with new headers
     3  ``_metadata``     assembled and published, if the path is still free
 
@@ -16,11 +17,13 @@ written unchanged.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Any
+
+import xxhash
 
 from pyspark_savepoint.execution.copying import publish, to_free_path
 from pyspark_savepoint.execution.operator_writer import OperatorWriter, without_edited
@@ -125,9 +128,9 @@ class SavepointWriter:
         """Write the savepoint; on failure, remove everything."""
         publish(self.staging, self._assembled, self.relocation, self._copy)
 
-    def _copy(self, copies: Sequence[FileCopy], staging: Staging) -> None:
+    def _copy(self, copies: Sequence[FileCopy], staging: Staging) -> Mapping[str, int]:
         edited = any(plan.edits_keyed_state for plan in self.plan.operators)
-        self.engine.copy(copies, staging, shared=edited)
+        return self.engine.copy(copies, staging, shared=edited)
 
     def _assembled(self) -> CheckpointMetadata:
         kept = [self._kept(plan) for plan in self.plan.operators]
@@ -268,9 +271,8 @@ def _headers(base: Base, names: Names) -> dict[KeyGroupRange, NewHeader] | None:
     keyed = base.opened.keyed
     for source, header in zip(keyed.sources, keyed.headers, strict=True):
         assert isinstance(source, KeyedSource)
-        with source.location.open() as opened:
-            if opened.read(0, header.size) != _bytes(header):
-                return None
+        if xxhash.xxh3_128_digest(_bytes(header)) != header.digest:
+            return None
         states = tuple(replace(meta, name=names[meta.name, not is_key_value(meta)]) for meta in header.states)
         headers[source.key_group_range] = NewHeader(_bytes(replace(header, states=states)), header.size)
     return headers

@@ -11,7 +11,9 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
@@ -43,7 +45,7 @@ from pyspark_savepoint.statebackends.model.groups import group_numbers
 from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode
 from pyspark_savepoint.statebackends.writing.assemble import merge_notes
 from pyspark_savepoint.statebackends.writing.committer import abort, commit
-from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
+from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
     from pyspark_savepoint.plan.engine import BatchFunction, Cell, PartTask, Pieces, SessionLookup
     from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+    from pyspark_savepoint.statebackends.writing.task_outputs import TaskOutput
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -344,7 +347,7 @@ class LocalEngine:
         published = False
         try:
             progress.parts(len(rows.parts))
-            outputs = [write_rows(plan, number, _counted(part)) for number, part in enumerate(rows.parts)]
+            outputs = _written(plan, rows.parts)
             for note in merge_notes(outputs):
                 _warn(note)
             commit(plan, outputs)
@@ -357,13 +360,14 @@ class LocalEngine:
         """Run the pieces of some work in processes of this machine."""
         return run_here(work, parallelism)
 
-    def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> None:
+    def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> Mapping[str, int]:
         """Copy untouched files, several at a time."""
-        copy_files(copies, staging)
+        return copy_files(copies, staging)
 
     def runner(self, run: Callable[[A], B]) -> Callable[[A], B]:
-        """Return the function: threads of this process share everything."""
-        return run
+        """Return the function for another thread, where the verb's context is that of this one."""
+        context = copy_context()
+        return lambda part: context.copy().run(run, part)
 
     def with_selected(self, rows: LocalRows, selector: object, name: str) -> LocalRows:
         """Return rows with the column that a function makes of each batch."""
@@ -509,6 +513,29 @@ def _without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
                 remedy="leave NOT NULL out of the schema",
             )
     return batch
+
+
+#: Parts that are written to a store at a time: while one is sent, others are read and merged.
+LANES = 3
+
+
+def _written(plan: WritePlan, parts: Sequence[Part]) -> list[TaskOutput]:
+    """Write the parts one after the other; to a store several at a time, if they are entries of existing operators."""
+    first = [write_rows(plan, 0, _counted(part)) for part in parts[:1]]  # which distributes the rows of all
+    if len(parts) == 1 or not (plan.request.bases and plan.staging.filesystem.is_remote):
+        return first + [write_rows(plan, number, _counted(part)) for number, part in enumerate(parts[1:], 1)]
+    plan = replace(plan, request=replace(plan.request, sort_memory=plan.request.sort_memory // LANES))
+    context = copy_context()
+
+    def write(number: int) -> TaskOutput:
+        return context.copy().run(write_rows, plan, number, _counted(parts[number]))
+
+    with ThreadPoolExecutor(LANES) as pool:
+        written = [pool.submit(write, number) for number in range(1, len(parts))]
+        try:
+            return first + [future.result() for future in written]
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _counted(part: Part) -> Iterator[pa.RecordBatch]:

@@ -248,8 +248,11 @@ class Engine(Protocol):
         ``parallelism`` is the number of processes of this machine; raise OptionError if others do the work.
         """
 
-    def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> None:
-        """Copy untouched files; ``shared``: whatever writes edited operators reaches these files too."""
+    def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> Mapping[str, int]:
+        """Copy untouched files; ``shared``: whatever writes edited operators reaches these files too.
+
+        Return the sizes of files that were not read, and whose checksums are not known, by name.
+        """
 
     def runner(self, run: Callable[[A], B]) -> Callable[[A], B]:
         """Return a function for another thread of this process."""

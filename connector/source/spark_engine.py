@@ -40,7 +40,7 @@ from pyspark.sql.types import (
 )
 
 from pyspark_savepoint.execution.conditions import with_expression
-from pyspark_savepoint.execution.copying import copy_files
+from pyspark_savepoint.execution.copying import copy_files, held
 from pyspark_savepoint.execution.texts import without_traces
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StorageError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
@@ -447,9 +447,9 @@ class SparkEngine:
         frame = self.spark.range(0, count, 1, tasks).mapInArrow(PieceTask(work.unopened()), schema)
         return {row[NUMBER]: bytes(row[RESULT]) for row in frame.collect()}
 
-    def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> None:
-        """Copy untouched files, by tasks if they are large."""
-        copy_large(self.spark, copies, staging, shared)
+    def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> Mapping[str, int]:
+        """Copy untouched files: those of the same store by the store, others by tasks if they are large."""
+        return copy_large(self.spark, copies, staging, shared)
 
     def runner(self, run: Callable[[A], B]) -> Callable[[A], B]:
         """Return a function for another thread, where the session's local properties are those of this one."""
@@ -648,23 +648,26 @@ class CopyTasks:
                 yield pa.record_batch([pa.array(numbers, pa.int32()), pa.array(names, pa.string())], ["number", "name"])
 
 
-def copy_large(spark: SparkSession, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> None:
+def copy_large(spark: SparkSession, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> Mapping[str, int]:
     """Copy all files: by tasks if they are large, and tasks reach them; else by this process.
 
-    ``shared``: tasks write to local paths of this savepoint anyway.
+    ``shared``: tasks write to local paths of this savepoint anyway. Returns the sizes of files that were not read.
     """
+    unread: Mapping[str, int] = {}
+    if not staging.filesystem.renames:
+        copies, unread = held(copies, staging)
     total = sum(copy.size for copy in copies)
     local = any(
         isinstance(each, LocalFileSystem) for each in (staging.filesystem, *(c.source.filesystem for c in copies))
     )
     if total < LARGE or (local and not shared):
-        copy_files(copies, staging)
-        return
+        return {**unread, **copy_files(copies, staging)}
     count = min(len(copies), -(-total // OF_A_TASK))
     numbered = sorted(enumerate(copies), key=lambda each: -each[1].size)
     tasks = CopyTasks([numbered[task::count] for task in range(count)], staging)
     for row in spark.range(0, count, 1, count).mapInArrow(tasks, "number INT, name STRING").collect():
         staging.rename_state(row["name"], copies[row["number"]].name)
+    return unread
 
 
 MAX_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"

@@ -1252,8 +1252,8 @@ class Edits(Face[R, T]):
         target = self._engine.located(snapshot_path(path))
         options = {**self.options, **to_options({OPTION: storage_options})}
 
-        def copy(copies: Sequence[FileCopy], staging: Staging) -> None:
-            self._engine.copy(copies, staging, shared=False)
+        def copy(copies: Sequence[FileCopy], staging: Staging) -> Mapping[str, int]:
+            return self._engine.copy(copies, staging, shared=False)
 
         try:
             pin_snapshot(self._snapshot(), reached(target, options), copy)

@@ -48,6 +48,11 @@ class ArrowStore:
             info = self.filesystem.get_file_info(self.prefix + path)
         return None if info.type == arrow_fs.FileType.NotFound else self._info(info)
 
+    def is_file(self, path: str) -> bool:
+        """Return whether there is a file at the path."""
+        found = self.info(path)
+        return found is not None and not found.is_directory
+
     def identity(self, path: str) -> str | None:
         """Return the store's version of a file, and its size; None if it has none, or is not there."""
         try:
@@ -58,8 +63,12 @@ class ArrowStore:
 
     def list(self, path: str) -> list[FileInfo]:
         """Return the entries of a folder, sorted by name."""
+        return [*self._listed(path, missing_is_empty=False)]
+
+    def _listed(self, path: str, missing_is_empty: bool) -> Sequence[FileInfo]:
+        selector = arrow_fs.FileSelector(self.prefix + path, allow_not_found=missing_is_empty)
         with reading(self.uri + path):
-            entries = self.filesystem.get_file_info(arrow_fs.FileSelector(self.prefix + path))
+            entries = self.filesystem.get_file_info(selector)
         return sorted((self._info(entry) for entry in entries), key=lambda info: info.path)
 
     def _info(self, info: arrow_fs.FileInfo) -> FileInfo:
@@ -68,8 +77,9 @@ class ArrowStore:
         return FileInfo(path, info.type == arrow_fs.FileType.Directory, info.size or 0, modified)
 
     def first_names(self, path: str, limit: int) -> tuple[str, ...]:
-        """Return at most this many names in a folder; those of folders have a slash."""
-        return tuple(f"{one.name}/" if one.is_directory else one.name for one in self.list(path)[:limit])
+        """Return at most this many names in a folder, none if it is not there; those of folders have a slash."""
+        entries = self._listed(path, missing_is_empty=True)
+        return tuple(f"{one.name}/" if one.is_directory else one.name for one in entries[:limit])
 
     def missing(self) -> str | None:
         """Return a hint if the bucket or container does not exist; else None."""

@@ -181,6 +181,11 @@ class LocalFileSystem(LocalOutputs):
             raise local_error(error, path) from None
         return FileInfo(path, stat.S_ISDIR(status.st_mode), status.st_size, status.st_mtime)
 
+    def is_file(self, path: str) -> bool:
+        """Return whether there is a file at the path, and no folder."""
+        found = self.info(path)
+        return found is not None and not found.is_directory
+
     def list(self, path: str) -> list[FileInfo]:
         """Return the entries of a folder, sorted by name; links to folders are not followed."""
         try:
@@ -379,6 +384,10 @@ class RemoteFileSystem:
         """Return the entry at the path; None if it does not exist."""
         return self.store.info(path)
 
+    def is_file(self, path: str) -> bool:
+        """Return whether there is a file at the path, and no folder."""
+        return self.store.is_file(path)
+
     def list(self, path: str) -> list[FileInfo]:
         """Return the entries of a folder, sorted by name."""
         return self.store.list(path)
@@ -428,15 +437,16 @@ class RemoteFileSystem:
         """Rename a file."""
         self.store.move(source, target)
 
+    def holds(self, source: SnapshotFileSystem) -> bool:
+        """Return whether the store may copy objects of the other one: of itself, or of another bucket."""
+        return isinstance(source, RemoteFileSystem) and self.scheme == source.scheme and self.scheme in STORES
+
     def hold(self, source: SnapshotFileSystem, path: str, anchor: Anchor | None, target: str, size: int) -> bool:
-        """Have the store copy an object of its own; return whether it did, completely."""
-        if not isinstance(source, RemoteFileSystem):
-            return False
+        """Have the store copy an object; return whether it did."""
+        assert isinstance(source, RemoteFileSystem)
         mine, other = self.store, source.store
         if isinstance(mine, ObjectStore) and mine is other:
             return mine.copy(path, target, size)
-        if self.scheme != source.scheme or self.scheme not in STORES:
-            return False
         return self._in_arrow().copy_from(source._in_arrow(), path, target, size)
 
     def _in_arrow(self) -> ArrowStore:

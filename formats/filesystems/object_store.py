@@ -323,6 +323,14 @@ class ObjectStore:
                 return FileInfo(path, False, int(meta["size"]), meta["last_modified"].timestamp())
         return FileInfo(path, True, 0, None) if path == "/" or self.first_names(path, 1) else None
 
+    def is_file(self, path: str) -> bool:
+        """Return whether there is an object of this name."""
+        try:
+            self.size(path)
+        except FileNotFoundError:
+            return False
+        return True
+
     def identity(self, path: str) -> str | None:
         """Return the store's version of a file, and its size; None if it is not there or cannot be asked for."""
         try:
@@ -404,15 +412,16 @@ class ObjectStore:
         self.delete_files([source])
 
     def copy(self, source: str, target: str, size: int) -> bool:
-        """Have the store copy a file of this size within it; return whether it did, completely.
+        """Have the store copy a file of this size within it; return whether it did.
 
         Stores limit the sizes that they copy in one request (S3: 5 GB, Azure: 256 MB), so that a refusal is no error.
+        Azure may answer before it has copied.
         """
+        # Few clients, which differ in the time that they give to a request.
+        patience = 1 << max(size, UPLOAD).bit_length()
         try:
-            self._ask(
-                source, lambda client: client.copy(source.lstrip("/"), target.lstrip("/")), size=max(size, UPLOAD)
-            )
-            return self.size(target) == size
+            self._ask(source, lambda client: client.copy(source.lstrip("/"), target.lstrip("/")), size=patience)
+            return self.target.scheme not in LATER_COPIES or self.size(target) == size
         except (SavepointError, OSError, RefusedError):
             return False
 
@@ -804,5 +813,5 @@ def _azure(target: StoreTarget) -> _Client:
 CLIENTS: Mapping[str, Callable[[StoreTarget], _Client]] = MappingProxyType(
     {"s3": _s3, "gs": _gcs, "abfs": _azure, "abfss": _azure}
 )
-#: Schemes of stores without ranges that are counted from the end.
-NO_SUFFIXES = frozenset({"abfs", "abfss"})
+#: Schemes of stores without ranges that are counted from the end, and of those that may copy after their answer.
+NO_SUFFIXES = LATER_COPIES = frozenset({"abfs", "abfss"})

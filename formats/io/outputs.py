@@ -174,10 +174,12 @@ class LocalOutputs:
         except OSError as error:
             refuse(error, target)
 
+    def holds(self, source: SnapshotFileSystem) -> bool:
+        """Return whether files of the other file system may be linked here."""
+        return isinstance(source, LocalOutputs)
+
     def hold(self, source: SnapshotFileSystem, path: str, anchor: Anchor | None, target: str, size: int) -> bool:
         """Give a file another name, a hard link; return whether that is possible."""
-        if not isinstance(source, LocalOutputs):
-            return False
         file = source.open_input(path, anchor)
         assert isinstance(file, LocalInputFile)
         try:

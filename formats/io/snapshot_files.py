@@ -138,6 +138,10 @@ class SnapshotFileSystem(Protocol):
         """Return the entry at the path; None if it does not exist."""
         ...
 
+    def is_file(self, path: str) -> bool:
+        """Return whether there is a file at the path, and no folder."""
+        ...
+
     def list(self, path: str) -> list[FileInfo]:
         """Return the entries of a folder, sorted by name; links to folders are not followed."""
         ...
@@ -197,6 +201,10 @@ class SnapshotFileSystem(Protocol):
 
     def move(self, source: str, target: str) -> None:
         """Rename a file; the new name must not exist."""
+        ...
+
+    def holds(self, source: SnapshotFileSystem) -> bool:
+        """Return whether :meth:`hold` may be possible for files of another file system."""
         ...
 
     def hold(self, source: SnapshotFileSystem, path: str, anchor: Anchor | None, target: str, size: int) -> bool:

@@ -17,6 +17,8 @@ from enum import IntEnum
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
+import xxhash
+
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedVersionError
 from pyspark_savepoint.formats.io import snappy
@@ -189,12 +191,13 @@ def _version(view: DataInputView, known: tuple[int, ...], what: str) -> int:
 
 @dataclass(frozen=True)
 class KeyedBackendHeader:
-    """Header of a keyed stream; ``size`` is its length in bytes."""
+    """Header of a keyed stream; ``size`` is its length in bytes, ``digest`` that of the bytes that it was read from."""
 
     compressed: bool
     key_serializer: TypeSerializer
     states: tuple[StateMetaInfoSnapshot, ...]
     size: int = 0
+    digest: bytes = field(default=b"", compare=False, repr=False)
 
     @classmethod
     def read(cls, view: DataInputView, unknown: UnknownPayloads | None = None) -> KeyedBackendHeader:
@@ -203,7 +206,8 @@ class KeyedBackendHeader:
         compressed = cls.read_start(view)
         key_serializer = snapshot_reader(view, unknown=unknown).enveloped()
         states = _read_metas(view, unknown)
-        return cls(compressed, key_serializer, states, view.position - start)
+        digest = xxhash.xxh3_128_digest(view.data[start : view.position])
+        return cls(compressed, key_serializer, states, view.position - start, digest)
 
     @staticmethod
     def read_start(view: DataInputView) -> bool:

@@ -30,17 +30,16 @@ import re
 import secrets
 import time
 import warnings
-from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from pyspark_savepoint.formats.errors import (
     ConcurrentWriteError,
-    OptionError,
     OutputError,
     SavepointError,
     SavepointWarning,
-    StateExistsError,
     StateFileNotFoundError,
     StoreBusyError,
     UncertainOutcomeError,
@@ -65,21 +64,6 @@ FLINK_NAME = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 PENDING_NAME = re.compile(rf"{re.escape(PENDING)}([0-9a-f]{{12}})")
 TEMPORARY_NAME = re.compile(r"\._metadata\.([0-9a-f]{12})")
 RECORD_NAME = re.compile(r"\.replaced-([0-9]{1,12})-([0-9a-f]{12})")
-#: What a folder with such a name in it is, if it has no ``_metadata``.
-OTHERS = (
-    (re.compile(r"_delta_log/.*"), "a Delta table"),
-    (re.compile(r"\.hoodie/.*"), "a Hudi table"),
-    (re.compile(r"metadata/.*(\.metadata\.json(\.gz)?|version-hint\.text)"), "an Iceberg table"),
-    (re.compile(r"(.*/)?_spark_metadata/.*"), "the output of a streaming query"),
-    (re.compile(r"(savepoint-[^/]*|chk-[0-9]+|[^/]*/_metadata)(/.*)?"), "a folder of snapshots"),
-    (FLINK_NAME, "a snapshot without its file _metadata, so not a complete one"),
-    (re.compile(r".*\.parquet"), "Parquet files"),
-    (re.compile(r"_SUCCESS|part-.*"), "the output of a job"),
-)
-#: Names that may be in a folder that is new for all purposes, besides hidden files.
-NOBODYS = frozenset({"lost+found/"})
-#: Number of names that are looked at in the folder of a write.
-LOOKED_AT = 1000
 #: Seconds between attempts to publish while the outcome of an attempt is unknown.
 PAUSES = (0.1, 0.3, 1.0, 2.0)
 LONGEST_PAUSE = 10.0
@@ -91,6 +75,7 @@ DELETERS = 8
 MAX_RECORD = 1 << 26
 #: Number of checksum files to read in parallel.
 CHECKSUM_READERS = 32
+NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
 @redacted
@@ -207,28 +192,35 @@ class Staging:
             self.filesystem.move(self.state_path(written), self.state_path(name))
             self.filesystem.move(self._checksums_path(written), self._checksums_path(name))
 
-    def adopt(self, names: Collection[str]) -> None:
+    def adopt(self, names: Collection[str], sizes: Mapping[str, int] = NO_SIZES) -> None:
         """Move finished files of state to their final folder: the savepoint, or the pending folder of a part.
 
         Object stores have them there already: they are listed, because an answer to an upload alone is not believed.
+        ``sizes`` are those of files whose checksums are not known.
         """
         if self.filesystem.renames:
             target = self.pending if self.part else self.directory
             for name in names:
                 self.filesystem.move(self.state_path(name), posixpath.join(target, name))
         elif not self.part:
-            self._expect(names)
+            self._expect(names, sizes)
 
-    def _expect(self, names: Collection[str]) -> None:
-        """Raise OutputError if a finished file is not in the store, although it said that it has it."""
-        listed = {entry.name for entry in entries_of(self.filesystem, self.directory)}
-        missing = next((name for name in names if name not in listed), None)
-        if missing is not None:
-            raise OutputError(
-                "the object store said that it has a file of the savepoint, and does not list it",
-                path=self.filesystem.uri(self.state_path(missing)),
-                remedy="nothing was published: write again; if it happens again, the store does not keep what it says",
-            )
+    def _expect(self, names: Collection[str], sizes: Mapping[str, int]) -> None:
+        """Raise OutputError if a finished file is not in the store, completely, although it said that it has it."""
+        known = {**{name: one.size for name, one in (self.kept or {}).items()}, **sizes}
+        listed = {entry.name: entry.size for entry in entries_of(self.filesystem, self.directory)}
+        for name in names:
+            size = listed.get(name)
+            if size is None or size != known.get(name, size):
+                raise OutputError(
+                    "the object store said that it has a file of the savepoint, and does not list it"
+                    + ("" if size is None else " completely"),
+                    path=self.filesystem.uri(self.state_path(name)),
+                    expected=f"{known[name]} bytes" if name in known else None,
+                    found=None if size is None else f"{size} bytes",
+                    remedy="nothing was published: write again; if it happens again, the store does not keep what it "
+                    "says",
+                )
 
     def discard(self, keep: Collection[str] = ()) -> None:
         """Delete all files of this write except the state files in ``keep``; failures cause a warning."""
@@ -237,102 +229,19 @@ class Staging:
 
     def discard_listed(self, entries: Iterable[FileInfo], keep: Collection[str]) -> None:
         """Delete as :meth:`discard` does, with ``entries`` of the savepoint's folder."""
-        mine = f"{self.token}-{self.part}-" if self.part else f"{self.token}-"
         # Delete the files first: the mark of a publication in progress must be deleted last.
+        self.discard_unnamed(entries, keep)
+        self.filesystem.delete_directory(self.folder)
+
+    def discard_unnamed(self, entries: Iterable[FileInfo], keep: Collection[str]) -> None:
+        """Delete state files of this write among the entries of the savepoint's folder, except those in ``keep``."""
+        mine = f"{self.token}-{self.part}-" if self.part else f"{self.token}-"
         names = [entry.name for entry in entries if entry.name.startswith(mine)]
         delete_files(self.filesystem, self.directory, [name for name in names if name not in keep])
-        self.filesystem.delete_directory(self.folder)
 
 
 #: Checksums of files of state by the tokens of the writes that this process commits.
 _KNOWN: dict[str, dict[str, FileChecksums]] = {}
-
-
-# -- the folder of a write ------------------------------------------------------------------------------------
-
-
-def expect_folder(staging: Staging) -> tuple[bool, bytes | None]:
-    """Return whether the folder of a write exists, and the bytes of its ``_metadata``; None if it is new or empty.
-
-    Raises:
-        OptionError: If there is a file at the path.
-        StateExistsError: If the folder has files, and they are not of a snapshot, or if it is inside of a snapshot.
-        OutputError: If the user requires conditional writes, and the store has none or ignores their conditions.
-
-    """
-    at = staging.filesystem.info(staging.directory)
-    if at is not None and not at.is_directory:
-        raise OptionError(
-            "a savepoint is a folder, but there is a file at this path",
-            path=staging.filesystem.uri(staging.directory),
-            remedy="name a new folder, or that of a savepoint (without /_metadata)",
-        )
-    published = None if at is None else read_published(staging.filesystem, staging.directory)
-    if published is None:
-        _refuse_inside(staging.filesystem, staging.directory)
-        if at is not None:
-            _refuse_others(staging.filesystem, staging.directory)
-    if staging.filesystem.requires_conditions:
-        _try_conditions(staging, at is not None, replacing=published is not None)
-    return at is not None, published
-
-
-def _try_conditions(staging: Staging, existed: bool, replacing: bool) -> None:
-    """Raise OutputError if the store does not compare versions; an empty file with which that is tried is deleted."""
-    filesystem, directory = staging.filesystem, staging.directory
-    try:
-        _mark(staging)
-        filesystem.lacks_conditions(posixpath.join(directory, METADATA_FILE_NAME), _mark_path(staging), replacing)
-    finally:
-        with leftovers(filesystem, directory):
-            filesystem.delete_directory(staging.pending)
-            if not existed:
-                filesystem.delete_empty_directory(directory)
-
-
-def _refuse_inside(filesystem: SnapshotFileSystem, directory: str) -> None:
-    """Raise StateExistsError if a folder is inside of a snapshot, whose owner may delete it with all that is in it."""
-    above = posixpath.dirname(directory.rstrip("/"))
-    while above and above != posixpath.dirname(above):
-        metadata = None
-        with contextlib.suppress(SavepointError, OSError):  # a folder that may not be searched
-            metadata = filesystem.info(posixpath.join(above, METADATA_FILE_NAME))
-        if metadata is not None and not metadata.is_directory:
-            uri = filesystem.uri(above)
-            raise StateExistsError(
-                "the new savepoint would be inside of the folder of a snapshot",
-                path=filesystem.uri(directory),
-                found=f"a snapshot: {uri}",
-                remedy=f"name a folder beside it, such as {uri.rstrip('/')}-new; nothing was written",
-            )
-        above = posixpath.dirname(above)
-
-
-def _refuse_others(filesystem: SnapshotFileSystem, directory: str) -> None:
-    """Raise StateExistsError if a folder without ``_metadata`` has other files than writes of this package left."""
-    names = [name for name in filesystem.first_names(directory, LOOKED_AT) if not _is_nobodys(name)]
-    if not names:
-        return
-    if "metadata/" in names:
-        names += [f"metadata/{name}" for name in filesystem.first_names(f"{directory}/metadata", LOOKED_AT)]
-    kinds = (kind for pattern, kind in OTHERS if any(pattern.fullmatch(name) for name in names))
-    listed = list(dict.fromkeys(re.sub("/.*", "/", name) for name in names))
-    uri = filesystem.uri(directory)
-    raise StateExistsError(
-        "this folder is not that of a savepoint, and it is not empty",
-        path=uri,
-        expected="a savepoint, or a new or empty folder",
-        found=f"{next(kinds, 'other files')}: {_some(listed)}",
-        remedy=f"name a new folder, such as {uri.rstrip('/')}/savepoint-new; nothing was written",
-    )
-
-
-def _is_nobodys(name: str) -> bool:
-    """Return whether a write of this package left a file or folder, or it is hidden."""
-    first, slash, _ = name.partition("/")
-    if slash:
-        return PENDING_NAME.fullmatch(first) is not None or f"{first}/" in NOBODYS
-    return not first or first.startswith(".") or OWN_NAME.fullmatch(first) is not None
 
 
 # -- publication ---------------------------------------------------------------------------------------------
@@ -390,14 +299,18 @@ def publish_metadata(staging: Staging, data: bytes, seen: str | None) -> None:
     filesystem, directory = staging.filesystem, staging.directory
     if filesystem.renames:
         filesystem.create_directory(directory)
-    _mark(staging)
+    path = posixpath.join(directory, METADATA_FILE_NAME)
+    with ThreadPoolExecutor(1) as pool:
+        # A store that compares versions may be asked for the current one meanwhile.
+        current = None if filesystem.renames else pool.submit(filesystem.read_published, path)
+        mark(staging)
     try:
-        path = posixpath.join(directory, METADATA_FILE_NAME)
-        unseen = filesystem.lacks_conditions(path, _mark_path(staging), replacing=seen is not None)
+        unseen = filesystem.lacks_conditions(path, mark_path(staging), replacing=seen is not None)
         if unseen:
+            current = None
             _wait_for_others(staging)
         with filesystem.lock(directory):
-            _publish(staging, data, seen, unseen)
+            _publish(staging, data, seen, unseen, current)
     except UncertainOutcomeError:
         raise
     except SavepointError:
@@ -407,10 +320,13 @@ def publish_metadata(staging: Staging, data: bytes, seen: str | None) -> None:
         look_again()
 
 
-def _publish(staging: Staging, data: bytes, seen: str | None, unseen: bool) -> None:
+def _publish(
+    staging: Staging, data: bytes, seen: str | None, unseen: bool, current: Future[Published | None] | None
+) -> None:
     """Try to publish until the outcome is known or the attempts are used up; the store's answer alone is not believed.
 
     ``unseen``: the store does not compare versions, so that another content proves that another writer was faster.
+    ``current`` is the published version, if it was asked for already.
     """
     path = posixpath.join(staging.directory, METADATA_FILE_NAME)
     failed: SavepointError | None = None
@@ -418,7 +334,8 @@ def _publish(staging: Staging, data: bytes, seen: str | None, unseen: bool) -> N
     acknowledged = sent = refused = False
     for pause in _pauses(staging.filesystem.retry_seconds):
         try:
-            published = staging.filesystem.read_published(path)
+            published = staging.filesystem.read_published(path) if current is None else current.result()
+            current = None
         except SavepointError as error:
             if failed is None:
                 raise
@@ -493,13 +410,13 @@ def _too_late(staging: Staging, published: Published | None) -> ConcurrentWriteE
     )
 
 
-def _mark(staging: Staging) -> None:
+def mark(staging: Staging) -> None:
     """Mark that a request may be in progress, for the cleanup; local files need no mark."""
     if not staging.filesystem.renames:
-        _put(staging.filesystem, _mark_path(staging), b"")
+        _put(staging.filesystem, mark_path(staging), b"")
 
 
-def _mark_path(staging: Staging) -> str:
+def mark_path(staging: Staging) -> str:
     return posixpath.join(staging.pending, PUBLISHING)
 
 
@@ -515,7 +432,7 @@ def _wait_for_others(staging: Staging) -> None:
         if pause is not None:
             _unmark(staging)
             time.sleep(pause * (0.5 + secrets.randbelow(100) / 100))
-            _mark(staging)
+            mark(staging)
     raise ConcurrentWriteError(
         "another writer is publishing at this path, or it is unknown whether it has published",
         path=staging.filesystem.uri(other or staging.directory),
@@ -528,9 +445,9 @@ def _other_mark(staging: Staging) -> str | None:
     filesystem = staging.filesystem
     if filesystem.renames:
         return None
-    own = filesystem.info(_mark_path(staging))
+    own = filesystem.info(mark_path(staging))
     if own is None:
-        return _mark_path(staging)  # others could not see it either
+        return mark_path(staging)  # others could not see it either
     for entry in entries_of(filesystem, staging.directory):
         if entry.name.startswith(PENDING) and entry.name != PENDING + staging.token:
             mark = filesystem.info(posixpath.join(entry.path, PUBLISHING))
@@ -544,12 +461,12 @@ def _other_mark(staging: Staging) -> str | None:
 def _unmark(staging: Staging) -> None:
     if not staging.filesystem.renames:
         with leftovers(staging.filesystem, staging.directory):
-            staging.filesystem.delete_file(_mark_path(staging))
+            staging.filesystem.delete_file(mark_path(staging))
 
 
 def _is_marked(staging: Staging) -> bool:
     filesystem = staging.filesystem
-    return not filesystem.renames and filesystem.info(_mark_path(staging)) is not None
+    return not filesystem.renames and filesystem.is_file(mark_path(staging))
 
 
 # -- cleanup -------------------------------------------------------------------------------------------------
@@ -587,11 +504,18 @@ def finish(staging: Staging, before: CheckpointMetadata | None, after: Checkpoin
     with leftovers(filesystem, directory):
         if before is not None:
             _delete_or_retain(staging, relative_files(before) - names, retention)
-        entries = entries_of(filesystem, directory)
+        with ThreadPoolExecutor(1) as pool:
+            # What is published needs no mark.
+            folder = None if filesystem.renames else pool.submit(filesystem.delete_directory, staging.folder)
+            entries = entries_of(filesystem, directory)
         for record in entries:
             if is_due(record, time.time()):
                 delete_replaced(filesystem, directory, record, names)
-        staging.discard_listed(entries, names)
+        if folder is None:
+            staging.discard_listed(entries, names)
+        else:
+            folder.result()
+            staging.discard_unnamed(entries, names)
 
 
 def _delete_or_retain(staging: Staging, names: set[str], retention: int) -> None:
@@ -599,7 +523,7 @@ def _delete_or_retain(staging: Staging, names: set[str], retention: int) -> None
     filesystem, directory = staging.filesystem, staging.directory
     others = sorted(name for name in names if not is_state_name(name))
     if others:
-        why = f"the replaced savepoint refers to them, but Flink does not name state files like this: {_some(others)}"
+        why = f"the replaced savepoint refers to them, but Flink does not name state files like this: {some_of(others)}"
         warn_of_leftovers(filesystem, directory, why)
     own = sorted(names.difference(others))
     if own and retention <= 0:
@@ -677,7 +601,7 @@ def delete_files(filesystem: SnapshotFileSystem, directory: str, names: Iterable
     failed = {name: error for name, error in errors.items() if error is not None}
     if failed:
         error = next(iter(failed.values()))
-        why = f"{_some(sorted(failed))}: {_shown(error)}"
+        why = f"{some_of(sorted(failed))}: {_shown(error)}"
         warn_of_leftovers(filesystem, directory, why)
     return list(failed)
 
@@ -711,5 +635,5 @@ def _shown(error: SavepointError) -> str:
     return error.message if found is None else f"{error.message}: {found}"
 
 
-def _some(names: list[str]) -> str:
+def some_of(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

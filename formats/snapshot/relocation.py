@@ -131,8 +131,8 @@ def _stream(handle: StreamStateHandle, moved: Replace) -> StreamStateHandle:
 
 
 COPY_BUFFER = 8 << 20
-#: Number of leading bytes that identify a file that Flink writes.
-BEGINNING = 64
+#: Number of leading bytes that identify a file that Flink writes, and the size of files that come whole for that.
+BEGINNING, SMALL = 64, 1 << 14
 DATABASE_FILES = (b"MANIFEST-", b"# This is a RocksDB option file")
 #: The seventh byte of a manifest: the type of its first record, full or first part.
 LOG_RECORDS = (b"\1", b"\2")
@@ -191,14 +191,19 @@ class FileCopy:
                 out.abort()
             return out.size
 
-    def hold(self, filesystem: SnapshotFileSystem, target: str) -> bool:
-        """Give the file another name in a file system; return whether that needed no copy through this process."""
-        if self.source.segment or self.header is not None:
-            return False
-        with self.source.open(Opening(count=BEGINNING)) as source:
+    def hold(self, filesystem: SnapshotFileSystem, target: str) -> int | None:
+        """Give the file another name in a file system; return its size, None if that needs a copy by this process."""
+        if self.source.segment or self.header is not None or not filesystem.holds(self.source.filesystem):
+            return None
+        checksums = self.source.checksums
+        # Without verification: the copy keeps the checksums.
+        with replace(self.source, checksums=None).open(Opening(count=BEGINNING, whole=SMALL)) as source:
             self._refuse_no_state(source)
             size = source.size
-        return filesystem.hold(self.source.filesystem, self.source.path, self.source.anchor, target, size)
+        if checksums is not None and size != checksums.size:
+            return None  # the copy by this process says so
+        held = filesystem.hold(self.source.filesystem, self.source.path, self.source.anchor, target, size)
+        return size if held else None
 
     def _refuse_no_state(self, source: ByteSource) -> None:
         """Raise UnsafePathError for a file that Flink did not write: a malicious snapshot may name any file."""

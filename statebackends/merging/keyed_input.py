@@ -92,16 +92,19 @@ class KeyedInput:
 
 
 class OpenInput:
-    """Context manager over the open streams of an input."""
+    """Context manager over the open streams of an input; of the files of ``key_groups`` alone if they are given."""
 
-    def __init__(self, described: KeyedInput, numbers: StateNumbers) -> None:
+    def __init__(self, described: KeyedInput, numbers: StateNumbers, key_groups: set[int] | None = None) -> None:
         self.described = described
         self.numbers = numbers
+        self._key_groups = key_groups
         self._open: dict[AnyKeyedSource, tuple[ExitStack, KeyedStream]] = {}
         self._ahead = ExitStack()
 
     def __enter__(self) -> OpenInput:
-        reads = (read for source in self.described.sources for read in source.reads(source.key_group_range))
+        wanted = self._key_groups
+        sources = (one for one in self.described.sources if wanted is None or _meets(one.key_group_range, wanted))
+        reads = (read for source in sources for read in source.reads(source.key_group_range))
         self._ahead.enter_context(opened_ahead(reads, FEW_AHEAD))
         return self
 

@@ -177,7 +177,14 @@ def _headers_of(streams: Sequence[_Stream[H]]) -> tuple[H, ...]:
     else:
         with ThreadPoolExecutor(HEADER_READERS) as pool:
             headers += pool.map(lambda stream: stream.header(), streams[2:])
-    return tuple(headers[0] if header == headers[0] else header for header in headers)
+    return tuple(headers[0] if _is_same(header, headers[0]) else header for header in headers)
+
+
+def _is_same(header: object, first: object) -> bool:
+    """Return whether two headers are equal, also as bytes."""
+    if header is first or header != first:
+        return header is first
+    return getattr(header, "digest", None) == getattr(first, "digest", None)
 
 
 @redacted

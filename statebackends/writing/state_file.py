@@ -231,9 +231,11 @@ def merge_bases(
     bases = [BaseState.of(plan, request) for request in plan.request.bases]
     sizes = total([base.sizes() for base in bases])
     with ExitStack() as stack:
-        opened = [(base, stack.enter_context(OpenInput(base.described, base.numbers))) for base in bases]
+        own = range(key_groups.start, key_groups.end + 1)
+        inputs = [OpenInput(base.described, base.numbers, base.key_groups(own)) for base in bases]
+        opened = [(base, stack.enter_context(one)) for base, one in zip(bases, inputs, strict=True)]
         merge = _Merge(plan, writer, opened, KeyGroupCursor(rows), KeyGroupCursor(deleted))
-        for some in together(range(key_groups.start, key_groups.end + 1), sizes, plan.request.sort_memory // EXPANDED):
+        for some in together(own, sizes, plan.request.sort_memory // EXPANDED):
             merge.write(some)
 
 

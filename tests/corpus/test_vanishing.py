@@ -8,7 +8,7 @@ import pickle
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,9 +121,9 @@ def test_vacuum_leaves_a_checkpoint_that_is_being_held(checkpoints: Path, tmp_pa
         os.utime(path, (old, old))
     found: list[Any] = []
 
-    def copy(copies: Sequence[FileCopy], staging: Staging) -> None:
+    def copy(copies: Sequence[FileCopy], staging: Staging) -> Mapping[str, int]:
         found.extend(vacuum(str(tmp_path / "held"), 3600))  # the files are linked, the metadata is not there yet
-        copy_files(copies, staging)
+        return copy_files(copies, staging)
 
     pin_snapshot(Snapshot.open(str(source)), str(tmp_path / "held"), copy)
     assert found == []

@@ -408,7 +408,7 @@ def test_a_mark_of_a_writer_that_died_long_ago_keeps_nobody_waiting(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dead, _ = overwrite(path, 2)
-        publication._mark(dead.staging)
+        publication.mark(dead.staging)
         with pytest.raises(ConcurrentWriteError, match="another writer is publishing"):
             write(path, [rows(3)], overwrite=True)
         monkeypatch.setattr(publication, "STALE_MARK", 0.0)

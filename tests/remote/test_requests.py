@@ -76,25 +76,6 @@ def test_an_open_snapshot_is_looked_at_again_without_its_bytes(measured: Measure
     assert [(one.kind, one.status, one.given) for one in measured.requests] == [("GET", 304, 0)]
 
 
-def test_a_copy_within_a_store_moves_no_bytes_and_leaves_no_folders(measured: MeasuredStore) -> None:
-    measured.upload(SHOP, "pinned-from")
-    assert run(measured, "pin", "s3://bucket/pinned-from", "s3://bucket/pinned-to") == 0
-    assert measured.kinds()["COPY"] == 2
-    assert not [name for name in measured.objects if name.endswith("/") or "/.pending" in name]
-    assert sum(one.taken for one in measured.requests if one.kind == "PUT") < 20_000, "_metadata, and no state"
-
-
-def test_a_write_puts_each_small_file_once_and_reads_none_of_them(measured: MeasuredStore) -> None:
-    measured.upload(SHOP, "copied-from")
-    assert run(measured, "cp", "s3://bucket/copied-from", "s3://bucket/copied-to") == 0
-    kinds = measured.kinds()
-    assert not kinds.keys() & {"BEGIN", "PART", "COMPLETE"}
-    put = [one.key.rpartition("/")[2] for one in measured.requests if one.kind == "PUT"]
-    assert not [name for name in put if name.endswith(".checksums")]
-    state = [one for one in measured.requests if one.kind == "GET" and "copied-to" in one.key and "-copy-" in one.key]
-    assert state == []
-
-
 def endless(page: bytes) -> bytes:
     """A page after which there is always another one."""
     return page.replace(

@@ -31,8 +31,9 @@ from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.remote import region_of
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
-from pyspark_savepoint.formats.snapshot.publication import Staging, expect_folder
+from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
+from pyspark_savepoint.formats.snapshot.write_folder import expect_folder
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from tests.remote.conftest import SHOP

@@ -21,8 +21,9 @@ from pyspark_savepoint.formats.metadata import OperatorState, SnapshotKind
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state, has_key_groups, target_version
-from pyspark_savepoint.formats.snapshot.publication import Staging, expect_folder, fingerprint
+from pyspark_savepoint.formats.snapshot.publication import Staging, fingerprint
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.formats.snapshot.write_folder import expect_folder
 from pyspark_savepoint.statebackends.model.descriptors import (
     KeyedDescriptor,
     OperatorStateDescriptor,

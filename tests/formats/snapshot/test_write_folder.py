@@ -11,7 +11,8 @@ import pytest
 import pyspark_savepoint
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.errors import OptionError, OutputError, StateExistsError
-from pyspark_savepoint.formats.snapshot.publication import Staging, expect_folder
+from pyspark_savepoint.formats.snapshot.publication import Staging
+from pyspark_savepoint.formats.snapshot.write_folder import expect_folder
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 OTHERS = {
@@ -72,7 +73,7 @@ def test_a_new_or_empty_folder_and_a_savepoint(tmp_path: Path) -> None:
 
 def test_many_names_are_not_all_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, [f"part-{number}.parquet" for number in range(50)])
-    monkeypatch.setattr("pyspark_savepoint.formats.snapshot.publication.LOOKED_AT", 7)
+    monkeypatch.setattr("pyspark_savepoint.formats.snapshot.write_folder.LOOKED_AT", 7)
     with pytest.raises(StateExistsError) as raised:
         expect_folder(Staging.at(str(tmp_path)))
     assert raised.value.facts["found"].endswith("and 2 more")

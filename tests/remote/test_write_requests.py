@@ -1,0 +1,122 @@
+"""What each verb that writes asks of a store, counted exactly, and how many bytes it sends and gets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pyspark_savepoint
+from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.formats.filesystems.filesystem import store_of
+from tests.benchmarks.data import UID, write_savepoint
+from tests.remote.conftest import SHOP
+from tests.remote.measured_store import MeasuredStore, chain, measured_store
+
+FILES = 60
+#: Requests of a write to a new path besides those for files of state: is there a file, are there names, is it inside of
+#: a snapshot; ``_metadata`` of the snapshot, before and after the publication and for the last line; the mark, its
+#: condition, and ``_metadata`` itself; the new files and the leftovers, which are deleted.
+LOOKS = {"HEAD": 2, "LIST": 1}
+ENDS = {"GET": 4, "PUT": 3, "LIST": 3, "DELETES": 1}
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Iterator[MeasuredStore]:
+    """A store with a savepoint ``wide`` of many files, and the shop."""
+    write_savepoint(tmp_path / "wide", "long", 20_000, parallelism=FILES)
+    store_of.cache_clear()
+    with measured_store() as store:
+        store.upload(tmp_path / "wide", "wide")
+        store.upload(SHOP, "shop")
+        yield store
+
+
+def run(store: MeasuredStore, *words: str) -> int:
+    """Run a command as a process of its own does, which has not tried the conditions of the store yet."""
+    store_of.cache_clear()
+    store.requests.clear()
+    return main([*words, f"--storage-option=endpoint={store.endpoint}"])
+
+
+def total(*parts: dict[str, int]) -> dict[str, int]:
+    return {
+        kind: sum(part.get(kind, 0) for part in parts) for kind in sorted({kind for part in parts for kind in part})
+    }
+
+
+def state(store: MeasuredStore) -> int:
+    return sum(len(data) for name, data in store.objects.items() if name.startswith("wide/state"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("cp", "s3://bucket/wide", "s3://bucket/out/new"),
+        ("pin", "s3://bucket/wide", "s3://bucket/out/new"),
+        ("rename", "s3://bucket/wide", "s3://bucket/out/new", f"{UID}=other"),
+        ("copy-operator", "s3://bucket/wide", "s3://bucket/out/new", UID, "other"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_files_that_stay_are_copied_by_the_store(measured: MeasuredStore, words: tuple[str, ...]) -> None:
+    """Two requests for each: its beginning, which shows that it is state, and the copy."""
+    measured.latency = 0.01
+    assert run(measured, *words) == 0
+    assert measured.kinds() == total(LOOKS, ENDS, {"GET": FILES, "COPY": FILES})
+    assert chain(measured.requests) < 30, "many at a time"
+    assert sum(one.given for one in measured.requests if "state-" in one.key) < FILES * (16 << 10) + 1
+    assert sum(one.taken for one in measured.requests) < 30_000, "_metadata, and no state"
+    assert run(measured, "verify", "s3://bucket/out/new") == 0
+    assert not [name for name in measured.objects if name.endswith("/") or "/.pending" in name]
+
+
+def test_a_renamed_state_is_read_and_written_once(measured: MeasuredStore) -> None:
+    """Each file: its header, its bytes, and the new file in one request; nothing is read for the table of changes."""
+    assert run(measured, "rename", "s3://bucket/wide", "s3://bucket/out/new", f"{UID}.total=sum") == 0
+    assert measured.kinds() == total(LOOKS, ENDS, {"GET": 2 * FILES, "PUT": FILES})
+    sent = sum(one.taken for one in measured.requests if "-copy-" in one.key)
+    assert state(measured) - 10 * FILES < sent < state(measured) + 10 * FILES
+
+
+def test_removed_keys_cost_each_file_once(measured: MeasuredStore) -> None:
+    """The headers, for the key and for the edit, and then each file once, by the task whose key groups it has."""
+    assert run(measured, "remove-keys", "s3://bucket/wide", "s3://bucket/out/new", UID, "--keys", "0") == 0
+    kinds = measured.kinds()
+    assert kinds["PUT"] == FILES + 3 + 1, "files, the end of the write, and what the operator's part is"
+    assert kinds["GET"] <= 3 * FILES + 8
+    assert chain(measured.requests) < 4 * FILES
+    assert sum(one.key == "wide/_metadata" for one in measured.requests) == 1
+
+
+def test_a_relocated_savepoint_reads_no_file(measured: MeasuredStore) -> None:
+    source = pyspark_savepoint.open("s3://bucket/wide", storage_options={"endpoint": measured.endpoint})
+    source.write("s3://bucket/out/referred", files="reference")
+    measured.requests.clear()
+    words = ("relocate", "s3://bucket/out/referred", "s3://bucket/wide", "s3://bucket/wide", "s3://bucket/out/moved")
+    assert run(measured, *words) == 0
+    assert measured.kinds() == total(LOOKS, ENDS)
+
+
+def test_another_bucket_or_a_disk_gets_the_bytes(measured: MeasuredStore, tmp_path: Path) -> None:
+    assert run(measured, "cp", "s3://bucket/shop", str(tmp_path / "here")) == 0
+    assert measured.kinds() == {"GET": 3}
+    assert run(measured, "cp", str(tmp_path / "here"), "s3://bucket/out/there") == 0
+    assert measured.kinds() == total(LOOKS, ENDS, {"PUT": 2, "GET": -1})
+    assert run(measured, "diff", "s3://bucket/shop", "s3://bucket/out/there") == 0
+
+
+def test_a_copy_keeps_the_checksums_of_a_savepoint_that_has_them(measured: MeasuredStore, tmp_path: Path) -> None:
+    pyspark_savepoint.open(SHOP).write(tmp_path / "checked")
+    measured.upload(tmp_path / "checked", "checked")
+    assert run(measured, "cp", "s3://bucket/checked", "s3://bucket/out/again") == 0
+    assert measured.kinds()["COPY"] == 2
+    options = {"endpoint": measured.endpoint}
+    copied = pyspark_savepoint.open("s3://bucket/out/again", checksums="require", storage_options=options)
+    expected = pyspark_savepoint.open(SHOP).keyed_state("accounts").to_arrow()
+    assert copied.keyed_state("accounts").to_arrow().num_rows == expected.num_rows
+    name = next(name for name in measured.objects if name.startswith("out/again/") and "-copy-" in name)
+    measured.objects[name] = os.urandom(len(measured.objects[name]))
+    assert run(measured, "verify", "s3://bucket/out/again") != 0
