@@ -639,10 +639,21 @@ COMMANDS = (
             AS_OF,
             NEW,
             argument("number", type=int, metavar="n", help="the max parallelism, 1 to 32768"),
+            argument(
+                "--operators",
+                nargs="+",
+                metavar="UID",
+                help="only these; name all operators that are chained, since Flink has one max parallelism for a task "
+                "(default: all)",
+            ),
             *WRITES,
             CHECKPOINT_ID,
         ),
-        ("set-max-parallelism /savepoints/savepoint-2f1a3c /savepoints/wide 512",),
+        (
+            "set-max-parallelism /savepoints/savepoint-2f1a3c /savepoints/wide 512",
+            "set-max-parallelism /savepoints/savepoint-2f1a3c /savepoints/wide 512 --operators accounts audit",
+        ),
+        "check-restore with the job's execution plan finds operators of one task that disagree.",
         prints_table=True,
     ),
     Command(

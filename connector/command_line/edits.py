@@ -280,7 +280,7 @@ def remove(arguments: Namespace, output: Output) -> int:
 def set_max_parallelism(arguments: Namespace, output: Output) -> int:
     """Assign keyed state and timers to another number of key groups."""
     base = opened(arguments, arguments.path)
-    savepoint = base.with_max_parallelism(arguments.number)
+    savepoint = base.with_max_parallelism(arguments.number, operators=arguments.operators)
     changes = [
         {
             "change": "max parallelism",
@@ -289,6 +289,7 @@ def set_max_parallelism(arguments: Namespace, output: Output) -> int:
             "note": "keys get new key groups" if new.rehashes else None,
         }
         for old, new in zip(base.plan.operators, savepoint.plan.operators, strict=True)
+        if arguments.operators is None or new is not old
     ]
     return finished(arguments, output, savepoint, changes)
 

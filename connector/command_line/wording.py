@@ -58,6 +58,7 @@ COMMANDS_BY_VERB = MappingProxyType(
         "assign_uids": "rename OLD NEW HASH=UID",
         "copy_operator": "copy-operator",
         "remove_keys": "remove-keys OLD NEW UID",
+        "rekey": "rekey OLD NEW UID",
         "with_operator": "put",
         "with_state": "put",
         "with_window_state": "put --table window_state",
@@ -82,6 +83,10 @@ PHRASES = (
     (r" \(df\.dropDuplicates\)", ""),
     (r"\bconnector='(\w+)'", r"--connector \1"),
     (r"\bto='(\w+)'", r"--to \1"),
+    (
+        r"with_max_parallelism\(n, operators=\[\.\.\.\]\)",
+        "pyspark-savepoint set-max-parallelism OLD NEW N --operators UID",
+    ),
     (r"df\.select\(([^()]*)\)", r"\1"),
     (r"Savepoint\.load\(spark, path\), or pyspark_savepoint\.open\(path\)", "pyspark-savepoint ls"),
 )
@@ -179,6 +184,9 @@ def _of_verb(match: re.Match[str]) -> str:
     if match[1] is None and match["given"] is None and "_" not in match["verb"]:
         return match[0]
     names = re.findall(r"['\"]([^'\"]*)['\"]", match["given"] or "")
+    if match["verb"] == "rekey" and len(names) > 1 and names[-2] == "key":
+        names = names if len(names) > 2 else ["UID", *names]
+        return f"pyspark-savepoint rekey OLD NEW {shlex.quote(names[0])} --type {shlex.quote(f'key={names[-1]}')}"
     if COMMANDS_BY_VERB[match["verb"]].startswith("rename") and len(names) == 2:
         return f"pyspark-savepoint rename OLD NEW {shlex.quote('='.join(names))}"
     return f"pyspark-savepoint {COMMANDS_BY_VERB[match['verb']]}"

@@ -260,7 +260,8 @@ def rehashed(plan: OperatorPlan, number: int, key_hashes: Rows | None) -> Operat
             "the checkpoint has in-flight records, which belong to channels of the old key groups",
             path=plan.base.snapshot.path,
             operator=plan.label,
-            remedy="start from a savepoint or an aligned checkpoint: they have no such records",
+            remedy="start from a savepoint or an aligned checkpoint: they have no such records; or "
+            "with_max_parallelism(n, operators=[...]) keeps the operator as it is",
         )
     if key_hashes is None and plan.key_serializer is not None:
         _check_hash(plan, plan.key_serializer)
@@ -276,7 +277,8 @@ def _check_hash(plan: OperatorPlan, serializer: TypeSerializer) -> None:
             operator=plan.label,
             found=error.facts.get("found", serializer.flink_type),
             remedy="with_max_parallelism(n, key_hashes={uid: rows}) takes them from a table with the key and "
-            "hash_code; or remove_operator leaves the operator out",
+            "hash_code; with_max_parallelism(n, operators=[...]) keeps the operator as it is, remove_operator leaves "
+            "it out",
         ) from None
 
 
@@ -293,7 +295,8 @@ def refuse_raw_state(plan: OperatorPlan, what: str) -> None:
                 "read it",
                 path=plan.base.snapshot.path,
                 operator=plan.label,
-                remedy="table raw_keyed_state shows it; remove_operator leaves the operator out",
+                remedy="table raw_keyed_state shows it; remove_operator leaves the operator out"
+                + (", with_max_parallelism(n, operators=[...]) keeps it as it is" if what == "rehashed" else ""),
             )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -137,15 +137,31 @@ class SavepointPlan:
         """Add the operators of another plan."""
         return self._with(other, other.operators)
 
-    def with_max_parallelism(self, engine: Engine, number: int, key_hashes: Mapping[str, object]) -> SavepointPlan:
-        """Change the max parallelism of all operators, and of operators added later."""
+    def with_max_parallelism(
+        self,
+        engine: Engine,
+        number: int,
+        key_hashes: Mapping[str, object],
+        named: Collection[OperatorRef] | None = None,
+    ) -> SavepointPlan:
+        """Change the max parallelism of the named operators; by default of all, and of operators added later."""
         check_parallelism(number, 1)
+        chosen = {operator.identifier for operator in self.operators if named is None}
+        for one in named or ():
+            chosen.add(self.operator(one).identifier)
         hashes = {}
-        for named, given in key_hashes.items():
-            operator = self.operator(named)
+        for one, given in key_hashes.items():
+            operator = self.operator(one)
             hashes[operator.identifier] = expect_rows(engine, given, operator, "key_hashes")
-        operators = tuple(rehashed(plan, number, hashes.get(plan.identifier)) for plan in self.operators)
-        return replace(self, operators=operators, max_parallelism=number)
+            if operator.identifier not in chosen:
+                raise OptionError(
+                    "key_hashes are given for an operator whose max parallelism stays", operator=operator.label
+                )
+        operators = tuple(
+            rehashed(plan, number, hashes.get(plan.identifier)) if plan.identifier in chosen else plan
+            for plan in self.operators
+        )
+        return replace(self, operators=operators, max_parallelism=number if named is None else self.max_parallelism)
 
     def relocated(self, old: str, new: str) -> SavepointPlan:
         """Replace a prefix of the absolute paths in handles; raise OptionError if none has it."""

@@ -266,13 +266,23 @@ class Edits(Face[R, T]):
         """
         return self._planned(self.plan.relocated(path_text(old), path_text(new)))
 
-    def with_max_parallelism(self, max_parallelism: int, *, key_hashes: Mapping[str, R] | None = None) -> Self:
+    def with_max_parallelism(
+        self,
+        max_parallelism: int,
+        *,
+        operators: Collection[OperatorRef] | None = None,
+        key_hashes: Mapping[str, R] | None = None,
+    ) -> Self:
         """Change the max parallelism: keyed state and timers are assigned to new key groups.
 
-        Only keys are decoded, to compute their Java hashes.
+        Only keys are decoded, to compute their Java hashes. Flink has one max parallelism for all operators of a task:
+        one that the job sets must be that of each of them, else Flink takes that of one of them for all, and cuts the
+        key groups of the others at wrong places. So name all operators that are chained, also those without keyed
+        state; :meth:`check_restore` with the job's graph or plan finds those that disagree.
 
         Args:
             max_parallelism: The new number of key groups, 1 to 32768.
+            operators: The operators that get it; by default all, and those that are added later.
             key_hashes: The hashes of keys that only the job's code can compute, by uid: rows with column ``key``
                 as it is read, and ``hash_code``.
 
@@ -280,16 +290,25 @@ class Edits(Face[R, T]):
             The savepoint with the new max parallelism, not written yet.
 
         Raises:
-            OptionError: If ``max_parallelism`` is out of range, or below an operator's parallelism.
+            OptionError: If no operator is named, or ``max_parallelism`` is out of range or below a parallelism.
+            OperatorNotFoundError: If the savepoint has no such operator.
             UnsupportedStateError: If an operator has in-flight records, or raw keyed state other than timers.
             UndecodableStateError: If a hash is missing that only the job's code can compute.
 
         Example::
 
             sp.with_max_parallelism(512).write("/savepoints/wide")
+            sp.with_max_parallelism(512, operators=["accounts", "audit"]).write("/savepoints/two-wide")
 
         """
-        return self._planned(self.plan.with_max_parallelism(self._engine, max_parallelism, key_hashes or {}))
+        if isinstance(operators, str):
+            raise OptionError(
+                "operators are given as a list", found=repr(operators), remedy=f"operators=[{operators!r}]"
+            )
+        if operators is not None and not operators:
+            raise OptionError("no operator is named", remedy="leave operators out, and all get the max parallelism")
+        plan = self.plan.with_max_parallelism(self._engine, max_parallelism, key_hashes or {}, operators)
+        return self._planned(plan)
 
     # -- states of an operator ----------------------------------------------------------------------------
 
