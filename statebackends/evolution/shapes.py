@@ -31,6 +31,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 
 
@@ -87,6 +88,30 @@ class StateShape:
     #: Number of the input whose rows it has; None: none.
     input: int | None = None
 
+    @property
+    def stored_type(self) -> str:
+        """The type with its time to live: of a map's values, of a list's elements, else of the whole."""
+        if not self.ttl:
+            return self.value_type
+        if self.kind == "map":
+            key = _first_argument(self.value_type)
+            return f"MAP<{key}, TTL<{self.value_type[len(key) + 6 : -1]}>>"
+        return f"LIST<TTL<{self.value_type[5:-1]}>>" if self.kind == "list" else f"TTL<{self.value_type}>"
+
+
+def _first_argument(text: str) -> str:
+    """Return the first argument of a type.
+
+    >>> _first_argument("MAP<ROWDATA<INT, STRING>, INT>")
+    'ROWDATA<INT, STRING>'
+    """
+    depth = 0
+    for place, character in enumerate(text):
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(character, 0)
+        if character == "," and depth == 1:
+            return text[text.index("<") + 1 : place]
+    raise ValueError(text)
+
 
 @dataclass(frozen=True)
 class OperatorStateShape:
@@ -119,6 +144,13 @@ class OperatorShape:
     #: A source, or the writers and committers of a sink: it has states of its connector, which are not listed.
     of_connector: bool = False
     notes: tuple[str, ...] = field(default=())
+    #: ``uid`` is an operator id in hexadecimal: of a job without a plan, whose ids follow from its graph.
+    is_generated: bool = False
+
+    @property
+    def operator_id(self) -> OperatorID:
+        """Its operator id, which snapshots have."""
+        return OperatorID.from_hex(self.uid) if self.is_generated else OperatorID.from_uid(self.uid)
 
     @property
     def key_type(self) -> str:

@@ -1,0 +1,188 @@
+"""Accumulators of SQL aggregates: their fields in order, initial values, and the states of their views.
+
+    COUNT                   BIGINT 0
+    SUM, $SUM0              type of the sum; NULL, 0. SUM that rows are taken out of: also BIGINT count of values
+    AVG                     sum (BIGINT, DECIMAL(38, s), DOUBLE) 0, count 0
+    MIN, MAX                type of the argument NULL; with retraction a structured type with a view
+    LISTAGG                 delimiter, list
+    FIRST_VALUE, LAST_VALUE ROW of value and order
+
+Then COUNT(*) where rows are taken out or windows hop, and one view per list of DISTINCT arguments. Flink:
+``AggregateUtil``, ``AggFunctionFactory``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark_savepoint.formats.serializers.sql.internal import ACCUMULATORS, VIEWS, internal_serializer
+from pyspark_savepoint.formats.serializers.sql.logical_types import MAX_LENGTH, LogicalType
+from pyspark_savepoint.statebackends.evolution.changes import Merge
+from pyspark_savepoint.statebackends.evolution.plans import AggregateCall
+from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, StateShape
+
+BIGINT, STRING = LogicalType("BIGINT"), LogicalType("VARCHAR", length=MAX_LENGTH)
+VIEW = LogicalType("RAW", class_name=VIEWS[0])
+INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+#: Order of a FIRST_VALUE or LAST_VALUE that has none.
+NO_ORDER = -(2**63)
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A field of an accumulator: of which call (-1: COUNT(*) of the operator; None: a view) it is which part."""
+
+    column: Column
+    call: int | None
+    part: str = ""
+    initial: Any = None
+    merge: Merge = Merge.NEVER
+    #: Of a view: the arguments that are DISTINCT.
+    distinct: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """The fields of an accumulator, the states of its views, and calls that are not known."""
+
+    buffers: tuple[Buffer, ...]
+    #: Of each list of DISTINCT arguments: the calls that have it, in order.
+    distinct: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(buffer.column for buffer in self.buffers)
+
+    @property
+    def value_type(self) -> str:
+        return f"ROWDATA<{', '.join(str(column.kind) for column in self.columns)}>"
+
+
+def is_count_star(call: AggregateCall) -> bool:
+    """Return whether a call counts all rows."""
+    return call.function == "COUNT" and not call.arguments and call.filter < 0 and not call.distinct
+
+
+def call_text(call: AggregateCall, names: Sequence[str]) -> str:
+    """Return a call in SQL's words: ``SUM(DISTINCT v) FILTER (WHERE $f2)``."""
+    arguments = ", ".join(names[index] for index in call.arguments) or "*"
+    where = f" FILTER (WHERE {names[call.filter]})" if call.filter >= 0 else ""
+    return f"{call.function.removeprefix('$')}({'DISTINCT ' * call.distinct}{arguments}){where}"
+
+
+def accumulator_of(calls: Sequence[AggregateCall], rows: Sequence[Column], *, counts_rows: bool) -> Accumulator:
+    """Return the accumulator of some calls over rows of these columns.
+
+    ``counts_rows``: rows are taken out, or windows hop, so that a COUNT(*) is needed.
+    """
+    names = [column.name for column in rows]
+    buffers: list[Buffer] = []
+    unknown: list[str] = []
+    for number, call in enumerate(calls):
+        text = call_text(call, names)
+        kinds = [rows[index].kind for index in call.arguments]
+        found = list(_buffers(call, number, text, kinds))
+        if not found:
+            unknown.append(text)
+        buffers += found
+    if counts_rows and not any(map(is_count_star, calls)):
+        buffers.append(Buffer(Column("COUNT(*)", BIGINT), -1, "rows", 0, Merge.SUM))
+    lists: dict[tuple[int, ...], list[int]] = {}
+    for number, call in enumerate(calls):
+        if call.distinct:
+            lists.setdefault(call.arguments, []).append(number)
+    for arguments, users in lists.items():
+        shown = ", ".join(names[index] for index in arguments)
+        buffers.append(Buffer(Column(f"DISTINCT({shown})", VIEW), None, "view", None, Merge.SAME, arguments))
+        if len(users) > 64 or (counts_rows and len({calls[user].filter for user in users}) > 1):
+            unknown.append(f"DISTINCT({shown}) of calls with different filters")
+    distinct = tuple((arguments, tuple(users)) for arguments, users in lists.items())
+    return Accumulator(tuple(buffers), distinct, tuple(unknown))
+
+
+def _buffers(call: AggregateCall, number: int, text: str, kinds: Sequence[LogicalType]) -> Iterator[Buffer]:
+    """Yield the fields of a call; none if the function is not known."""
+    function, kind = call.function, replace(call.kind, nullable=True)
+
+    def one(kind: LogicalType, part: str, initial: Any, merge: Merge, suffix: str = "") -> Buffer:
+        return Buffer(Column(text + suffix, kind), number, part, initial, merge)
+
+    if not call.built_in:
+        return
+    if function == "COUNT":
+        yield one(BIGINT, "", 0, Merge.SUM)
+    elif function == "SUM":
+        yield one(kind, "", None, Merge.SUM)
+        if call.retracts:
+            yield one(BIGINT, "count", 0, Merge.SUM, " count of values")
+    elif function == "$SUM0":
+        yield one(kind, "", 0, Merge.SUM)
+    elif function == "AVG" and (total := _sum_of_average(kinds)) is not None:
+        yield one(total, "sum", 0, Merge.SUM, " sum")
+        yield one(BIGINT, "count", 0, Merge.SUM, " count of values")
+    elif function in ("MIN", "MAX") and kind.root not in ("ROW", "ARRAY", "MAP", "RAW", "OTHER"):
+        merge = Merge.MIN if function == "MIN" else Merge.MAX
+        kind = replace(kind, kind="REGULAR") if kind.kind in ("ROWTIME", "PROCTIME") else kind
+        if call.retracts:
+            structure = _extreme(function, kind)
+            yield one(structure, "extreme", {structure.names[0]: None, structure.names[1]: 0}, Merge.NEVER)
+        else:
+            yield one(STRING if kind.root == "VARCHAR" else kind, "", None, merge)
+    elif function == "LISTAGG" and not call.retracts:
+        yield one(STRING, "delimiter", ",", Merge.SAME, " delimiter")
+        yield one(STRING, "list", None, Merge.NEVER)
+    elif function in ("FIRST_VALUE", "LAST_VALUE") and not call.retracts and kinds:
+        word = function.split("_")[0].lower()
+        names = (f"{word}Value", f"{word}Order")
+        row = LogicalType("ROW", names=names, children=(replace(kinds[0], nullable=True), BIGINT))
+        yield one(row, "row", {names[0]: None, names[1]: NO_ORDER}, Merge.NEVER)
+
+
+def _sum_of_average(kinds: Sequence[LogicalType]) -> LogicalType | None:
+    """Return the type of the sum that AVG keeps; None if it is not known."""
+    if len(kinds) != 1:
+        return None
+    kind = kinds[0]
+    if kind.root in INTEGERS:
+        return BIGINT
+    if kind.root == "DECIMAL":
+        return LogicalType("DECIMAL", precision=38, scale=kind.scale)
+    return LogicalType("DOUBLE") if kind.root in ("FLOAT", "DOUBLE") else None
+
+
+def _extreme(function: str, kind: LogicalType) -> LogicalType:
+    word = function.capitalize()
+    return LogicalType(
+        "STRUCTURED_TYPE",
+        class_name=f"{ACCUMULATORS}{word}WithRetractAggFunction${word}WithRetractAccumulator",
+        names=(word.lower(), "mapSize", "map"),
+        children=(kind, BIGINT, VIEW),
+    )
+
+
+def internal_type(kinds: Sequence[LogicalType]) -> str:
+    """Return the type of values in a view: of one column its own, of several a row."""
+    if len(kinds) == 1:
+        return internal_serializer(kinds[0]).flink_type
+    return f"ROWDATA<{', '.join(map(str, kinds))}>"
+
+
+def view_states(
+    accumulator: Accumulator, calls: Sequence[AggregateCall], rows: Sequence[Column], ttl: int
+) -> Iterator[StateShape]:
+    """Yield the states of the views: of DISTINCT, and of MIN and MAX with retraction."""
+    for buffer in accumulator.buffers:
+        if buffer.part == "extreme" and buffer.call is not None:
+            column = rows[calls[buffer.call].arguments[0]]
+            kind = f"MAP<{internal_type([column.kind])}, LONG>"
+            yield StateShape(f"agg{buffer.call}$map", "map", Layout.VALUE_COUNTS, kind, (column,), ttl=ttl)
+    for number, (arguments, _) in enumerate(accumulator.distinct):
+        columns = tuple(rows[index] for index in arguments)
+        kind = f"MAP<{internal_type([column.kind for column in columns])}, LONG>"
+        name = f"distinctAcc_{number}"
+        yield StateShape(name, "map", Layout.DISTINCT_VALUES, kind, columns, ttl=ttl)
+        if len(columns) == 1:
+            yield StateShape(f"{name}_null_state", "value", Layout.DISTINCT_NULLS, "LONG", columns, ttl=ttl)

@@ -1,0 +1,63 @@
+"""Whether a plan is the one that wrote a savepoint: its operators, and the names, kinds and types of their states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.evolution.shapes import OperatorShape
+from pyspark_savepoint.statebackends.jobs.restore.job_description import OperatorDescription, from_snapshot
+from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state
+
+MAX_NAMED = 5
+Shapes = Mapping[int, tuple[OperatorShape, ...]]
+
+
+def check_belongs(shapes: Shapes, savepoint: Snapshot, argument: str = "old_plan") -> None:
+    """Raise OptionError unless every operator with state is an operator of the plan, with the states it expects."""
+    differences = list(_differences(shapes, savepoint))
+    if differences:
+        more = len(differences) - MAX_NAMED
+        shown = "; ".join(differences[:MAX_NAMED]) + (f"; and {more} more" if more > 0 else "")
+        raise OptionError(
+            f"argument '{argument}' is not the plan of this savepoint",
+            found=shown,
+            expected="the plan from which the job ran that wrote it: its ids and types are those of the operators",
+            remedy="give that plan; plans that are compiled again have other ids. Of a job that ran without a plan, "
+            "give what EXPLAIN JSON_EXECUTION_PLAN prints for its statements too: 'old_explain'",
+        )
+
+
+def _differences(shapes: Shapes, savepoint: Snapshot) -> Iterator[str]:
+    expected = {one.operator_id: one for operators in shapes.values() for one in operators}
+    described = {one.ids.generated: one for one in from_snapshot(savepoint).operators}
+    for operator in savepoint.operators:
+        if not has_state(operator):
+            continue
+        shape = expected.get(operator.operator_id)
+        if shape is None:
+            yield f"no node has operator {_named(operator)}"
+        elif shape.known and not shape.of_connector:
+            yield from _different_states(shape, described[operator.operator_id])
+
+
+def _named(operator: OperatorState) -> str:
+    return str(operator.uid or operator.name or operator.operator_id)
+
+
+def _different_states(shape: OperatorShape, found: OperatorDescription) -> Iterator[str]:
+    keyed = found.keyed_states or {}
+    if found.key is not None and found.key.flink_type != shape.key_type:
+        yield f"{shape.uid} has keys {found.key.flink_type}, not {shape.key_type}"
+    for state in shape.states if keyed else ():
+        stored = keyed.get(state.name)
+        if stored is None:
+            yield f"{shape.uid} has no state {state.name}"
+            continue
+        text = stored.text or stored.serializer.flink_type
+        if text != state.stored_type or stored.kind.lower() != state.kind:
+            yield f"{shape.uid} has state {state.name} {stored.kind} {text}, not {state.kind} {state.stored_type}"
+    for name in keyed.keys() - {state.name for state in shape.states}:
+        yield f"{shape.uid} has state {name}, which the plan does not"

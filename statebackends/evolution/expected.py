@@ -1,0 +1,69 @@
+"""The states that each node of a plan registers: names, kinds, types, namespaces, timers, layouts of rows.
+
+A node of a kind, version or setting that is not listed is *not known*: nothing is guessed about it. Flink: the
+``translateToPlanInternal`` of ``StreamExecXxx``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.statebackends.evolution import expected_aggregates, expected_rows
+from pyspark_savepoint.statebackends.evolution.plans import Node, Plan
+from pyspark_savepoint.statebackends.evolution.shapes import OperatorShape
+
+#: Nodes without state.
+STATELESS = (
+    "calc", "exchange", "watermark-assigner", "mini-batch-assigner", "union", "local-group-aggregate",
+    "local-window-aggregate", "window-table-function", "drop-update-before", "values", "expand", "correlate",
+)  # fmt: skip
+SOURCES = ("table-source-scan", "data-stream-scan", "legacy-table-source-scan")
+ASYNC = "table.exec.async-state.enabled"
+
+
+def operators_of(plan: Plan, node: Node) -> tuple[OperatorShape, ...]:
+    """Return what the operators of a node keep; none of a node without state."""
+    if node.kind in STATELESS:
+        return ()
+    if node.kind in SOURCES:
+        return (OperatorShape(node.id, "source", node.uid("source"), node.description, of_connector=True),)
+    if node.kind == "sink":
+        return expected_rows.sink_operators(node)
+    shape = OperatorShape(node.id, node.kind, node.uid(node.kind), node.description)
+    function = KINDS.get(node.kind)
+    configuration = node.attributes.get("configuration") or {}
+    if function is None or node.version != 1 or str(configuration.get(ASYNC, "false")).lower() == "true":
+        return (replace(shape, known=False, notes=(f"a node of type {node.type} is not known",)),)
+    try:
+        shape = function(plan, node, shape)
+    except UnsupportedStateError as error:
+        return (replace(shape, known=False, notes=(error.message,)),)
+    return (shape,) if shape.is_stateful else ()
+
+
+def shapes_of(plan: Plan) -> dict[int, tuple[OperatorShape, ...]]:
+    """Return what the operators of all nodes keep, by node."""
+    return {number: operators_of(plan, node) for number, node in plan.nodes.items()}
+
+
+KINDS: Mapping[str, Callable[[Plan, Node, OperatorShape], OperatorShape]] = {
+    "group-aggregate": expected_aggregates.group_aggregate,
+    "global-group-aggregate": expected_aggregates.group_aggregate,
+    "incremental-group-aggregate": expected_aggregates.incremental,
+    "window-aggregate": expected_aggregates.window_aggregate,
+    "global-window-aggregate": expected_aggregates.window_aggregate,
+    "group-window-aggregate": expected_aggregates.group_window,
+    "over-aggregate": expected_aggregates.over,
+    "join": expected_rows.join,
+    "interval-join": expected_rows.interval_join,
+    "temporal-join": expected_rows.temporal_join,
+    "window-join": expected_rows.window_join,
+    "rank": expected_rows.rank,
+    "window-rank": expected_rows.window_rank,
+    "deduplicate": expected_rows.deduplicate,
+    "changelog-normalize": expected_rows.normalize,
+    "temporal-sort": expected_rows.temporal_sort,
+    "match": expected_rows.match,
+}
