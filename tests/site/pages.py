@@ -164,6 +164,9 @@ REFERENCE = Chapter(
             "Command line",
             (
                 Section(COMMANDS, None, own=True),
+                Section(COMMANDS, "Output"),
+                Section(COMMANDS, "Commands that write"),
+                Section(COMMANDS, "Completion and first use"),
                 Section(COMMANDS, "Conditions"),
                 Section(COMMANDS, "Files that are written as state"),
                 Section(COMMANDS, "Commands"),
