@@ -44,6 +44,7 @@ from pyspark_savepoint.plan.operator_plan import OPERATOR, OperatorPlan, Planned
 from pyspark_savepoint.plan.operator_plan import TIMERS as TIMER_QUEUES
 from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 from pyspark_savepoint.statebackends.writing.planning.flink_types import type_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     BROADCAST,
@@ -534,13 +535,17 @@ class _Given:
         """Count the keys of the states that exist and get rows; timers are only added."""
         if self.table == TIMERS:
             return {}
+        counts, keyed = {}, {}
         key = ("key",) if self.table in OF_OPERATOR else self.key
-        counts = {}
         for state in with_states(operator).states or ():
             column = self.column_of(state.name)
-            if state.kind != TIMER_QUEUES and column is not None:
+            if state.kind == TIMER_QUEUES or column is None:
+                continue
+            if state.kind == OPERATOR or is_namespaced(state.meta):
                 counts[state.name] = RowCounts.of(base, operator, state, self.rows, (key, column))
-        return counts
+            else:
+                keyed[state.name] = (state, column)
+        return counts | RowCounts.of_keyed(base, operator, keyed, self.rows, key)
 
     def column_of(self, state: str) -> str | None:
         """Return the column that has the rows of a state, if there is one."""
@@ -600,13 +605,7 @@ class _Given:
             return savepoint.with_state(uid, state, rows, key=self.key, **options)
         if self.table == WINDOW_STATE and not self.replaced & set(self.states):
             return savepoint.with_window_state(uid, rows, key=self.key, **options)
-        states, names = dict.fromkeys(self.states), set(rows.schema.names)
-        others = [column for column in rows.schema.names if column not in states and not _is_access(column)]
-        for one in states:
-            columns = [*others, *(name for name in (one, one + LAST_ACCESS) if name in names)]
-            options = self.options(columns)
-            savepoint = savepoint.with_state(uid, one, rows.select(*columns), key=self.key, **options)
-        return savepoint
+        return savepoint.with_state(uid, self.states, rows, key=self.key, **options)
 
     def updated(self, savepoint: LocalSavepoint) -> LocalSavepoint:
         """Return the savepoint with the rows laid over its states."""
@@ -629,15 +628,9 @@ class _Given:
         if self.arguments.state is not None:
             options = self.options(names) | ({} if self.table in OF_OPERATOR else {"key": self.key})
             return savepoint.update_state(uid, self.arguments.state, self.rows, **options)
-        states = dict.fromkeys(wanted)
-        others = [column for column in names if column not in states and not _is_access(column)]
-        for one in states:
-            columns = [*others, *(name for name in (one, one + LAST_ACCESS) if name in names)]
-            rows, options = self.rows.select(*columns), self.options(columns)
-            savepoint = savepoint.update_state(uid, one, rows, key=self.key, **options)
-        return savepoint
+        return savepoint.update_state(uid, wanted, self.rows, key=self.key, **self.options(names))
 
-    @property
+    @cached_property
     def states(self) -> list[str]:
         """The columns that are states."""
         others = {*self.key, *(OF_WINDOWS if self.table == WINDOW_STATE else ())}

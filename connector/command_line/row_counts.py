@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,7 +17,6 @@ from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.options.keywords import Table
 from pyspark_savepoint.plan.operator_plan import OPERATOR, OperatorPlan, PlannedState
 from pyspark_savepoint.statebackends.python.python_state import shown_name
-from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 
 WINDOW = "window"
 
@@ -58,7 +59,9 @@ class RowCounts:
         rows: RowsOfFile,
         columns: tuple[Sequence[str], str],
     ) -> RowCounts:
-        """Count the keys of a state, and how many of them the rows have; only keys are decoded, and held of the rows.
+        """Count the keys of window state or operator state, and how many of them the rows have.
+
+        Only keys are decoded, and held of the rows.
 
         Args:
             base: The savepoint.
@@ -73,8 +76,8 @@ class RowCounts:
             read = base.table("operator_state", operator.identifier, state=shown_name(state.origin))
             before = sum(len(batch) for batch in read.batches())
             return cls(state.name, "element", before, rows.count, 0, min(before, rows.count))
-        windows = [WINDOW] if state.kind != OPERATOR and is_namespaced(state.meta) else []
-        name: Table = "operator_state" if state.kind == OPERATOR else "window_state" if windows else "keyed_state"
+        windows = [WINDOW] if state.kind != OPERATOR else []
+        name: Table = "operator_state" if state.kind == OPERATOR else "window_state"
         read = base.table(name, operator.identifier, state=shown_name(state.origin)).select("key", *windows)
         given, with_value = _given(rows, [*key, *windows], column, [field.type for field in read.schema])
         before = updated = kept = 0
@@ -85,27 +88,89 @@ class RowCounts:
             kept += pc.sum(pc.is_in(places, value_set=with_value)).as_py() or 0
         return cls(state.name, "key and window" if windows else "key", before, len(with_value), updated, kept)
 
+    @classmethod
+    def of_keyed(
+        cls,
+        base: LocalSavepoint,
+        operator: OperatorPlan,
+        columns: Mapping[str, tuple[PlannedState, str]],
+        rows: RowsOfFile,
+        key: Sequence[str],
+    ) -> dict[str, RowCounts]:
+        """Count the keys of keyed states, and how many of them the rows have, by one look at both.
+
+        Args:
+            base: The savepoint.
+            operator: The operator.
+            columns: By name, states and the columns of the rows that have them.
+            rows: The rows.
+            key: The columns of the rows that have the key.
+
+        Returns:
+            The counts by state. Keys are decoded, and values are not.
+
+        """
+        if not columns:
+            return {}
+        shown = [shown_name(state.origin) for state, _ in columns.values()]
+        read = base.table("keyed_state", operator.identifier, raw=shown).select("key", *shown)
+        places, values = _given_of_each(
+            rows, key, [column for _, column in columns.values()], read.schema.field(0).type
+        )
+        before, updated, kept = np.zeros((3, len(shown)), np.int64)
+        for batch in read.batches():
+            row = pc.index_in(_places(batch.columns[:1]), value_set=places)
+            found = np.asarray(row.is_valid())
+            number = np.asarray(pc.fill_null(row, 0))
+            present = np.column_stack([np.asarray(column.is_valid()) for column in batch.columns[1:]])
+            before += present.sum(axis=0)
+            updated += (present & found[:, None]).sum(axis=0)
+            if found.any():
+                has = np.unpackbits(values[number[found]], axis=1, count=len(shown)).view(np.bool_)
+                kept += (present[found] & has).sum(axis=0)
+        given = np.unpackbits(values, axis=1, count=len(shown)).sum(axis=0, dtype=np.int64)
+        counts = zip(columns, before, given, updated, kept, strict=True)
+        return {name: cls(name, "key", *map(int, numbers)) for name, *numbers in counts}
+
+
+def _given_of_each(
+    rows: RowsOfFile, names: Sequence[str], columns: Sequence[str], kind: pa.DataType
+) -> tuple[pa.Array, np.ndarray[Any, np.dtype[np.uint8]]]:
+    """Return the keys of all rows, and bits that say of which columns a row has a value."""
+    places: list[pa.Array] = []
+    values = [np.empty((0, (len(columns) + 7) // 8), np.uint8)]
+    for batch in rows.select(*dict.fromkeys((*names, *columns))).batches():
+        places.append(_keys_of(batch, names, [kind]))
+        valid = np.column_stack([np.asarray(batch.column(name).is_valid()) for name in columns])
+        values.append(np.packbits(valid, axis=1))
+    return pa.concat_arrays(places) if places else pa.array([], pa.string()), np.concatenate(values)
+
+
+def _keys_of(batch: pa.RecordBatch, names: Sequence[str], kinds: Sequence[pa.DataType]) -> pa.Array:
+    """Return the keys of some rows, in the form of the keys that are read."""
+    keys = len(names) - len(kinds) + 1
+    columns = [batch.column(name) for name in names]
+    if keys > 1:
+        fields = [kinds[0].field(number).name for number in range(keys)]
+        columns = [pa.StructArray.from_arrays(columns[:keys], fields), *columns[keys:]]
+    try:
+        return _places([one.cast(kind) for one, kind in zip(columns, kinds, strict=True)])
+    except pa.ArrowException as error:
+        raise OptionError(
+            "keys of the file do not fit the keys of the operator",
+            expected=", ".join(map(str, kinds)),
+            found=str(error).splitlines()[0],
+            remedy="write them as the operator's keys are read: show",
+        ) from None
+
 
 def _given(
     rows: RowsOfFile, names: Sequence[str], column: str, kinds: Sequence[pa.DataType]
 ) -> tuple[pa.Array, pa.Array]:
     """Return the keys of all rows, and of those that have a value, in the form of the keys that are read."""
     every, with_value = [], []
-    keys = len(names) - len(kinds) + 1
     for batch in rows.select(*dict.fromkeys((*names, column))).batches():
-        columns = [batch.column(name) for name in names]
-        if keys > 1:
-            fields = [kinds[0].field(number).name for number in range(keys)]
-            columns = [pa.StructArray.from_arrays(columns[:keys], fields), *columns[keys:]]
-        try:
-            places = _places([one.cast(kind) for one, kind in zip(columns, kinds, strict=True)])
-        except pa.ArrowException as error:
-            raise OptionError(
-                "keys of the file do not fit the keys of the operator",
-                expected=", ".join(map(str, kinds)),
-                found=str(error).splitlines()[0],
-                remedy="write them as the operator's keys are read: show",
-            ) from None
+        places = _keys_of(batch, names, kinds)
         every.append(places)
         with_value.append(places.filter(pc.is_valid(batch.column(column))))
     none = pa.array([], every[0].type if every else pa.string())

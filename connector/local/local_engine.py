@@ -72,6 +72,17 @@ class ArrowStream(Protocol):
         """Export the rows."""
 
 
+@dataclass(frozen=True)
+class _Together:
+    """Several parts as one. It has no other such one inside, or hundreds of tables would be as many nested calls."""
+
+    parts: tuple[Part, ...]
+
+    def __call__(self) -> Iterator[pa.RecordBatch]:
+        for part in self.parts:
+            yield from part()
+
+
 @dataclass(frozen=True, eq=False)
 class LocalRows:
     """Batches of Arrow as the rows of a plan (``plan.engine.Rows``). ``layout`` says how parts were distributed."""
@@ -105,13 +116,9 @@ class LocalRows:
 
     def union(self, other: LocalRows) -> LocalRows:
         """Return the rows of both, as one part."""
-        same = other.select(*self.schema.names)
-
-        def both() -> Iterator[pa.RecordBatch]:
-            yield from self.batches()
-            yield from same.batches()
-
-        return LocalRows(self.schema, (both,))
+        parts = (*self.parts, *other.select(*self.schema.names).parts)
+        together = [one for part in parts for one in (part.parts if isinstance(part, _Together) else (part,))]
+        return LocalRows(self.schema, (_Together(tuple(together)),))
 
     def without(self, keys: LocalRows, column: str) -> LocalRows:
         """Return the rows whose value of a column is not in another table, whose values are held in memory."""

@@ -91,9 +91,14 @@ class PythonEncoder:
 
 def python_name(plan: OperatorPlan, name: str) -> str | None:
     """Return the name under which PyFlink registers a state of the operator; None for a state of Java's."""
-    opened = _opened(plan)
     registered = PREFIX + shown_name(name)
-    return registered if opened is not None and registered in python_states(opened) else None
+    return registered if registered in python_names(plan) else None
+
+
+def python_names(plan: OperatorPlan) -> frozenset[str]:
+    """Return the names under which PyFlink registers states of the operator; none for an operator of Java's."""
+    opened = _opened(plan)
+    return frozenset(python_states(opened)) if opened is not None else frozenset()
 
 
 def with_stored_values(

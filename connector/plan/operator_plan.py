@@ -213,12 +213,12 @@ class OperatorPlan:
 
         Its keys have the type of the operator's; only where it is all keyed state, options may give them another.
         """
-        kept = list(self.states or ())
+        # Timers, keyed state and operator state have separate sets of names.
+        by_name = {(old.name, old.kind): old for old in self.states or ()}
         for new in states:
-            # Timers, keyed state and operator state have separate sets of names.
-            existing = next((old for old in kept if (old.name, old.kind) == (new.name, new.kind)), None)
+            existing = by_name.get((new.name, new.kind))
             if existing is not None and updates:
-                kept[kept.index(existing)] = replace(existing, updates=(*existing.updates, len(self.inputs)))
+                by_name[new.name, new.kind] = replace(existing, updates=(*existing.updates, len(self.inputs)))
                 continue
             if existing is not None and not replaces:
                 raise StateExistsError(
@@ -230,11 +230,8 @@ class OperatorPlan:
                     else "update_state changes the keys of the rows, with_state replaces all of it, "
                     f"remove_state({new.name!r}) removes it first",
                 )
-            planned = replace(new, from_input=len(self.inputs))
-            if existing is None:
-                kept.append(planned)
-            else:
-                kept[kept.index(existing)] = planned
+            by_name[new.name, new.kind] = replace(new, from_input=len(self.inputs))
+        kept = list(by_name.values())
         serializer, compressed = self.key_serializer, self.compressed
         if isinstance(state_input.descriptor, KeyedDescriptor):
             if state_input.spec.compression is not None:

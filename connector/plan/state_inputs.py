@@ -67,6 +67,8 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import TIMER
 
 #: Options that change a state's type, kind or time to live.
 TYPE_OPTIONS = {"types", "typesFrom", "states", "ttl"}
+#: Columns of window state that are no state.
+OF_WINDOWS = (WINDOW_COLUMN, STATE_WINDOW, *SPAN_COLUMNS)
 #: Options that choose one table of a snapshot.
 OF_ONE_TABLE = ("uid", "uidHash", "operatorName", "table")
 #: Options that the fluent API sets itself, so users cannot.
@@ -86,7 +88,7 @@ def add_table(
     spec = parsed_spec(engine, plan, table, to_options(options))
     _refuse_python_types(plan, spec)
     sessions = session_table(plan, rows, spec) if table == WINDOW_STATE else None
-    return _added(plan, rows, spec, None) if sessions is None else _with_sessions(engine, plan, sessions, spec)
+    return _added(plan, rows, spec) if sessions is None else _with_sessions(engine, plan, sessions, spec)
 
 
 def _refuse_python_types(plan: OperatorPlan, spec: WriteSpec) -> None:
@@ -103,11 +105,11 @@ def _refuse_python_types(plan: OperatorPlan, spec: WriteSpec) -> None:
 
 def _with_sessions(engine: Engine, plan: OperatorPlan, table: SessionTable, spec: WriteSpec) -> OperatorPlan:
     """Return the operator with the contents of sessions, the states of their trigger, and the state that names them."""
-    plan = _added(plan, table.contents.rows, table.contents.spec, None)
+    plan = _added(plan, table.contents.rows, table.contents.spec)
     contents = plan.inputs[-1].descriptor
     assert isinstance(contents, KeyedDescriptor)
     if table.others is not None:
-        plan = _added(plan, table.others.rows, table.others.spec, None)
+        plan = _added(plan, table.others.rows, table.others.spec)
     if table.state is None:
         return plan
     state_input, state = table.sessions(engine, contents, spec)
@@ -123,7 +125,7 @@ def add_operator_state(
     expect_name(name, plan.label)
     texts = to_options(options)
     refuse_own(texts, ("state", "kind"))
-    return _added(plan, rows, parsed_spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind), None)
+    return _added(plan, rows, parsed_spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind))
 
 
 def add_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any]) -> OperatorPlan:
@@ -152,36 +154,36 @@ def add_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any])
     return plan
 
 
-def update_state(
-    engine: Engine, plan: OperatorPlan, name: str, given: object, options: Mapping[str, Any]
-) -> OperatorPlan:
-    """Return the operator with the rows laid over one of its states: what other keys have of it stays.
-
-    The state keeps its kind, types and time to live: options that would change them are refused.
-    """
-    plan = with_states(plan)
-    expect_name(name, plan.label)
+def expect_updatable(plan: OperatorPlan, names: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Raise an error unless rows can be laid over states: they exist, their elements have keys, their types stay."""
     changing = sorted(TYPE_OPTIONS & set(to_options(options)))
-    if changing:
-        raise OptionError(
-            f"option {changing[0]!r} cannot change a state of which other keys keep what they have",
+    existing = {state.name: state for state in plan.states or () if state.kind != TIMERS}
+    for name in names:
+        expect_name(name, plan.label)
+        if changing:
+            raise OptionError(
+                f"option {changing[0]!r} cannot change a state of which other keys keep what they have",
+                operator=plan.label,
+                state=name,
+                remedy="leave it out; with_state(...) replaces the whole state, and can change its type",
+            )
+        if name not in existing:
+            raise _no_state_to_update(plan, name, existing)
+        expect_keys(existing[name].meta, plan.label)
+
+
+def _no_state_to_update(plan: OperatorPlan, name: str, existing: Collection[str]) -> StateNotFoundError:
+    if any(name == state.service for state in plan.of_kind(TIMERS)):
+        return StateNotFoundError(
+            f"{name!r} are timers, which have no values",
             operator=plan.label,
-            state=name,
-            remedy="leave it out; with_state(...) replaces the whole state, and can change its type",
+            remedy="remove_state removes timers, with_timers adds others",
         )
-    existing = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
-    if not existing:
-        timers = any(name == state.service for state in plan.of_kind(TIMERS))
-        names = [state.name for state in plan.of_kind(KEYED, OPERATOR)]
-        raise StateNotFoundError(
-            f"{name!r} are timers, which have no values" if timers else f"the operator has no state {name!r} to update",
-            operator=plan.label,
-            remedy="remove_state removes timers, with_timers adds others"
-            if timers
-            else f"{did_you_mean(name, names)}; with_state(...) adds a state",
-        )
-    expect_keys(existing[0].meta, plan.label)
-    return add_state(engine, plan, name, given, options, updates=True)
+    return StateNotFoundError(
+        f"the operator has no state {name!r} to update",
+        operator=plan.label,
+        remedy=f"{did_you_mean(name, existing)}; with_state(...) adds a state",
+    )
 
 
 def add_state(
@@ -208,7 +210,7 @@ def add_state(
     if existing and existing[0].kind == OPERATOR:
         kind = None if "kind" in texts else existing[0].meta.state_type.lower()
         spec = parsed_spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind)
-        return _added(plan, rows, spec, existing[0], updates=updates)
+        return _added(plan, rows, spec, existing[:1], updates=updates)
     registered = python_name(plan, existing[0].origin if existing else name)
     if registered is not None:
         return _add_python(engine, plan, registered, rows, texts, updates=updates)
@@ -235,11 +237,26 @@ def add_state(
     known = old.origin if old is not None else name
     renamed = rows.renamed({column: known, column + LAST_ACCESS: known + LAST_ACCESS})
     if old is None:
-        return _added(plan, renamed, spec, None, name)
+        return _added(plan, renamed, spec, name=name)
     spec = _by_known_name(spec, {name, column}, known)
     exact = old.from_input < 0 and not TYPE_OPTIONS & set(texts)
     spec = spec if exact else _kept(plan, old, spec, texts)
-    return _added(plan, renamed, spec, old, name, exact, updates=updates)
+    return _added(plan, renamed, spec, [old], name, exact, updates=updates)
+
+
+def keyed_spec(engine: Engine, plan: OperatorPlan, texts: Mapping[str, str]) -> WriteSpec:
+    """Return the request of rows of several keyed states."""
+    refuse_own(texts, ("state",))
+    return parsed_spec(engine, plan, KEYED_STATE, texts)
+
+
+def with_keyed_states(
+    plan: OperatorPlan, rows: Rows, spec: WriteSpec, replaced: Sequence[PlannedState], *, updates: bool
+) -> OperatorPlan:
+    """Return the operator with a keyed state of each column: all of them new, or all of them of the base."""
+    known = {state.name: state.origin for state in replaced}
+    known |= {name + LAST_ACCESS: origin + LAST_ACCESS for name, origin in known.items()}
+    return _added(plan, rows.renamed(known), spec, replaced, exact=bool(replaced), updates=updates)
 
 
 def _refuse_sessions_afterwards(plan: OperatorPlan, name: str) -> None:
@@ -303,7 +320,7 @@ def _add_python(
     stored = with_stored_values(plan, name, column, rows, texts, namespaced=bool(window))
     left = {option: text for option, text in texts.items() if option != "pyTypes"}
     spec = parsed_spec(engine, plan, WINDOW_STATE if window else KEYED_STATE, left)
-    return _added(plan, stored, spec, old, name, exact=True, updates=updates)
+    return _added(plan, stored, spec, [old], name, exact=True, updates=updates)
 
 
 def parsed_spec(
@@ -376,7 +393,7 @@ def _added(
     plan: OperatorPlan,
     rows: Rows,
     spec: WriteSpec,
-    replaced: PlannedState | None,
+    replaced: Sequence[PlannedState] = (),
     name: str | None = None,
     exact: bool = False,
     *,
@@ -391,46 +408,43 @@ def _added(
     if base is not None and spec.flink_version is None:
         # Keys and values are written as the base has them, whatever the oldest release that the options would name.
         classes = replace(classes, kryo=first_with_metadata(base.snapshot.metadata.version).kryo)
-    if replaced is not None and replaced.from_input < 0 and base is not None and spec.type_source is None:
+    if replaced and replaced[0].from_input < 0 and base is not None and spec.type_source is None:
         # Serializers come from the base: here from its headers, and by the same name where the rows are written.
         source = f"{base.path}#{base.operator.operator_id}"
         outside = spec.allow_outside or base.options.get("allowOutside") == "true"
         spec = replace(spec, type_source=StoragePath.of(source, base.options.get(OPTION)), allow_outside=outside)
         recorded = OperatorTypes.of_operator(base.opened) if spec.serializers is None else OperatorTypes.named_by(spec)
         assert recorded is not None
-        types = recorded.described(classes)
+        types = recorded.only({old.origin for old in replaced}).described(classes)
     schema = rows.schema
     if spec.table == OPERATOR_STATE:
         described = describe_operator_state(schema, spec, types)
-        _refuse_other_case(plan, described.name, replaced)
-        if updates and replaced is not None:
-            expect_same_state(described.meta_info(), replaced.meta, plan.label)
-        return plan.with_input(
-            StateInput(rows, spec, described), planned(described), replaced is not None, updates=updates
-        )
+        _refuse_other_case(plan, [described.name], replaced)
+        if updates and replaced:
+            expect_same_state(described.meta_info(), replaced[0].meta, plan.label)
+        return plan.with_input(StateInput(rows, spec, described), planned(described), bool(replaced), updates=updates)
     own = _own_namespace(plan, spec, schema)
     keyed = describe_keyed(schema, spec, _headers(plan), types, classes, own_namespace=own)
     given = types is not None or not {"key", *keyed.key_columns}.isdisjoint(spec.types)
     bound = (plan.key_serializer is not None and not given) or own is not None
     states = planned(keyed)
-    if replaced is not None and exact:
+    metas = {old.origin: old.meta for old in replaced}
+    if replaced and exact:
         # Exactly the registration of the base, including what values do not show.
-        states = [replace(states[0], meta=replaced.meta)]
+        states = [replace(state, meta=metas[state.origin]) for state in states]
     elif name is not None:
         states = [replace(states[0], meta=replace(states[0].meta, name=name))]
-    for state in states:
-        _refuse_other_case(plan, state.name, replaced)
-    if updates and replaced is not None:
-        expect_same_state(keyed.states[0].meta_info(), replaced.meta, plan.label)
-    return plan.with_input(
-        StateInput(rows, spec, keyed, bound_key=bound), states, replaced is not None, updates=updates
-    )
+    _refuse_other_case(plan, [state.name for state in states], replaced)
+    if updates and replaced:
+        for described_state in keyed.states:
+            expect_same_state(described_state.meta_info(), metas[described_state.name], plan.label)
+    return plan.with_input(StateInput(rows, spec, keyed, bound_key=bound), states, bool(replaced), updates=updates)
 
 
-def _refuse_other_case(plan: OperatorPlan, name: str, replaced: PlannedState | None) -> None:
+def _refuse_other_case(plan: OperatorPlan, names: Sequence[str], replaced: Sequence[PlannedState]) -> None:
     """Raise OptionError for a new state whose name is that of another one in upper and lower case alone."""
-    if replaced is None:
-        refuse_other_case(name, [state.name for state in plan.of_kind(KEYED, OPERATOR)], plan.label)
+    if not replaced:
+        refuse_other_case(names, [state.name for state in plan.of_kind(KEYED, OPERATOR)], plan.label)
 
 
 def _own_namespace(plan: OperatorPlan, spec: WriteSpec, schema: pa.Schema) -> TypeSerializer | None:

@@ -24,12 +24,11 @@ from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.plan.several_states import add_states
 from pyspark_savepoint.plan.state_inputs import (
     add_operator_state,
     add_rows,
-    add_state,
     add_table,
-    update_state,
 )
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     BROADCAST,
@@ -452,17 +451,19 @@ class Edits(Face[R, T]):
         """
         return self._changed(uid, lambda plan: add_operator_state(self._engine, plan, BROADCAST, name, df, options))
 
-    def with_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[ReplacedStateOptions]) -> Self:
-        """Replace one state of an operator, or add it; other states and timers stay byte for byte.
+    def with_state(
+        self, uid: OperatorRef, name: str | Sequence[str], df: R, **options: Unpack[ReplacedStateOptions]
+    ) -> Self:
+        """Replace states of an operator, or add them; other states and timers stay byte for byte.
 
         A key that ``df`` does not contain loses the state: :meth:`update_state` keeps those. A replaced state keeps its
         type unless option ``types`` changes it. Operator state is replaced by its name too.
 
         Args:
             uid: The operator.
-            name: The name of the state.
+            name: The name of the state, or a list of several.
             df: The key and the state as they are read; the state's column has its name, or is the only one beside the
-                key.
+                key. For several states a column of each: NULL where a key has none.
             **options: Options of a write, such as ``types``, ``states``, ``ttl``.
 
         Returns:
@@ -478,10 +479,12 @@ class Edits(Face[R, T]):
             sp.with_state("accounts", "total", fixed).write("/savepoints/fixed")
 
         """
-        return self._changed(uid, lambda plan: add_state(self._engine, plan, name, df, options))
+        return self._changed(uid, lambda plan: add_states(self._engine, plan, name, df, options))
 
-    def update_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[UpdatedStateOptions]) -> Self:
-        """Update one state of an operator by rows: other keys keep what they have, byte for byte.
+    def update_state(
+        self, uid: OperatorRef, name: str | Sequence[str], df: R, **options: Unpack[UpdatedStateOptions]
+    ) -> Self:
+        """Update states of an operator by rows: other keys keep what they have, byte for byte.
 
         A row replaces what its key has of the state; NULL removes it. The whole list or map of a key is replaced, and
         of window state that of a key and its window. The state keeps its kind, type and time to live; a row without a
@@ -489,9 +492,9 @@ class Edits(Face[R, T]):
 
         Args:
             uid: The operator.
-            name: The name of the state, keyed state or broadcast state.
+            name: The name of the state, keyed state or broadcast state; or a list of several.
             df: The key and the state as they are read, a row for each key that changes; the state's column has its
-                name, or is the only one beside the key.
+                name, or is the only one beside the key. For several states a column of each.
             **options: Options of a write: ``key``, ``keyGroup``, ``sortMemory``, ``classes``, ``kryoTypes``.
 
         Returns:
@@ -509,7 +512,7 @@ class Edits(Face[R, T]):
             sp.update_state("accounts", "total", fixed).write("/savepoints/fixed")
 
         """
-        return self._changed(uid, lambda plan: update_state(self._engine, plan, name, df, options))
+        return self._changed(uid, lambda plan: add_states(self._engine, plan, name, df, options, updates=True))
 
     def remove_state(self, uid: OperatorRef, name: str) -> Self:
         """Remove one state of an operator, or the timers of one timer service.

@@ -65,8 +65,12 @@ class OperatorHeaders:
     sources: tuple[AnyKeyedSource, ...]
     headers: tuple[KeyedBackendHeader, ...]
 
-    def metas(self) -> dict[tuple[str, bool], list[StateMetaInfoSnapshot]]:
+    def metas(self) -> Mapping[tuple[str, bool], list[StateMetaInfoSnapshot]]:
         """Return the registrations of every state in all files, by name and whether it is a timer queue."""
+        return self._registrations
+
+    @cached_property
+    def _registrations(self) -> dict[tuple[str, bool], list[StateMetaInfoSnapshot]]:
         registrations: dict[tuple[str, bool], list[StateMetaInfoSnapshot]] = {}
         for header in distinct(self.headers):
             for meta in header.states:

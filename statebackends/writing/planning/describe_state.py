@@ -112,6 +112,7 @@ class _Keyed:
         own_namespace: TypeSerializer | None,
     ) -> None:
         self.schema = schema
+        self.columns = frozenset(schema.names)
         self.own_namespace = own_namespace
         self.request = request
         self.added = added
@@ -302,7 +303,7 @@ class _Keyed:
     def with_access(self, state: StateDescriptor) -> StateDescriptor:
         """Return the state with the column of its times of last access, if there is one."""
         column = state.column + LAST_ACCESS
-        if column not in self.schema.names:
+        if column not in self.columns:
             return state
         if not state.has_ttl:
             raise OptionError(

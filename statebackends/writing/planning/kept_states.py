@@ -76,17 +76,20 @@ def state_of_column(column: str, states: Collection[str]) -> str:
     return plain if column not in states and plain in states else column
 
 
-def refuse_other_case(name: str, states: Iterable[str], operator: str) -> None:
+def refuse_other_case(names: Iterable[str], states: Iterable[str], operator: str) -> None:
     """Raise OptionError for the name of a new state that differs from an existing one in upper and lower case alone."""
-    existing = [state for state in states if state.casefold() == name.casefold()]
-    if existing and name not in existing:
-        raise OptionError(
-            "a state has this name in other upper and lower case, and Flink tells them apart",
-            operator=operator,
-            expected=repr(existing[0]),
-            found=repr(name),
-            remedy=f"name it {existing[0]!r}; a new state needs a name of its own",
-        )
+    existing = set(states)
+    folded = {state.casefold(): state for state in existing}
+    for name in names:
+        other = folded.get(name.casefold())
+        if other is not None and name not in existing:
+            raise OptionError(
+                "a state has this name in other upper and lower case, and Flink tells them apart",
+                operator=operator,
+                expected=repr(other),
+                found=repr(name),
+                remedy=f"name it {other!r}; a new state needs a name of its own",
+            )
 
 
 def expect_keys(meta: StateMetaInfoSnapshot, operator: str) -> None:

@@ -7,7 +7,7 @@ used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -94,8 +94,11 @@ class OperatorTypes:
 
     @classmethod
     def of_operator(cls, opened: OpenOperator) -> OperatorTypes:
-        """Return the types of all states of an operator."""
-        return cls.of(opened.keyed, opened.operator_states, opened.savepoint.path)
+        """Return the types of all states of an operator, which are found once."""
+        if cls not in opened.derived:
+            opened.derived[cls] = cls.of(opened.keyed, opened.operator_states, opened.savepoint.path)
+        types: OperatorTypes = opened.derived[cls]
+        return types
 
     @classmethod
     def of(cls, headers: OperatorHeaders, metas: Iterable[StateMetaInfoSnapshot] = (), path: str = "") -> OperatorTypes:
@@ -119,6 +122,14 @@ class OperatorTypes:
         """Build the type of an operator's keys alone, whatever the number of its states."""
         keys = headers.key_serializers
         return cls(headers.operator.label, "", (united(keys) or max(keys, key=_size)) if keys else None)
+
+    def only(self, names: Collection[str]) -> OperatorTypes:
+        """Return the types of some states, so that what is done with them does not take time for all others."""
+        return replace(
+            self,
+            states={name: meta for name, meta in self.states.items() if name in names},
+            operator_states={name: meta for name, meta in self.operator_states.items() if name in names},
+        )
 
     def described(self, classes: JobClasses) -> OperatorTypes:
         """Return the types with generic types as the user's classes describe them, so that they can be written."""

@@ -417,8 +417,7 @@ class _Existing:
     def refuse_other_case(self, names: Iterable[str]) -> None:
         """Raise OptionError for a new state whose name is that of another one in upper and lower case alone."""
         if self.types is not None and not self.request.replaces_operator:
-            for name in names:
-                refuse_other_case(name, {**self.types.states, **self.types.operator_states}, self.types.label)
+            refuse_other_case(names, {**self.types.states, **self.types.operator_states}, self.types.label)
 
     def refuse_other_names(self, descriptor: KeyedDescriptor) -> None:
         """Raise an error if option ``state`` is set and names other states than the columns."""

@@ -21,7 +21,8 @@ VALUES = pa.table({"value": [1]})
 WRONG: list[tuple[Callable[[LocalSavepoint], object], str]] = [
     (lambda sp: sp.remove_state("accounts", ["total"]), "a state must be given by its name"),  # type: ignore[arg-type]
     (lambda sp: sp.rename_state("accounts", "total", " "), "the name of a state must not be empty"),
-    (lambda sp: sp.with_state("accounts", ["total"], ROW), "a state must be given by its name"),  # type: ignore[arg-type]
+    (lambda sp: sp.with_state("accounts", [5], ROW), "a state must be given by its name"),  # type: ignore[list-item]
+    (lambda sp: sp.with_state("accounts", b"total", ROW), "states must be given by their names"),
     (lambda sp: sp.with_state("accounts", " ", ROW), "the name of a state must not be empty"),
     (
         lambda sp: sp.with_list_state("accounts", b"total", pa.table({"value": [1]})),  # type: ignore[arg-type]
