@@ -42,14 +42,14 @@ def open_history(
     Args:
         folder: A folder of savepoints or retained checkpoints, such as that of a job's checkpoints.
         uid: The operator; None for a table about all operators.
-        last: The number of newest snapshots to read; all by default.
+        last: The number of newest snapshots to read. All by default.
         changes: Return what :meth:`LocalSavepoint.diff` counts between each snapshot and the one before it, by operator
             and state, instead of a table.
         **options: Options of a read, such as ``table``, ``state``. Without ``uid``, ``table`` is ``metadata`` by
             default.
 
     Returns:
-        ``checkpoint_id``, ``snapshot`` (its path), and the columns of the table; oldest snapshots first.
+        ``checkpoint_id``, ``snapshot`` (its path), and the columns of the table. Oldest snapshots first.
 
     Raises:
         SnapshotNotFoundError: If no snapshot below the folder can be read.
@@ -79,7 +79,7 @@ def open_changes(
     """Open the changes of one table from snapshot to snapshot below a folder, without Spark and Java.
 
     With Spark the same are ``spark.read.format("savepoint").option("readChangeFeed", True)``. Which snapshots there are
-    is looked up now; their state is read when the rows are.
+    is looked up now. Their state is read when the rows are.
 
     Args:
         folder: A folder of savepoints or retained checkpoints, such as that of a job's checkpoints.
@@ -87,8 +87,8 @@ def open_changes(
         start: The first changes, by a checkpoint id or a time: those since the snapshot before it. 0: all rows of the
             first snapshot are inserts.
         end: The last changes, inclusive, by a checkpoint id or a time.
-        deduplication_mode: ``dropCarryovers`` leaves out rows whose values are as before; ``none`` shows those of keyed
-            state of which only bytes changed; ``netChanges`` shows one net change per row, and none of a row that is
+        deduplication_mode: ``dropCarryovers`` leaves out rows whose values are as before. ``none`` shows those of keyed
+            state of which only bytes changed. ``netChanges`` shows one net change per row, and none of a row that is
             the same at both ends, whatever it was between.
         **options: Options of a read, such as ``table``, ``state``.
 
@@ -97,7 +97,7 @@ def open_changes(
         checkpoint id), ``_commit_timestamp`` (when that snapshot was complete), and the columns of the table.
 
     Raises:
-        SnapshotNotFoundError: If there is no such snapshot, or none before the first; the error says what there is.
+        SnapshotNotFoundError: If there is no such snapshot, or none before the first. The error says what there is.
         OperatorNotFoundError: If the newest of them does not have the operator.
         UnsupportedStateError: If columns of the table changed in between.
         OptionError: If an option is invalid.

@@ -42,7 +42,7 @@ def open_savepoint(
     """Open a snapshot without Spark and Java: its tables are Arrow tables of this process, which edits it too.
 
     Args:
-        path: The folder of a savepoint or of a retained checkpoint, or its ``_metadata`` file; relative paths are
+        path: The folder of a savepoint or of a retained checkpoint, or its ``_metadata`` file. Relative paths are
             relative to the working directory. With ``version_as_of`` (a checkpoint id, or ``latest``) or
             ``timestamp_as_of`` (a time) a folder of several.
         state_backend: The state backend of the job that restores the written savepoint, as in
@@ -53,7 +53,7 @@ def open_savepoint(
         The snapshot.
 
     Raises:
-        SnapshotNotFoundError: If there is no snapshot at the path; the error names those in folders below.
+        SnapshotNotFoundError: If there is no snapshot at the path. The error names those in folders below.
         CorruptStateError: If ``_metadata`` is damaged.
         OptionError: If an option is invalid.
 
@@ -78,7 +78,7 @@ def create_savepoint(
     max_parallelism: int = DEFAULT_MAX_PARALLELISM,
     state_backend: Literal["hashmap", "rocksdb"] | None = None,
 ) -> LocalSavepoint:
-    """Return a new savepoint without operators, which is not written yet; without Spark and Java.
+    """Return a new savepoint without operators, which is not written yet, without Spark and Java.
 
     Args:
         max_parallelism: The number of key groups of the operators that will be added, 1 to 32768.
@@ -103,13 +103,13 @@ def create_savepoint(
 
 
 class LocalSavepoint(SavepointVerbs[ArrowStream, LocalTable]):
-    """A savepoint or checkpoint without Spark; made by ``pyspark_savepoint.open`` and ``pyspark_savepoint.create``.
+    """A savepoint or checkpoint without Spark, made by ``pyspark_savepoint.open`` and ``pyspark_savepoint.create``.
 
     Immutable: every change returns a new savepoint, which :meth:`write` writes, in bounded memory. Rows are given as a
     ``pyarrow.Table``, a ``RecordBatchReader``, a DataFrame of pandas or Polars, or a table of a snapshot.
 
     An operator is named by its uid, its uid hash (32 hex digits), or an :class:`OperatorIdentifier`. Options are those
-    of the data source; one that a table cannot honour is refused.
+    of the data source. One that a table cannot honour is refused.
 
     Args:
         path: The folder of the snapshot, or its ``_metadata`` file; None if it is not written yet.

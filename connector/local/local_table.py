@@ -52,11 +52,11 @@ class LocalTable:
 
     @property
     def description(self) -> str:
-        """How many bytes of files a read of the rows takes, where that is known and not all of them; else empty."""
+        """How many bytes of files a read of the rows takes, where that is known and not all of them, else empty."""
         return ""
 
     def select(self, *columns: str) -> LocalTable:
-        """Return the table with only some columns, in that order; the others of a snapshot are not decoded.
+        """Return the table with only some columns, in that order. The others of a snapshot are not decoded.
 
         Args:
             *columns: Names of columns.
@@ -65,7 +65,7 @@ class LocalTable:
             The table of these columns.
 
         Raises:
-            OptionError: If there is no such column; the error names the nearest.
+            OptionError: If there is no such column. The error names the nearest.
 
         """
         schema = choose_columns(self.schema, columns)
@@ -79,7 +79,7 @@ class LocalTable:
                 ``lines[].buyer = 1042``), or an expression of ``pyarrow.compute``.
 
         Returns:
-            The table of these rows; the condition is evaluated each time that they are read.
+            The table of these rows. The condition is evaluated each time that they are read.
 
         Raises:
             OptionError: If the condition cannot be parsed, names no column, or compares values of different types.
@@ -99,7 +99,7 @@ class LocalTable:
         raise NotImplementedError
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows as dictionaries by column, maps as lists of pairs; large tables are faster as :meth:`batches`.
+        """Yield the rows as dictionaries by column, maps as lists of pairs. Large tables are faster as :meth:`batches`.
 
         Yields:
             A dictionary per row.
@@ -126,7 +126,7 @@ class LocalTable:
         return table
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """Return all rows as a pandas DataFrame; pandas must be installed.
+        """Return all rows as a pandas DataFrame. Pandas must be installed.
 
         Args:
             **options: Those of ``pyarrow.Table.to_pandas``.
@@ -249,7 +249,7 @@ class SnapshotTable(LocalTable):
         return cls(options, table.schema, warned, described, table.state_bytes)
 
     def select(self, *columns: str) -> Self:
-        """Return the table with only some columns, in that order; the others are not decoded.
+        """Return the table with only some columns, in that order. The others are not decoded.
 
         Args:
             *columns: Names of columns.
@@ -258,7 +258,7 @@ class SnapshotTable(LocalTable):
             The table of these columns.
 
         Raises:
-            OptionError: If there is no such column; the error names the nearest.
+            OptionError: If there is no such column. The error names the nearest.
 
         """
         return replace(self, schema=choose_columns(self.schema, columns))
@@ -287,7 +287,7 @@ class SnapshotTable(LocalTable):
             raise error.with_traceback(None) from None
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows as dictionaries by column, maps as lists of pairs; large tables are faster as :meth:`batches`.
+        """Yield the rows as dictionaries by column, maps as lists of pairs. Large tables are faster as :meth:`batches`.
 
         Yields:
             A dictionary per row.
@@ -316,7 +316,7 @@ class SnapshotTable(LocalTable):
         return partitions
 
     def _same_columns(self, schema: pa.Schema) -> list[str]:
-        """Return the names of the columns; raise UnsupportedStateError if the newest snapshot has other ones."""
+        """Return the names of the columns. Raise UnsupportedStateError if the newest snapshot has other ones."""
         mine = choose_columns(schema, self.schema.names)
         other = next((field.name for field in self.schema if field.type != mine.field(field.name).type), None)
         if other is not None:
@@ -341,7 +341,7 @@ class SnapshotOf:
 
 @dataclass(frozen=True, repr=False)
 class LocalHistory(LocalTable):
-    """One table of several snapshots, with columns ``checkpoint_id`` and ``snapshot``; oldest snapshots first.
+    """One table of several snapshots, with columns ``checkpoint_id`` and ``snapshot``. Oldest snapshots first.
 
     Args:
         parts: The tables of the snapshots, oldest first.
@@ -364,7 +364,7 @@ class LocalHistory(LocalTable):
 
     @classmethod
     def of(cls, parts: tuple[SnapshotOf, ...]) -> LocalHistory:
-        """Internal: join the columns of all parts by name; what a snapshot does not have is NULL.
+        """Internal: join the columns of all parts by name. What a snapshot does not have is NULL.
 
         Args:
             parts: The tables of the snapshots, oldest first.

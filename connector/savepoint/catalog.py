@@ -225,7 +225,7 @@ def _end(given: Any) -> int | str | datetime:
 
 
 def constants(name: str, arguments: Mapping[str, AnalyzeArgument | None]) -> dict[str, Any]:
-    """Return the values of arguments that are given; raise OptionError for one that only a row would tell."""
+    """Return the values of arguments that are given. Raise OptionError for one that only a row would tell."""
     values = {}
     for argument, given in arguments.items():
         if given is None:
@@ -300,7 +300,7 @@ def create_tables(
     Args:
         spark: The session, classic or Connect.
         folder: A folder of savepoints or retained checkpoints, such as that of a job's checkpoints.
-        last: The number of newest snapshots; all by default.
+        last: The number of newest snapshots. All by default.
         prefix: Letters, digits and ``_`` that precede the names of namespaces.
         **options: Options of the data source, which apply to all tables.
 
@@ -353,7 +353,7 @@ def drop_tables(spark: SparkSession, folder: str | PathLike[str]) -> list[str]:
         folder: The folder.
 
     Returns:
-        The names of the namespaces that were dropped; one that contains other tables remains.
+        The names of the namespaces that were dropped. One that contains other tables remains.
 
     Example::
 

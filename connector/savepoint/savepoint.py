@@ -49,7 +49,7 @@ NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 
 class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
-    """A savepoint or checkpoint; immutable: every change returns a new Savepoint, which :meth:`write` writes.
+    """A savepoint or checkpoint. It is immutable: every change returns a new Savepoint, which :meth:`write` writes.
 
     An operator is named by its uid, its uid hash (32 hex digits), or an :class:`OperatorIdentifier`. Methods that read
     or change an operator raise OperatorNotFoundError if the snapshot does not contain it. Changes are only planned, and
@@ -94,12 +94,12 @@ class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
     ) -> Savepoint:
         """Open the snapshot at a path, or a version of it below a folder, and read its ``_metadata``.
 
-        A relative path is relative to the working directory of the driver's JVM, as in Spark; on Connect, to that of
+        A relative path is relative to the working directory of the driver's JVM, as in Spark, and on Connect to that of
         this process.
 
         Args:
             spark: The session, classic or Connect.
-            path: The folder of a savepoint or of a retained checkpoint, or its ``_metadata`` file; with
+            path: The folder of a savepoint or of a retained checkpoint, or its ``_metadata`` file. With
                 ``version_as_of`` (a checkpoint id, or ``latest``) or ``timestamp_as_of`` (a time) a folder of several.
             state_backend: The state backend of the job that restores the written savepoint, as in :meth:`create`.
             **options: Options of the data source, which apply to all tables of the snapshot.
@@ -109,7 +109,7 @@ class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
 
         Raises:
             OptionError: If the state backend restores no canonical savepoint.
-            SnapshotNotFoundError: If there is no snapshot at the path; the error names those in folders below.
+            SnapshotNotFoundError: If there is no snapshot at the path. The error names those in folders below.
             CorruptStateError: If ``_metadata`` is damaged.
 
         Example::
@@ -144,15 +144,15 @@ class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
     ) -> Savepoint:
         """Return a new savepoint without operators, which is not written yet.
 
-        :meth:`write` writes metadata of version 4, which has only the hashes of uids; this package appends the uids for
+        :meth:`write` writes metadata of version 4, which has only the hashes of uids. This package appends the uids for
         its own reads. With ``flink_version="2.0"`` or later the metadata has both.
 
         Args:
             spark: The session, classic or Connect.
             max_parallelism: The number of key groups of the operators that will be added, 1 to 32768.
             state_backend: The state backend of the job that restores it. State is written in the canonical format,
-                which is the same for ``hashmap`` and ``rocksdb``; ``forst`` restores none. Operators that are taken
-                from other savepoints get it too, if their files are not canonical; for ``rocksdb`` files of its
+                which is the same for ``hashmap`` and ``rocksdb``. ``forst`` restores none. Operators that are taken
+                from other savepoints get it too, if their files are not canonical. For ``rocksdb`` files of its
                 own databases stay as they are.
 
         Returns:
@@ -201,7 +201,7 @@ class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
         """Drop the views and namespaces that :meth:`create_tables` created from this snapshot.
 
         Returns:
-            The names of the namespaces that were dropped; one that contains other tables remains.
+            The names of the namespaces that were dropped. One that contains other tables remains.
 
         Example::
 
@@ -238,14 +238,14 @@ def history(
         spark: The session, classic or Connect.
         folder: A folder of savepoints or retained checkpoints, such as that of a job's checkpoints.
         uid: The operator; None for a table about all operators.
-        last: The number of newest snapshots to read; all by default.
+        last: The number of newest snapshots to read. All by default.
         changes: Return what :meth:`Savepoint.diff` counts between each snapshot and the one before it, by operator and
             state, instead of a table.
         **options: Options of a read, such as ``table``, ``state``. Without ``uid``, ``table`` is ``metadata`` by
         default.
 
     Returns:
-        ``checkpoint_id``, ``snapshot`` (its path), and the columns of the table; oldest snapshots first.
+        ``checkpoint_id``, ``snapshot`` (its path), and the columns of the table. Oldest snapshots first.
 
     Raises:
         SnapshotNotFoundError: If no snapshot below the folder can be read.

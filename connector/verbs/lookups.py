@@ -21,7 +21,7 @@ class Lookups(Face[R, T]):
         with Spark too.
 
         Args:
-            keys: The keys, as tables show them; composite ones as lists or mappings of their fields.
+            keys: The keys, as tables show them. Composite ones as lists or mappings of their fields.
 
         Returns:
             The operator, ``table``, ``state`` (of timers their service), and ``key``, ``window`` and ``value`` as JSON.

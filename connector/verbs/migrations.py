@@ -19,7 +19,7 @@ S = TypeVar("S", bound=Face)  # type: ignore[type-arg]
 
 @dataclass(frozen=True, repr=False)
 class SavepointMigration(Generic[S, T]):
-    """A migration that is not written yet; made by ``migrate``."""
+    """A migration that is not written yet. ``migrate`` makes it."""
 
     savepoint: S
     migration: Migration
@@ -52,7 +52,7 @@ class SavepointMigration(Generic[S, T]):
             The new savepoint.
 
         Raises:
-            UnsupportedStateError: If information that a part of the state needs is missing; nothing is written then.
+            UnsupportedStateError: If information that a part of the state needs is missing. Nothing is written then.
             StateExistsError: If there is a savepoint at the path.
 
         Example::
@@ -90,16 +90,16 @@ class Migrations(Face[R, T]):
 
         Args:
             flink: The release to migrate to, such as ``2.3``.
-            classes: Jars and folders of the new job's class files, which are parsed, not loaded; every task reads them.
+            classes: Jars and folders of the new job's class files, which are parsed, not loaded. Every task reads them.
             types: Types in words by state, ``{"accounts.tags": "LIST<STRING>"}``.
             types_from: A savepoint that the new job has taken, or its path.
             kryo_types: Classes that Kryo wrote, in words, as in option ``kryoTypes`` of a read.
-            parallelism: Without Spark the number of processes that read and write; by default as many as processors,
+            parallelism: Without Spark the number of processes that read and write. By default as many as processors,
                 once the work takes longer than some seconds. With Spark its tasks do the work.
 
         Returns:
             One row per part of a state, the worst verdict first: ``as is``, ``rewritten``, ``is lost``, ``needs``,
-            ``impossible``; columns ``hashmap`` and ``rocksdb`` show what Flink does without a migration.
+            ``impossible``. Columns ``hashmap`` and ``rocksdb`` show what Flink does without a migration.
 
         Raises:
             OptionError: If the savepoint is not written yet, or the release is not known.
@@ -126,19 +126,19 @@ class Migrations(Face[R, T]):
         as_is: Sequence[str] | None = None,
         parallelism: int | None = None,
     ) -> SavepointMigration[Self, T]:
-        """Plan a savepoint that another release of Flink restores with equal values; its ``write`` writes it.
+        """Plan a savepoint that another release of Flink restores with equal values. Its ``write`` writes it.
 
-        Values and serializer snapshots that must change are rewritten; all else is copied as bytes.
+        Values and serializer snapshots that must change are rewritten. All else is copied as bytes.
 
         Args:
             flink: The release to migrate to, such as ``2.3``.
-            classes: Jars and folders of the new job's class files, which are parsed, not loaded; every task reads them.
+            classes: Jars and folders of the new job's class files, which are parsed, not loaded. Every task reads them.
             types: Types in words by state, ``{"accounts.tags": "LIST<STRING>"}``.
             types_from: A savepoint that the new job has taken, or its path.
             kryo_types: Classes that Kryo wrote, in words, as in option ``kryoTypes`` of a read.
             drop: States to leave out: ``uid.state``, ``state`` or ``uid``.
             as_is: States whose bytes are kept unchanged.
-            parallelism: Without Spark the number of processes that read and write; by default as many as processors,
+            parallelism: Without Spark the number of processes that read and write. By default as many as processors,
                 once the work takes longer than some seconds. With Spark its tasks do the work.
 
         Returns:

@@ -20,14 +20,14 @@ class Salvages(Face[R, T]):
     """What of a damaged snapshot can be kept."""
 
     def losses(self) -> T:
-        """Return what of a damaged snapshot cannot be read: one row per loss; none if nothing is damaged.
+        """Return what of a damaged snapshot cannot be read: one row per loss. None if nothing is damaged.
 
         All state is read, by this process with Spark too.
 
         Returns:
             The operator, ``table``, ``state`` (NULL: all states), ``subtask``, the key groups from ``first_key_group``
-            to ``last_key_group``; for a table file of RocksDB its smallest and largest key (serialized, without the
-            key group) as its manifest has them; ``note`` says why.
+            to ``last_key_group``. For a table file of RocksDB its smallest and largest key (serialized, without the
+            key group) as its manifest has them. ``note`` says why.
 
         Raises:
             OptionError: If the savepoint has changes that are not written yet.

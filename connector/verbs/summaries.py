@@ -1,6 +1,6 @@
-"""Verbs that sum up a savepoint: sizes, the heaviest keys, ages, errors, and findings; and one table of many snapshots.
+"""Verbs that sum up a savepoint: sizes, the heaviest keys, ages, errors, findings, and one table of many snapshots.
 
-Tasks read the parts of a table; what they yield is a few rows, which one process puts together as Arrow. A history is
+Tasks read the parts of a table. What they yield is a few rows, which one process puts together as Arrow. A history is
 one table of all snapshots below a folder, or the numbers of their differences.
 """
 
@@ -56,7 +56,7 @@ class Summaries(Tables[R, T]):
     """Numbers about the state, and what is wrong with it."""
 
     def sizes(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> T:
-        """Return the entries and bytes of every state in every key group; no value is decoded.
+        """Return the entries and bytes of every state in every key group. No value is decoded.
 
         Args:
             uid: The operator; None for all operators.
@@ -77,7 +77,7 @@ class Summaries(Tables[R, T]):
 
         Args:
             uid: The operator; None for all operators.
-            **options: Options of a read; ``top`` is the number of keys per state, 20 by default.
+            **options: Options of a read. ``top`` is the number of keys per state, 20 by default.
 
         Returns:
             One row per state and key (and window): the key as JSON that option ``keys`` takes, entries, bytes, rank.
@@ -186,7 +186,7 @@ class Summaries(Tables[R, T]):
     ) -> T:
         """Return what may go wrong with the snapshot, the worst finding first, as ``pyspark-savepoint doctor`` does.
 
-        Tasks of Spark read the state, or this process without Spark; the driver gets what they count.
+        Tasks of Spark read the state, or this process without Spark. The driver gets what they count.
 
         Args:
             budgets: Limits, such as ``size=20GB,skew=4,key=8MB,ttl-age=30d``.
@@ -226,14 +226,14 @@ class Summaries(Tables[R, T]):
     ) -> str:
         """Write a report about the snapshot: one HTML file, which a browser opens offline.
 
-        It needs the packages of the extra ``report``. Tasks of Spark read the state, or this process without Spark; the
+        It needs the packages of the extra ``report``. Tasks of Spark read the state, or this process without Spark. The
         driver gets what they count: a row per state and key group, five keys of each state.
 
         Args:
-            path: The local file to write; one that exists is replaced.
+            path: The local file to write. One that exists is replaced.
             folder: The folder that has the snapshots of the job, whose growth and changes up to this one are shown. The
                 sizes of each are read, and the newest 20 are compared with the one before.
-            last: How many of these snapshots, 2 or more; the newest 50 by default.
+            last: How many of these snapshots, 2 or more. The newest 50 by default.
             since: An older snapshot of the job, or its path: what differs is shown.
             job: The new job, as in :meth:`check_restore`: whether it would restore the snapshot is shown.
             flink: A release of Flink, such as ``2.3``: what a migration to it does is shown.
@@ -305,7 +305,7 @@ class Summaries(Tables[R, T]):
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            ValueRangeError: If the function leads to another key group for a key; the error names the key.
+            ValueRangeError: If the function leads to another key group for a key. The error names the key.
 
         Example::
 
@@ -345,19 +345,19 @@ def diff(
         old: The older snapshot, with or without Spark.
         new: The newer snapshot, or the path of one, which is loaded with the options of ``old``.
         uid: The operator to compare row by row; None to count the differences of all operators.
-        table: ``keyed_state``, ``window_state``, ``timers`` or ``operator_state``; by default the first of these that
+        table: ``keyed_state``, ``window_state``, ``timers`` or ``operator_state``. By default the first of these that
             the operator has.
-        state: The state to compare; all keyed states by default, required if the operator has several operator states.
+        state: The state to compare. All keyed states by default, required if the operator has several operator states.
 
     Returns:
-        Without ``uid`` one row per operator, table and state: entries before and after; added, removed, changed. With
+        Without ``uid`` one row per operator, table and state: entries before, after, added, removed, changed. With
         ``uid`` one row per difference: ``change`` (``added``, ``removed``, ``changed``), the key or element, and the
         state before and after. ``window`` of a session is the window under which Flink keeps its contents, which stays
         the same while the session grows.
 
     Raises:
-        OperatorNotFoundError: If neither snapshot has the operator; the error names the nearest.
-        StateNotFoundError: If neither operator has the state; the error names the nearest.
+        OperatorNotFoundError: If neither snapshot has the operator. The error names the nearest.
+        StateNotFoundError: If neither operator has the state. The error names the nearest.
         UnsupportedStateError: If the type of the keys differs.
         OptionError: If ``table`` cannot be compared, or ``state`` is required.
 
@@ -405,7 +405,7 @@ def _heaviest(table: pa.Table, top: int) -> pa.Table:
 
 
 def _worst_first(table: pa.Table) -> pa.Table:
-    """Return the rows, errors first; one file of several subtasks that cannot be read is one row."""
+    """Return the rows, errors first. One file of several subtasks that cannot be read is one row."""
     table = one_row_per_error(table)
     rank = pc.fill_null(pc.index_in(table.column("status"), pa.array(STATUSES)), len(STATUSES))
     names = ("rank", *ORDER, "subtask", "first_key_group")
@@ -462,7 +462,7 @@ def history_of(
 ) -> T:
     """Return one table of snapshots, oldest first.
 
-    ``at`` is the absolute path of the folder, ``folder`` what the user gave; ``opened`` opens a snapshot by its path.
+    ``at`` is the absolute path of the folder, ``folder`` what the user gave. ``opened`` opens a snapshot by its path.
     """
     expect_last(last)
     given = [name for name in options if name != OPTION]

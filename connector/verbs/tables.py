@@ -38,12 +38,12 @@ class Tables(Face[R, T]):
         """Return any table: the named one, or by default the one that the operator or state has.
 
         Args:
-            name: The table, such as ``keyed_state``, ``timers``, ``sizes``, ``metadata``; or give it as ``table=``.
+            name: The table, such as ``keyed_state``, ``timers``, ``sizes``, ``metadata``. It may also be given as ``table=``.
             uid: The operator.
             **options: Options of a read, such as ``state``, ``keys``, in snake case or camel case.
 
         Returns:
-            The table; no state is read yet.
+            The table. No state is read yet.
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
@@ -86,11 +86,11 @@ class Tables(Face[R, T]):
             uid: The operator; None for tables ``splits`` and ``offsets`` of all sources.
             start: The first changes, by a checkpoint id or a time: those since the snapshot before it. 0: all rows of
                 the first snapshot are inserts.
-            end: The last changes, inclusive, by a checkpoint id, ``latest``, or a time; by default those of this one.
-            folder: The folder that has the snapshots; by default the one that this one is in. A job that was restored
+            end: The last changes, inclusive, by a checkpoint id, ``latest``, or a time. By default those of this one.
+            folder: The folder that has the snapshots. By default the one that this one is in. A job that was restored
                 has another folder beside that of the first: name the one above both.
-            deduplication_mode: ``dropCarryovers`` leaves out rows whose values are as before; ``none`` shows those of
-                keyed state of which only bytes changed; ``netChanges`` shows one net change per row, and
+            deduplication_mode: ``dropCarryovers`` leaves out rows whose values are as before. ``none`` shows those of
+                keyed state of which only bytes changed. ``netChanges`` shows one net change per row, and
                 none of a row that is the same at both ends, whatever it was between.
             **options: Options of a read, such as ``table``, ``state``, ``parallelism``.
 
@@ -101,7 +101,7 @@ class Tables(Face[R, T]):
         Raises:
             OptionError: If the savepoint is not written yet. Without Spark also if an option is invalid; Spark raises
                 that, and the following, as PySparkException.
-            SnapshotNotFoundError: If there is no such snapshot, or none before the first; the error says what there is.
+            SnapshotNotFoundError: If there is no such snapshot, or none before the first. The error says what there is.
             UnsupportedStateError: If columns of the table changed in between.
 
         Example::
@@ -180,11 +180,11 @@ class Tables(Face[R, T]):
         return self._of("window_state", uid, options)
 
     def timers(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> T:
-        """Return the timers of an operator: one row per timer; without one, those of all operators.
+        """Return the timers of an operator, or of all operators: one row per timer.
 
         Args:
             uid: The operator. Of all, this process reads the timers, with Spark too, and holds them in memory.
-            **options: Options of a read, such as ``state`` (the timer service), ``keys``, ``parallelism``; of one
+            **options: Options of a read, such as ``state`` (the timer service), ``keys``, ``parallelism``, of one
                 operator only.
 
         Returns:
@@ -250,7 +250,7 @@ class Tables(Face[R, T]):
         Args:
             uid: The operator.
             name: The name of the state.
-            value_type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it; it
+            value_type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it. It
                 is compared with that in the savepoint. Not needed.
             **options: Options of a read.
 
@@ -284,7 +284,7 @@ class Tables(Face[R, T]):
         Args:
             uid: The operator.
             name: The name of the state.
-            value_type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it; it
+            value_type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it. It
                 is compared with that in the savepoint. Not needed.
             **options: Options of a read.
 
@@ -345,7 +345,7 @@ class Tables(Face[R, T]):
     def _typed(
         self, uid: OperatorRef, name: str, options: Mapping[str, object], **types: str | TypeSerializer | None
     ) -> T:
-        """Return operator state; raise OptionError if a column is not of the type of Flink that is given."""
+        """Return operator state. Raise OptionError if a column is not of the type of Flink that is given."""
         table = self._of("operator_state", uid, options, state=name)
         given = {column: kind for column, kind in types.items() if kind is not None}
         if given:
@@ -367,18 +367,18 @@ class Tables(Face[R, T]):
 
         Args:
             uid: The operator.
-            function: The reader function, pickled to the tasks; without Spark copies of it run in this process.
-            schema: The schema of the rows, such as ``key int, timers array<bigint>``; or a StructType with Spark, a
+            function: The reader function, pickled to the tasks. Without Spark copies of it run in this process.
+            schema: The schema of the rows, such as ``key int, timers array<bigint>``, or a StructType with Spark, a
                 ``pyarrow.Schema`` without.
             **options: Options of a read, such as ``keys``, ``key_groups``, ``parallelism``.
 
         Returns:
-            The rows; reading them calls the function.
+            The rows. Reading them calls the function.
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
             StateNotFoundError: If the function registers a state that the operator does not have.
-            UserFunctionError: If the function cannot be pickled. Without Spark also if it raises an exception; in a
+            UserFunctionError: If the function cannot be pickled. Without Spark also if it raises an exception. In a
                 task of Spark that is a PySparkException.
 
         Example::
@@ -415,12 +415,12 @@ class Tables(Face[R, T]):
             **options: Options of a read, such as ``keys``, ``key_groups``, ``parallelism``.
 
         Returns:
-            The rows; reading them calls the function.
+            The rows. Reading them calls the function.
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
             StateNotFoundError: If the operator has no windows.
-            UserFunctionError: If a function cannot be pickled. Without Spark also if it raises an exception; in a task
+            UserFunctionError: If a function cannot be pickled. Without Spark also if it raises an exception. In a task
                 of Spark that is a PySparkException.
 
         Example::
@@ -446,7 +446,7 @@ class Tables(Face[R, T]):
     def offsets(self, uid: OperatorRef | None = None, **options: Unpack[TableOptions]) -> T:
         """Return table ``offsets``: the next position of each split, of sources whose kind has positions.
 
-        Over retained checkpoints, ``history(spark, folder, table="offsets")`` is the progress of the job; without Spark
+        Over retained checkpoints, ``history(spark, folder, table="offsets")`` is the progress of the job. Without Spark
         ``open_history(folder, table="offsets")``.
 
         Args:
