@@ -39,16 +39,15 @@ def without_java_notes() -> Iterator[None]:
     os.close(to_us)
     forwarding = Thread(target=_forward, args=(from_java, os.dup(own)), daemon=True)
     forwarding.start()
+    is_running = False
     try:
         yield
-    except BaseException:
-        # Java has ended: its own words come before ours.
-        os.dup2(own, STANDARD_ERROR)
-        forwarding.join(timeout=5)
-        raise
+        is_running = True
     finally:
         os.dup2(own, STANDARD_ERROR)
         os.close(own)
+        if not is_running:  # Java has ended: its own words come before ours
+            forwarding.join(timeout=5)
 
 
 def _forward(source: int, target: int) -> None:

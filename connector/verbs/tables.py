@@ -38,7 +38,7 @@ class Tables(Face[R, T]):
         """Return any table: the named one, or by default the one that the operator or state has.
 
         Args:
-            name: The table, such as ``keyed_state``, ``timers``, ``sizes``, ``metadata``. It may also be given as ``table=``.
+            name: The table, such as ``keyed_state``, ``timers``, ``sizes``, ``metadata``. ``table=`` gives it, too.
             uid: The operator.
             **options: Options of a read, such as ``state``, ``keys``, in snake case or camel case.
 
