@@ -247,6 +247,7 @@ class Verbs:
             ("with_max_parallelism", lambda s: s.with_max_parallelism(256)),
             ("with_state", lambda s: s.with_state(ACCOUNTS, "total", rows)),
             ("update_state", lambda s: s.update_state(ACCOUNTS, "total", rows)),
+            ("rename_class", lambda s: s.rename_class("oracle.Shop$Profile", "com.shop.Profile")),
             ("rekey", lambda s: s.rekey(ACCOUNTS, types={"key": "STRING"})),
             ("rename_state", lambda s: s.rename_state(ACCOUNTS, "recent_amounts", "last_amounts")),
             ("remove_state", lambda s: s.remove_state(ACCOUNTS, "spent_by_currency")),

@@ -587,6 +587,31 @@ COMMANDS = (
         prints_table=True,
     ),
     Command(
+        "rename-class",
+        "renaming.rename_class",
+        EDIT,
+        "write a savepoint that names classes of the job otherwise, as when they moved to another package",
+        (
+            OLD,
+            AS_OF,
+            NEW,
+            argument(
+                "classes",
+                nargs="+",
+                metavar="CLASS=NEW",
+                help="the name of a class and its new one, such as com.shop.Order=com.shop.Purchase; classes inside of "
+                "it go with it",
+            ),
+            argument("--operators", nargs="+", metavar="UID", help="only in these (default: all that have the class)"),
+            *WRITES,
+            CHECKPOINT_ID,
+        ),
+        ("rename-class /savepoints/savepoint-2f1a3c /savepoints/new 'oracle.Shop$Profile=com.shop.Profile'",),
+        "Snapshots of serializers are written anew, values stay byte for byte. A value that names its class itself "
+        "(Kryo and POJOs do where a class is not registered) is an error, which --dry-run finds too.",
+        prints_table=True,
+    ),
+    Command(
         "rekey",
         "rekeying.rekey",
         EDIT,

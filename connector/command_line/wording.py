@@ -59,6 +59,7 @@ COMMANDS_BY_VERB = MappingProxyType(
         "copy_operator": "copy-operator",
         "remove_keys": "remove-keys OLD NEW UID",
         "rekey": "rekey OLD NEW UID",
+        "rename_class": "rename-class OLD NEW CLASS=NEW_CLASS",
         "with_operator": "put",
         "with_state": "put",
         "with_window_state": "put --table window_state",
@@ -184,6 +185,8 @@ def _of_verb(match: re.Match[str]) -> str:
     if match[1] is None and match["given"] is None and "_" not in match["verb"]:
         return match[0]
     names = re.findall(r"['\"]([^'\"]*)['\"]", match["given"] or "")
+    if match["verb"] == "rename_class" and len(names) == 2:
+        return f"pyspark-savepoint rename-class OLD NEW {shlex.quote('='.join(names))}"
     if match["verb"] == "rekey" and len(names) > 1 and names[-2] == "key":
         names = names if len(names) > 2 else ["UID", *names]
         return f"pyspark-savepoint rekey OLD NEW {shlex.quote(names[0])} --type {shlex.quote(f'key={names[-1]}')}"

@@ -66,9 +66,6 @@ class OperatorWriter:
 
     def keyed_state(self) -> OperatorState | None:
         """Write all keyed state and timers in the canonical format; return None if there is none left."""
-        for check in self.plan.checks:
-            if not check.is_implied:
-                check.run()
         direct = self._direct()
         if direct is not None:
             spec = replace(direct.spec, compression=self._compression(self.plan.compressed))
@@ -87,6 +84,12 @@ class OperatorWriter:
         else:
             placed = self.engine.by_key_group(edited.rows, KEY_GROUP, KEY, limit, self.parallelism)
         return self._keyed(self._fragment(placed, spec, f"{self.part}k", edited.header, edited.bases))
+
+    def check(self) -> None:
+        """Run the checks of the plan that read state, but for those whose errors the write itself would raise."""
+        for check in self.plan.checks:
+            if not check.is_implied:
+                check.run()
 
     def _keyed(self, fragment: Snapshot) -> OperatorState:
         """Return the written keyed state, without files of subtasks that have finished, which have no entries.
@@ -164,7 +167,8 @@ class OperatorWriter:
             names = {state.origin: state.name for state in states if state.from_input < 0}
             if names:
                 for source, header in zip(base.opened.streams, base.opened.stream_headers, strict=True):
-                    yield OperatorPart(source, names, header)
+                    metas = {meta.name: self.plan.with_new_classes(meta) for meta in header.states}
+                    yield OperatorPart(source, names, header, metas)
         for i, state_input in enumerate(self.plan.inputs):
             names = {state.origin: state.name for state in states if i in state.inputs}
             if names:

@@ -151,6 +151,7 @@ class SavepointWriter:
         number, (plan, kept, renamed) = part
         operator = replace(with_identifier(kept, plan.identifier), name=plan.name, max_parallelism=plan.max_parallelism)
         writer = OperatorWriter(self.engine, plan, self.given, self.staging, f"op{number}", self.version)
+        writer.check()
         if plan.edits_keyed_state:
             written = renamed or writer.keyed_state()
             operator = with_keyed_state(operator, written) if written is not None else operator
@@ -236,7 +237,7 @@ def renamed_state(plan: OperatorPlan, relocation: Relocation, release: Release |
     base = plan.base
     if names is None or base is None or (release is not None and operator_fit(base.opened, release).keyed_state):
         return None
-    headers = _headers(base, names)
+    headers = _headers(plan, base, names)
     if headers is None:
         return None
     subtasks = {}
@@ -261,7 +262,7 @@ def _names(plan: OperatorPlan) -> Names | None:
     return names if names.keys() == plan.base.opened.keyed.metas().keys() else None
 
 
-def _headers(base: Base, names: Names) -> dict[KeyGroupRange, NewHeader] | None:
+def _headers(plan: OperatorPlan, base: Base, names: Names) -> dict[KeyGroupRange, NewHeader] | None:
     """Return the new header of each file by its key groups; None if a file is not canonical, or not understood."""
     subtasks = base.operator.subtasks.values()
     handles = [subtask.managed_keyed_state for subtask in subtasks if subtask.managed_keyed_state is not None]
@@ -273,8 +274,13 @@ def _headers(base: Base, names: Names) -> dict[KeyGroupRange, NewHeader] | None:
         assert isinstance(source, KeyedSource)
         if xxhash.xxh3_128_digest(_bytes(header)) != header.digest:
             return None
-        states = tuple(replace(meta, name=names[meta.name, not is_key_value(meta)]) for meta in header.states)
-        headers[source.key_group_range] = NewHeader(_bytes(replace(header, states=states)), header.size)
+        states = tuple(
+            replace(plan.with_new_classes(meta), name=names[meta.name, not is_key_value(meta)])
+            for meta in header.states
+        )
+        key = plan.of_new_class(header.key_serializer)
+        new = replace(header, key_serializer=key, states=states)
+        headers[source.key_group_range] = NewHeader(_bytes(new), header.size)
     return headers
 
 

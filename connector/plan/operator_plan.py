@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Protocol, runtime_checkable
 
 from pyspark_savepoint.formats.data_view import MAX_UTF_BYTES, too_long
@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.statebackends.catalog.rows import known_as
+from pyspark_savepoint.statebackends.model.class_names import ClassRename
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, service_of
 from pyspark_savepoint.statebackends.sources.lost_state import NOTHING, LostState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -148,7 +149,8 @@ class OperatorPlan:
 
     ``deletions`` are keys, each with the number of tables added before it: tables added later keep these keys.
     ``max_parallelism`` is the new one, if it differs from the base's; ``default_max_parallelism`` that of new
-    operators. ``renamed``: its identifier was changed. ``checks`` are run before the keyed state is written.
+    operators. ``renamed``: its identifier was changed. ``checks`` are run before the state is written.
+    ``class_renames`` are new names of classes in the serializers of the base.
     """
 
     identifier: OperatorIdentifier
@@ -166,6 +168,7 @@ class OperatorPlan:
     edited: frozenset[str] = frozenset()
     renamed: bool = False
     checks: tuple[PlanCheck, ...] = ()
+    class_renames: tuple[ClassRename, ...] = ()
 
     @property
     def label(self) -> str:
@@ -201,6 +204,16 @@ class OperatorPlan:
     def of_kind(self, *kinds: str) -> list[PlannedState]:
         """Return the planned states of some kinds, in order."""
         return [state for state in self.states or () if state.kind in kinds]
+
+    def of_new_class(self, serializer: TypeSerializer) -> TypeSerializer:
+        """Return a serializer of the base with the new names of classes."""
+        return reduce(lambda one, rename: rename.serializer(one), self.class_renames, serializer)
+
+    def with_new_classes(self, meta: StateMetaInfoSnapshot) -> StateMetaInfoSnapshot:
+        """Return a registration of the base with the new names of classes."""
+        if not self.class_renames:
+            return meta
+        return replace(meta, serializers={role: self.of_new_class(one) for role, one in meta.serializers.items()})
 
     # -- changes ---------------------------------------------------------------------------------------------
 

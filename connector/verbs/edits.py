@@ -558,6 +558,40 @@ class Edits(Face[R, T]):
         """
         return self._changed(uid, lambda plan: with_states(plan).with_renamed_state(old, new))
 
+    @own_arguments
+    def rename_class(self, old: str, new: str, *, operators: Collection[OperatorRef] | None = None) -> Self:
+        """Give a class of the job another name, as when it moved to another package: values are not decoded.
+
+        The class is named by the snapshots of serializers: of POJOs (also as declaring class of fields, and as
+        subclass), of Kryo (types and registered classes), Avro (its schema too), enums, case classes and tuples, and as
+        serializer of the job. These are written anew, and the classes inside of it go with it; values stay byte for
+        byte. Some values name classes themselves: of classes that Kryo or a POJO has not registered, and of Java's
+        object streams. They are searched before the operator is written, and are an error; raw state and states of
+        coordinators are not searched. The class must have the same fields and the same ``hashCode``.
+
+        Args:
+            old: The name of the class, such as ``com.shop.Order``.
+            new: Its name in the new job.
+            operators: The operators in which it is renamed; by default all.
+
+        Returns:
+            The savepoint with the new name, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            OptionError: If no operator names the class, or the state that does is not written yet.
+            UnsupportedStateError: If only the job's code reads the part that names it. If a value does, :meth:`write`
+                raises it, with state and key.
+
+        Example::
+
+            sp.rename_class("oracle.Profile", "com.shop.Profile").write("/savepoints/moved-class")
+
+        """
+        from pyspark_savepoint.plan.renamed_classes import with_renamed_class
+
+        return self._planned(with_renamed_class(self._engine, self.plan, old, new, operators))
+
     def remove_keys(self, uid: OperatorRef, keys: R | Collection[Any]) -> Self:
         """Remove keys from all keyed states, windows and timers of an operator.
 

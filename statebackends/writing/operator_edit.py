@@ -7,7 +7,7 @@ supports offsets of compressed elements.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -36,18 +36,20 @@ WINDOW = 16 << 20
 class OperatorPart:
     """Selected states of one stream: their names in it, mapped to new names.
 
+    ``metas`` are registrations of states, by their names there, that are written in place of those of the stream.
     ``updates``: its entries are laid over those that earlier parts have of a broadcast state.
     """
 
     source: OperatorSource
     names: Mapping[str, str]
     header: OperatorBackendHeader
+    metas: Mapping[str, StateMetaInfoSnapshot] = field(default_factory=dict)
     updates: bool = False
 
     @classmethod
     def of(cls, source: OperatorSource, names: Mapping[str, str], *, updates: bool = False) -> OperatorPart:
         """Return the part of a stream whose header has not been read yet."""
-        return cls(source, names, source.header(), updates)
+        return cls(source, names, source.header(), updates=updates)
 
 
 def write_operator_streams(
@@ -92,7 +94,7 @@ def write_operator_state(parts: Sequence[OperatorPart], file: OutputFile) -> tup
         for meta in part.header.states:
             if meta.name in part.names:
                 name = part.names[meta.name]
-                having, _ = metas.setdefault(name, ([], replace(meta, name=name)))
+                having, _ = metas.setdefault(name, ([], replace(part.metas.get(meta.name, meta), name=name)))
                 if not having or part.updates or meta.kind is not BackendStateType.BROADCAST:
                     having.append(part)
     by_kind = {kind: [(own, meta) for own, meta in metas.values() if meta.kind is kind] for kind in BackendStateType}

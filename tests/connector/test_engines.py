@@ -108,6 +108,7 @@ EDITS: dict[str, Edit] = {
     "update_state, windows": lambda sp, base: sp.update_state(
         "orders-per-minute", "window-contents", base.window_state("orders-per-minute")
     ),
+    "rename_class": lambda sp, _: sp.rename_class("oracle.Shop", "com.shop.Shop"),
     "rekey": lambda sp, _: sp.rekey("accounts", types={"key": "STRING"}).rekey(
         "orders-per-minute", types={"key": "TUPLE<STRING>"}
     ),

@@ -196,8 +196,8 @@ REFERENCE = Chapter(
                 _names(
                     "Change state",
                     SAVEPOINT,
-                    "update_state with_state remove_state rename_state remove_keys rekey with_window_state with_timers "
-                    "with_list_state with_union_state with_broadcast_state",
+                    "update_state with_state remove_state rename_state remove_keys rekey rename_class "
+                    "with_window_state with_timers with_list_state with_union_state with_broadcast_state",
                 ),
                 _names(
                     "Change operators",

@@ -236,6 +236,7 @@ EDITS = [
     ["remove", "OLD", "NEW", "accounts.total"],
     ["remove-keys", "OLD", "NEW", "accounts", "--keys", "1"],
     ["set-max-parallelism", "OLD", "NEW", "64"],
+    ["rename-class", "OLD", "NEW", "oracle.Shop=com.Shop"],
     ["rekey", "OLD", "NEW", "accounts", "--type", "key=STRING"],
     ["put", "OLD", "NEW", "accounts", "FILE", "--key", "id"],
     ["create", "NEW", "accounts", "FILE", "--key", "id"],

@@ -104,7 +104,7 @@ COMMANDS = (
     "pin {sp} {new}", "merge {sp} {base} {new}", "split {sp} --to {new} op", "changes {above} op", "metrics {above}",
     "changes {above} op --net --from 1", "erase {sp} {new} --keys 1", "remove-keys {sp} {new} op --keys 1",
     "rename {sp} {new} op=other --portable", "set-offsets {sp} {new} --by 1", "salvage {sp} {new}",
-    "rekey {sp} {new} op --type key=STRING",
+    "rekey {sp} {new} op --type key=STRING", "rename-class {sp} {new} a.B=c.D",
     "report {sp} -o {new}.html", "show {sp} --table files", "retained {above}",
 )  # fmt: skip
 
