@@ -75,6 +75,8 @@ FUNCTIONS: Mapping[str, str] = MappingProxyType(
         "count_of_values": "(state): the number of different values of DISTINCT_VALUES or VALUE_COUNTS, without NULL",
         "sum_of_values": "(state): the sum of the different values; NULL of none",
         "min_of_values": "(state): the smallest of the values; NULL of none",
+        "min_structure_of_rows": "(state, field): the accumulator of MIN with retraction over those rows",
+        "max_structure_of_rows": "(state, field): the accumulator of MAX with retraction over those rows",
         "max_of_values": "(state): the largest of the values; NULL of none",
         "set_bits": "(bits): the number of a value of DISTINCT_VALUES with these bits set, whatever it was",
         "moved_bits": "(pairs of old and new bit): the number of a value with its bits moved; without a bit it goes",
@@ -289,6 +291,10 @@ class OperatorChange:
         return self.old is not None and self.new is not None and self.old.uid != self.new.uid
 
 
+def _row(state: str | None, field: str | None, verdict: Verdict, reason: str) -> dict[str, str | None]:
+    return {"state": state, "field": field, "verdict": verdict.value, "reason": reason}
+
+
 @dataclass(frozen=True)
 class Evolution:
     """What becomes of a whole job. ``operators`` are in topological order of NEW; then those that are dropped."""
@@ -304,6 +310,53 @@ class Evolution:
     @property
     def dropped(self) -> tuple[OperatorChange, ...]:
         return tuple(one for one in self.operators if one.new is None)
+
+    @property
+    def exit_code(self) -> int:
+        """0: nothing is lost; 1: something is, or begins anew; 2: refused, as something has to be said or given."""
+        if any(one.verdict in REFUSING for one in self.operators) or any(
+            field.verdict is Verdict.BACKFILLED for field in self.needed
+        ):
+            return 2
+        connectors = [one for one in self.operators if one.old is None and one.new is not None and one.new.of_connector]
+        return int(any(one.verdict in LOSING for one in self.operators if one not in connectors))
+
+    @property
+    def needed(self) -> tuple[FieldSource, ...]:
+        """The fields whose values the user has to give, or to let begin anew, before a savepoint can be written."""
+        states = [state for one in self.operators for state in one.states if state.new is not None]
+        return tuple(
+            field
+            for state in states
+            for field in state.fields
+            if field.source is None and field.verdict in (Verdict.FILLED, Verdict.BACKFILLED)
+        )
+
+    def to_rows(self) -> list[dict[str, str | None]]:
+        """Return a row per operator, state and field; ``level`` says which, and ``verdict`` what becomes of it."""
+        rows: list[dict[str, str | None]] = []
+        for one in self.operators:
+            shape = one.new or one.old
+            head: dict[str, str | None] = {
+                "operator": shape.description if shape is not None else "",
+                "old_uid": one.old_uid,
+                "new_uid": one.new_uid,
+            }
+            reason = "; ".join((*one.reasons, *one.candidates))
+            rows.append({"level": "operator", **head, **_row(None, None, one.verdict, reason)})
+            rows += [
+                {"level": "key", **head, **_row(None, key.name, key.verdict, key.reason)}
+                for key in one.key
+                if key.verdict is not Verdict.AS_IS
+            ]
+            for state in one.states:
+                name = state.new_name or state.old_name
+                rows.append({"level": "state", **head, **_row(name, None, state.verdict, "; ".join(state.reasons))})
+                rows += [
+                    {"level": "field", **head, **_row(name, field.name, field.verdict, field.reason)}
+                    for field in state.fields
+                ]
+        return rows
 
     def of(self, uid: str) -> OperatorChange | None:
         """Return the change of an operator of NEW."""

@@ -20,6 +20,8 @@ from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_executio
 
 NUMBERED = re.compile(r"\[(\d+)\]:(.*)", re.DOTALL)
 HEADING = "== Physical Execution Plan =="
+#: Names of a sink's parts in a graph, as uids name them.
+PARTS = {"Writer": "sink", "Committer": "committer", "Global Committer": "global committer"}
 Shapes = Mapping[int, tuple[OperatorShape, ...]]
 WHAT = "what EXPLAIN JSON_EXECUTION_PLAN prints for the same statements"
 
@@ -66,9 +68,16 @@ def with_generated_ids(plan: Plan, shapes: Shapes, text: str, argument: str) -> 
                 remedy="run the job from its compiled plan",
             )
         found[number] = tuple(
-            replace(operators[0], uid=ids[part], transformation=name, is_generated=True) for part, name in parts
+            replace(
+                operators[0], uid=ids[part], transformation=PARTS.get(name.rpartition(": ")[2], name), is_generated=True
+            )
+            for part, name in parts
         )
     return found
+
+
+def _part(name: str) -> str:
+    return PARTS.get(name.rpartition(": ")[2], name)
 
 
 def _places(plan: Plan, entries: list[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:

@@ -104,7 +104,7 @@ def planned_span(node: Mapping[str, Any]) -> WindowSpan | None:
         return None
     window = windowing["window"]
     shape = SHAPES.get(str(window.get("type")))
-    lengths = {str(name): _iso(value) for name, value in window.items() if isinstance(value, str)}
+    lengths = {str(name): milliseconds_of(value) for name, value in window.items() if isinstance(value, str)}
     return _span(shape, lengths, attached=windowing.get("strategy") == "WindowAttached")
 
 
@@ -133,10 +133,10 @@ def _span(shape: str | None, lengths: Mapping[str, int | None], *, attached: boo
     return WindowSpan(math.gcd(size, part), whole=shape == "TUMBLE")
 
 
-def _iso(text: str) -> int | None:
+def milliseconds_of(text: str) -> int | None:
     """Return the milliseconds of a duration.
 
-    >>> _iso("PT1H30M"), _iso("PT0.5S"), _iso("PT-1S")
+    >>> milliseconds_of("PT1H30M"), milliseconds_of("PT0.5S"), milliseconds_of("PT-1S")
     (5400000, 500, None)
     """
     match = ISO.fullmatch(text)

@@ -1,0 +1,405 @@
+"""What becomes of a job: each operator of NEW with its partner of OLD, decided by what both mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
+from pyspark_savepoint.statebackends.evolution.changes import (
+    Expression,
+    FieldSource,
+    Merge,
+    OldField,
+    OperatorChange,
+    Rex,
+    StateChange,
+    Verdict,
+    worst,
+)
+from pyspark_savepoint.statebackends.evolution.deciding_aggregates import Aggregation, accumulator_change, view_changes
+from pyspark_savepoint.statebackends.evolution.deciding_rows import RowState, made_of, row_change, with_associations
+from pyspark_savepoint.statebackends.evolution.emitters import emitted_before, insert_only
+from pyspark_savepoint.statebackends.evolution.lineage import (
+    AGGREGATES,
+    JOINS,
+    WINDOW_AGGREGATES,
+    Lineage,
+    Term,
+    join_spec,
+)
+from pyspark_savepoint.statebackends.evolution.matching import Features, Matches, Shapes, features
+from pyspark_savepoint.statebackends.evolution.plans import Node
+from pyspark_savepoint.statebackends.evolution.settings import Settings, compare_settings
+from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape, StateShape
+from pyspark_savepoint.statebackends.evolution.sources_of_fields import Available, Options, of_key, of_rows, taken
+
+AGGREGATING = (*AGGREGATES, *WINDOW_AGGREGATES, "incremental-group-aggregate")
+
+
+@dataclass
+class Decision:
+    """Both plans, the partners, what the user says, and what was decided so far (upstream first)."""
+
+    old: Lineage
+    new: Lineage
+    old_shapes: Shapes
+    new_shapes: Shapes
+    matches: Matches
+    options: Options
+    decided: dict[int, OperatorChange] = field(default_factory=dict)
+
+    def operators(self) -> Iterator[OperatorChange]:
+        """Yield what becomes of the nodes with state that is not a connector's, upstream first."""
+        for number, operators in self.new_shapes.items():
+            if any(not one.of_connector and one.transformation != "upsert-materialize" for one in operators):
+                change = self._operator(self.new.plan.nodes[number], operators[0])
+                self.decided[number] = change
+                yield change
+
+    def _operator(self, node: Node, shape: OperatorShape) -> OperatorChange:
+        rivals = self.matches.ambiguous.get(node.id)
+        if rivals is not None:
+            return self._ambiguous(node, shape, rivals)
+        partner = self.matches.partners.get(node.id)
+        if partner is None:
+            return self._new(node, shape)
+        before = self.old.plan.nodes[partner]
+        old_shape = self.old_shapes[partner][0]
+        one, other = features(self.old, partner), features(self.new, node.id)
+        if not shape.known or not old_shape.known:
+            return _unknown(before, node, old_shape, shape, one, other)
+        refusal = self._refusal(node, one, other)
+        settings = compare_settings(self.old, self.new, before, node)
+        change = Pair(self, before, node, old_shape, shape).change(settings)
+        return _refused(change, refusal) if refusal else self._warned(change, one, other)
+
+    def _ambiguous(self, node: Node, shape: OperatorShape, rivals: Sequence[int]) -> OperatorChange:
+        shown = tuple(f"nodes={{'{node.id}': '{one}'}}: {self.old.plan.nodes[one]}" for one in rivals)
+        reason = f"{node} may continue several operators: say which"
+        return OperatorChange(Verdict.AMBIGUOUS, None, shape, reasons=(reason,), candidates=shown)
+
+    def _new(self, node: Node, shape: OperatorShape) -> OperatorChange:
+        if not shape.known:
+            return OperatorChange(Verdict.UNKNOWN, None, shape, reasons=shape.notes)
+        states = []
+        for state in shape.states:
+            emitted = emitted_before(self.new, self.decided, node, state)
+            terms = self.new.inputs(node)[state.input].fields if state.input is not None else ()
+            rows = RowState(state, terms)
+            states.append(row_change(None, rows, Available({}), self.options, node.id, may_fill=False, emitted=emitted))
+        verdict = worst(one.verdict for one in states) if states else Verdict.BEGINS_EMPTY
+        return OperatorChange(verdict, None, shape, tuple(states), reasons=("it is new",))
+
+    def _refusal(self, node: Node, one: Features, other: Features) -> str | None:
+        """Return why rows of before are not those that NEW would have had; None if they are, or the user accepts it."""
+        if self.options.keeps_filters:
+            return None
+        if one.filters != other.filters:
+            what = "conditions before it are others: its state has old rows that they treat otherwise"
+        elif sorted(one.relation) != sorted(other.relation):
+            what = "operators before it give it other rows than before, which its state has not seen"
+        else:
+            return None
+        return f"{what}. filters='keep' accepts that, for {node}"
+
+    def _warned(self, change: OperatorChange, one: Features, other: Features) -> OperatorChange:
+        if one.filters == other.filters and sorted(one.relation) == sorted(other.relation):
+            return change
+        reason = "old rows came in under other conditions, and stay in its state, as you accept"
+        return replace(change, reasons=(*change.reasons, reason))
+
+
+def _refused(change: OperatorChange, reason: str) -> OperatorChange:
+    return replace(change, verdict=worst((change.verdict, Verdict.REFUSED)), reasons=(reason, *change.reasons))
+
+
+def _unknown(
+    before: Node, node: Node, old: OperatorShape, new: OperatorShape, one: Features, other: Features
+) -> OperatorChange:
+    """Return the change of a node that is not known: kept only if everything about it is equal, and its id."""
+    same = one.whole == other.whole and before.description == node.description and before.type == node.type
+    plain = [
+        {name: value for name, value in each.attributes.items() if name not in ("id", "inputProperties")}
+        for each in (before, node)
+    ]
+    if same and plain[0] == plain[1] and old.uid == new.uid:
+        return OperatorChange(Verdict.AS_IS, old, new, reasons=("it is equal in everything, and has its id",))
+    return OperatorChange(Verdict.UNKNOWN, old, new, reasons=(*new.notes, "what it keeps is not known"))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An operator of NEW and its partner."""
+
+    decision: Decision
+    before: Node
+    node: Node
+    old: OperatorShape
+    new: OperatorShape
+
+    def change(self, settings: Settings) -> OperatorChange:
+        """Return what becomes of it."""
+        key, merges = self._key()
+        if settings.refusal is not None or key is None:
+            reason = settings.refusal or "its keys have columns that nothing of before gives: all of it from history"
+            verdict = settings.verdict if settings.refusal else Verdict.LOST
+            given = self.decision.options.backfill_of(self.node.id, str(self.node.id))
+            if given is not None:
+                return self._of_history(given, reason)
+            states = tuple(StateChange(verdict, None, state, reasons=(reason,)) for state in self.new.states)
+            return OperatorChange(verdict, self.old, self.new, states, timers=settings.timers, reasons=(reason,))
+        states = tuple(self._states())
+        states = tuple(_with_ttl(one) for one in states)
+        if merges:
+            states = tuple(_merged(one) for one in states)
+        if settings.is_larger:
+            states = tuple(self._larger(one) for one in states)
+        elif settings.limit is not None:
+            states = tuple(_limited(one, settings.limit) for one in states)
+        rekeyed = any(one.verdict is not Verdict.AS_IS for one in key)
+        verdict = worst((*(one.verdict for one in states), *(one.verdict for one in key), settings.verdict))
+        if rekeyed:
+            states = tuple(self._rekeyed(one) for one in states)
+            verdict = worst((verdict, *(one.verdict for one in states)))
+        return OperatorChange(
+            verdict, self.old, self.new, states, key if rekeyed else (), merges, settings.timers, settings.sentences
+        )
+
+    def _of_history(self, given: str, reason: str) -> OperatorChange:
+        states = tuple(StateChange(Verdict.BACKFILLED, None, one, reasons=(reason,)) for one in self.new.states)
+        return OperatorChange(Verdict.BACKFILLED, self.old, self.new, states, reasons=(f"{given}: {reason}",))
+
+    def _larger(self, change: StateChange) -> StateChange:
+        """Return the state of a Top-N that becomes larger: made of what the operator before it has emitted."""
+        decision, state = self.decision, change.new
+        if state is None or state.input is None:
+            return change
+        emitted = emitted_before(decision.new, decision.decided, self.node, state)
+        if emitted is None or self.node.attributes["rankStrategy"]["type"] != "UpdateFast":
+            given = decision.options.backfill_of(self.node.id, str(self.node.id))
+            verdict = Verdict.BACKFILLED if given else Verdict.FILLED
+            return replace(change, verdict=worst((change.verdict, verdict)))
+        rows = RowState(state, decision.new.inputs(self.node)[state.input].fields)
+        made = made_of(rows, decision.options, self.node.id, emitted, {})
+        end = int(self.node.attributes["rankRange"]["end"])
+        return replace(made, old=change.old, limit=end, verdict=worst((made.verdict, Verdict.DERIVED)))
+
+    # -- keys ----------------------------------------------------------------------------------------------------
+
+    def _key(self) -> tuple[tuple[FieldSource, ...] | None, bool]:
+        """Return where the fields of the key come from (None: not from OLD), and whether two keys may become one."""
+        olds, news = key_terms_of(self.decision.old, self.before), key_terms_of(self.decision.new, self.node)
+        available = of_key(olds, self.old.key)
+        for side in (1,) if self.node.kind in JOINS else ():
+            available = available.with_more(
+                of_key(_side_keys(self.decision.old, self.before, side), self.old.key).values
+            )
+        fields: list[FieldSource] = []
+        for place, (term, column) in enumerate(zip(news, self.new.key, strict=False)):
+            found = available.of(term) or self._of_rows(term)
+            if found is None:
+                return None, False
+            label = f"{self.node.id}.{column.name}"
+            cast = self.decision.options.casts.get(label, self.decision.options.casts.get(column.name))
+            one = taken(column.name, column.kind, found, place=place, cast=cast)
+            fields.append(one)
+        used = {one.digest for one in news}
+        fewer = any(term.digest not in used for term in olds) and self.node.kind not in JOINS
+        return tuple(fields), fewer or any(isinstance(one.source, Rex) for one in fields)
+
+    def _of_rows(self, term: Term) -> tuple[Expression, LogicalType | None] | None:
+        """Return a key that the rows of the first input have: of joins, whose rows then move to new keys."""
+        state = next((one for one in self.old.states if one.input == 0), None)
+        if self.node.kind not in JOINS or state is None:
+            return None
+        return of_rows(state.name, self.decision.old.inputs(self.before)[0].fields, state.columns).of(term)
+
+    def _rekeyed(self, change: StateChange) -> StateChange:
+        """Return a state's change with the keys of its rows, where they are not those of the operator."""
+        if self.node.kind not in JOINS or change.old is None or change.old.input is None:
+            return change
+        side = change.new.input if change.new is not None and change.new.input is not None else 0
+        keys = _side_keys(self.decision.new, self.node, side)
+        rows = of_rows(
+            change.old.name, self.decision.old.inputs(self.before)[change.old.input].fields, change.old.columns
+        )
+        fields = []
+        for term, column in zip(keys, self.new.key, strict=True):
+            found = rows.of(term)
+            if found is None:
+                reason = f"its rows do not have {column.name}, which is a key now: all of it from history"
+                return StateChange(Verdict.LOST, change.old, change.new, reasons=(reason,))
+            fields.append(taken(column.name, column.kind, found))
+        return replace(change, key=tuple(fields), verdict=worst((change.verdict, Verdict.TRANSFORMED)))
+
+    # -- states --------------------------------------------------------------------------------------------------
+
+    def _states(self) -> Iterator[StateChange]:
+        decision = self.decision
+        if self.node.kind in (*AGGREGATING, "over-aggregate"):
+            old = Aggregation(decision.old, self.before, self.old)
+            new = Aggregation(decision.new, self.node, self.new)
+            change = accumulator_change(old, new, decision.options)
+            if change is not None:
+                yield change
+            yield from view_changes(old, new, decision.options)
+        changes = [self._rows(one, one.input) for one in self.new.states if one.input is not None]
+        if self.node.kind == "join" and len(changes) == 2:
+            same = decision.old.residual(self.before) == decision.new.residual(self.node)
+            residual = bool(decision.new.residual(self.node))
+            changes = [
+                with_associations(
+                    one,
+                    other,
+                    whole=not same or other.verdict in (Verdict.BEGINS_EMPTY, Verdict.LOST, Verdict.BACKFILLED),
+                    residual=residual,
+                )
+                for one, other in (changes, changes[::-1])
+            ]
+        yield from changes
+        done = {change.new.name for change in changes if change.new is not None}
+        for state in self.new.states:
+            if (
+                state.input is None
+                and state.layout in (Layout.OTHER, Layout.SORT_KEY_COUNTS)
+                and state.name not in done
+            ):
+                yield self._other(state)
+        names = {state.name for state in self.new.states} | {one.old.name for one in changes if one.old is not None}
+        for state in self.old.states:
+            if state.name not in names and state.layout not in (
+                Layout.ACCUMULATORS,
+                Layout.DISTINCT_VALUES,
+                Layout.DISTINCT_NULLS,
+                Layout.VALUE_COUNTS,
+            ):
+                yield StateChange(Verdict.LOST, state, None, reasons=("the new operator keeps no such state",))
+
+    def _partner(self, state: StateShape) -> StateShape | None:
+        """Return the state of OLD with the rows of the same input: of swapped sides that of the other one."""
+        place = state.input
+        if place is not None and len(self.before.inputs) == 2:
+            olds = [one.relation for one in self.decision.old.inputs(self.before)]
+            news = [one.relation for one in self.decision.new.inputs(self.node)]
+            if olds == news[::-1] and olds != news:
+                place = 1 - place
+        same = [one for one in self.old.states if one.input is not None and one.input == place]
+        return next((one for one in same if one.name == state.name), same[0] if len(same) == 1 else None)
+
+    def _rows(self, state: StateShape, place: int) -> StateChange:
+        decision, before = self.decision, self._partner(state)
+        new = RowState(state, decision.new.inputs(self.node)[place].fields)
+        if state.layout is Layout.OTHER:
+            return self._other(state)
+        old = None
+        if before is not None and before.input is not None:
+            if before.name != state.name and {before.layout, state.layout} & {
+                Layout.RANKED_ROWS,
+                Layout.ROWS_BY_SORT_KEY,
+            }:
+                before = None
+            elif "waiting-to-emit-on-timer" in (before.name, state.name) and before.name != state.name:
+                reason = "another release keeps first rows by time in other states: compile NEW with the release of OLD"
+                return StateChange(Verdict.REFUSED, before, state, reasons=(reason,))
+            else:
+                old = RowState(before, decision.old.inputs(self.before)[before.input or 0].fields)
+        emitted = emitted_before(decision.new, decision.decided, self.node, state)
+        return row_change(
+            old,
+            new,
+            of_key(key_terms_of(decision.old, self.before), self.old.key),
+            decision.options,
+            self.node.id,
+            may_fill=state.layout not in RETRACTABLE or insert_only(decision.new, self.node, place),
+            emitted=emitted,
+        )
+
+    def _other(self, state: StateShape) -> StateChange:
+        """Return the change of a state without rows: a counter, a flag, a time."""
+        before = self.old.state(state.name)
+        if before is None:
+            return StateChange(Verdict.BEGINS_EMPTY, None, state, reasons=("OLD has no such state",))
+        if before.value_type == state.value_type:
+            return StateChange(Verdict.AS_IS, before, state)
+        if state.layout is Layout.SORT_KEY_COUNTS:
+            fields = tuple(
+                taken(two.name, two.kind, (OldField(before.name, place, one.name), one.kind), place=place)
+                for place, (one, two) in enumerate(zip(before.columns, state.columns, strict=False))
+            )
+            return StateChange(worst((Verdict.TRANSFORMED, *(one.verdict for one in fields))), before, state, fields)
+        reason = f"{before.value_type} cannot become {state.value_type}"
+        return StateChange(Verdict.LOST, before, state, reasons=(reason,))
+
+
+#: Layouts whose entries are found by the whole row when a row is taken out.
+RETRACTABLE = (Layout.COUNTED_ROWS, Layout.COUNTED_ROWS_ASSOCIATED)
+
+
+def key_terms_of(lineage: Lineage, node: Node) -> Sequence[Term]:
+    """Return what the fields of an operator's key mean."""
+    if node.kind in AGGREGATING:
+        return lineage.keys_of(node)
+    if node.kind in JOINS:
+        return _side_keys(lineage, node, 0)
+    fields = lineage.inputs(node)[0].fields
+    attributes = node.attributes
+    if node.kind == "over-aggregate":
+        places = attributes["overSpec"]["partition"]["fields"]
+    elif node.kind == "match":
+        places = attributes["matchSpec"]["partition"]["fields"]
+    else:
+        places = attributes.get("uniqueKeys") or (attributes.get("partition") or {}).get("fields") or ()
+    return tuple(fields[int(index)] for index in places)
+
+
+def _side_keys(lineage: Lineage, node: Node, side: int) -> tuple[Term, ...]:
+    keys = join_spec(node).get(("leftKeys", "rightKeys")[side]) or ()
+    fields = lineage.inputs(node)[side].fields
+    return tuple(fields[int(index)] for index in keys)
+
+
+def _with_ttl(change: StateChange) -> StateChange:
+    """Return the change of a state whose time to live begins or ends: its values get a time, or lose it."""
+    old, new = change.old, change.new
+    if old is None or new is None or bool(old.ttl) == bool(new.ttl):
+        return change
+    reason = "its values live from the time of the write on" if new.ttl else "its values do not expire any more"
+    return replace(change, verdict=worst((change.verdict, Verdict.TRANSFORMED)), reasons=(*change.reasons, reason))
+
+
+def _merged(change: StateChange) -> StateChange:
+    """Return the change of a state whose keys may become one."""
+    if change.verdict is Verdict.AS_IS:
+        change = replace(change, verdict=Verdict.TRANSFORMED)
+    never = [one.name for one in change.fields if one.merge is Merge.NEVER]
+    if never and change.new is not None and change.new.layout is Layout.ACCUMULATORS:
+        reason = f"{', '.join(never)} of two keys cannot be made one: keys that become one are an error"
+        return replace(change, reasons=(*change.reasons, reason))
+    return change
+
+
+def _limited(change: StateChange, limit: int) -> StateChange:
+    if change.new is None or change.new.layout not in (Layout.ROWS_BY_SORT_KEY, Layout.RANKED_ROWS):
+        return change
+    reason = f"the best {limit} rows of each key stay; the sink keeps the others"
+    verdict = worst((change.verdict, Verdict.TRANSFORMED))
+    return replace(change, verdict=verdict, limit=limit, reasons=(*change.reasons, reason))
+
+
+def dropped(decision: Decision) -> Iterator[OperatorChange]:
+    """Yield the operators of OLD that no operator of NEW continues."""
+    taken_nodes = set(decision.matches.partners.values())
+    rivals = {one for each in decision.matches.ambiguous.values() for one in each}
+    for number, operators in decision.old_shapes.items():
+        for one in operators:
+            if (
+                one.of_connector
+                or one.transformation == "upsert-materialize"
+                or number in taken_nodes
+                or number in rivals
+            ):
+                continue
+            reason = "no operator of the new query continues it (a table that was renamed is told by sources=)"
+            states = tuple(StateChange(Verdict.LOST, state, None) for state in one.states)
+            yield OperatorChange(Verdict.LOST, one, None, states, reasons=(reason,))

@@ -1,0 +1,386 @@
+"""What becomes of accumulators: which call of OLD each call of NEW continues, and what others tell about a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pyspark_savepoint.statebackends.evolution.accumulators import Accumulator, Buffer, is_count_star
+from pyspark_savepoint.statebackends.evolution.changes import (
+    Call,
+    Constant,
+    Expression,
+    FieldSource,
+    Merge,
+    OldField,
+    OldState,
+    StateChange,
+    Verdict,
+    worst,
+)
+from pyspark_savepoint.statebackends.evolution.expected_aggregates import accumulator, aggregate_calls, aggregate_rows
+from pyspark_savepoint.statebackends.evolution.lineage import Lineage, Term, constants_of, digest
+from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node
+from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape, StateShape
+from pyspark_savepoint.statebackends.evolution.sources_of_fields import GIVE, Options, missing, taken
+
+RETRACTED = "rows of before are taken out later, which a filled value has not counted"
+#: What OVER computes from the rows that it keeps.
+OF_ROWS = {"COUNT": "count_of_field", "SUM": "sum_of_rows", "$SUM0": "sum_of_rows"}
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """A node that aggregates: its calls, what their arguments mean, its accumulator and shape."""
+
+    lineage: Lineage
+    node: Node
+    shape: OperatorShape
+
+    @cached_property
+    def calls(self) -> tuple[AggregateCall, ...]:
+        return aggregate_calls(self.node)
+
+    @cached_property
+    def rows(self) -> Sequence[Term]:
+        return (*self.lineage.rows_of(self.node), *constants_of(self.node))
+
+    @cached_property
+    def accumulator(self) -> Accumulator:
+        return accumulator(self.lineage.plan, self.node)
+
+    @cached_property
+    def digests(self) -> tuple[str, ...]:
+        return tuple(self.lineage.call(call, self.rows) for call in self.calls)
+
+    @property
+    def state(self) -> StateShape | None:
+        """The state with the accumulator; None of one that keeps only views."""
+        return next((one for one in self.shape.states if one.layout is Layout.ACCUMULATORS), None)
+
+    def arguments(self, call: AggregateCall) -> str:
+        """Return the digest of the arguments, filter and DISTINCT of a call, whatever its function."""
+        where = self.rows[call.filter].digest if call.filter >= 0 else None
+        return digest([self.rows[index].digest for index in call.arguments], where, call.distinct)
+
+    def keys_of(self, buffer: Buffer) -> tuple[tuple[str, str], ...]:
+        """Return what a buffer means: its call and part, and COUNT(*) if it counts a column that is never NULL."""
+        if buffer.call is None:
+            return ((digest([self.rows[index].digest for index in buffer.distinct]), "view"),)
+        rows = ("COUNT(*)", "rows")
+        if buffer.call < 0 or is_count_star(self.calls[buffer.call]):
+            return (rows,)
+        call = (self.digests[buffer.call], buffer.part)
+        return (call, rows) if self._counts_all(self.calls[buffer.call]) else (call,)
+
+    def _counts_all(self, call: AggregateCall) -> bool:
+        """Return whether a call counts a column that is never NULL."""
+        if call.function != "COUNT" or call.distinct or call.filter >= 0 or len(call.arguments) != 1:
+            return False
+        return self.is_never_null(call.arguments[0])
+
+    def is_never_null(self, place: int) -> bool:
+        rows = aggregate_rows(self.lineage.plan, self.node)
+        return place < len(rows) and not rows[place].kind.nullable
+
+    @property
+    def retracts(self) -> bool:
+        """Whether rows are also taken out."""
+        return bool(self.node.attributes.get("needRetraction")) or any(call.retracts for call in self.calls)
+
+
+def accumulator_change(old: Aggregation, new: Aggregation, options: Options) -> StateChange | None:
+    """Return what becomes of the accumulator; None if NEW has none."""
+    state, before = new.state, old.state
+    if state is None:
+        return None
+    if before is None:
+        fields = tuple(_missing(new, buffer, options) for buffer in new.accumulator.buffers)
+        return StateChange(worst(one.verdict for one in fields), None, state, fields)
+    known = {
+        key: place
+        for place, buffer in reversed(list(enumerate(old.accumulator.buffers)))
+        for key in old.keys_of(buffer)
+    }
+    fields = tuple(_field(old, new, place, known, options) for place in range(len(new.accumulator.buffers)))
+    needed = {key for buffer in new.accumulator.buffers for key in new.keys_of(buffer)}
+    gone = [
+        buffer.column.name
+        for buffer in old.accumulator.buffers
+        if not needed.intersection(old.keys_of(buffer)) and buffer.part != "view"
+    ]
+    same = state.value_type == before.value_type and state.name == before.name
+    verdict = worst(one.verdict for one in fields)
+    if verdict is Verdict.AS_IS and not same:
+        verdict = Verdict.TRANSFORMED
+    reasons = (f"{', '.join(gone)} of before is not needed any more",) if gone else ()
+    return StateChange(verdict, before, state, fields, reasons=reasons)
+
+
+def _field(
+    old: Aggregation, new: Aggregation, place: int, known: dict[tuple[str, str], int], options: Options
+) -> FieldSource:
+    buffer = new.accumulator.buffers[place]
+    assert old.state is not None
+    column = buffer.column
+    if buffer.part == "view":
+        return FieldSource(column.name, column.kind, Verdict.AS_IS, Constant(None), Merge.SAME)
+    found = next((known[key] for key in new.keys_of(buffer) if key in known), None)
+    named = options.column_of(new.node.id, _label(new, buffer))
+    if found is None and named is not None:
+        found = _place_of(old, named, buffer)
+    if found is not None:
+        before = old.accumulator.buffers[found].column
+        source = (OldField(old.state.name, found, before.name), before.kind)
+        label = _label(new, buffer)
+        cast = options.casts.get(f"{new.node.id}.{label}", options.casts.get(label))
+        call = new.calls[buffer.call] if buffer.call is not None and buffer.call >= 0 else None
+        ordered = (
+            call is not None
+            and call.function in ("MIN", "MAX")
+            and not _orders_alike(before.kind.root, column.kind.root)
+        )
+        if cast is None or not ordered:
+            return taken(
+                column.name, column.kind, source, place=found if found == place else None, cast=cast, merge=buffer.merge
+            )
+    derived = _derived(old, new, buffer)
+    if derived is not None:
+        return FieldSource(column.name, column.kind, Verdict.DERIVED, derived[0], buffer.merge, reason=derived[1])
+    return _missing(new, buffer, options)
+
+
+def _place_of(old: Aggregation, name: str, buffer: Buffer) -> int | None:
+    """Return the place of a column of OLD that the user names, of the same part."""
+    for place, one in enumerate(old.accumulator.buffers):
+        if one.part == buffer.part and name in (_label(old, one), one.column.name):
+            return place
+    return None
+
+
+def _orders_alike(one: str, other: str) -> bool:
+    texts = ("CHAR", "VARCHAR")
+    return (one in texts) == (other in texts)
+
+
+def _label(new: Aggregation, buffer: Buffer) -> str:
+    """Return the name by which the user gives values: the column of the plan, else the call."""
+    if buffer.call is None or buffer.call < 0:
+        return buffer.column.name
+    name = new.calls[buffer.call].name
+    return name if name and "$" not in name else buffer.column.name
+
+
+def _missing(new: Aggregation, buffer: Buffer, options: Options) -> FieldSource:
+    label = _label(new, buffer)
+    kind = buffer.column.kind
+    field = missing(options, new.node.id, label, kind, buffer.initial, may_fill=not new.retracts, why_not=RETRACTED)
+    if buffer.part == "delimiter":
+        field = FieldSource(label, kind, Verdict.AS_IS, Constant(","), Merge.SAME)
+    return replace(field, name=buffer.column.name, merge=buffer.merge)
+
+
+def _derived(old: Aggregation, new: Aggregation, buffer: Buffer) -> tuple[Expression, str] | None:
+    """Return what another aggregate of OLD tells about a new one, and a sentence."""
+    if buffer.call is None or buffer.call < 0 or old.state is None:
+        return None
+    call, state = new.calls[buffer.call], old.state.name
+    alike = {
+        (one.function, part.part): (place, part.column.name)
+        for place, part in enumerate(old.accumulator.buffers)
+        if part.call is not None and part.call >= 0
+        for one in [old.calls[part.call]]
+        if old.arguments(one) == new.arguments(call)
+    }
+    if call.function == "SUM" and not buffer.part and ("AVG", "sum") in alike:
+        total, count = (OldField(state, *alike["AVG", part]) for part in ("sum", "count"))
+        return Call("sum_if_counted", (total, count)), "from AVG of the same values"
+    if (call.function == "COUNT" or buffer.part == "count") and ("AVG", "count") in alike:
+        return OldField(state, *alike["AVG", "count"]), "from AVG of the same values"
+    if (
+        (call.function == "AVG" or (call.function == "SUM" and buffer.part))
+        and buffer.part == "count"
+        and ("COUNT", "") in alike
+    ):
+        return OldField(state, *alike["COUNT", ""]), "from COUNT of the same values"
+    if call.function == "AVG" and buffer.part == "sum" and ("SUM", "") in alike and ("COUNT", "") in alike:
+        return Call("zero_if_null", (OldField(state, *alike["SUM", ""]),)), "from SUM of the same values"
+    return _of_distinct(old, new, call, buffer) or _of_buffered_rows(old, new, call, buffer)
+
+
+def _of_distinct(
+    old: Aggregation, new: Aggregation, call: AggregateCall, buffer: Buffer
+) -> tuple[Expression, str] | None:
+    """Return an aggregate of different values, of which OLD has the set."""
+    extreme = call.function in ("MIN", "MAX")
+    if not (call.distinct or extreme) or len(call.arguments) != 1 or new.retracts or old.retracts or call.filter >= 0:
+        return None
+    wanted = new.rows[call.arguments[0]].digest
+    functions = {"COUNT": "count_of_values", "SUM": "sum_of_values", "MIN": "min_of_values", "MAX": "max_of_values"}
+    if call.function not in functions or buffer.part:
+        return None
+    for number, (arguments, users) in enumerate(old.accumulator.distinct):
+        unfiltered = all(old.calls[user].filter < 0 for user in users)
+        if [old.rows[index].digest for index in arguments] == [wanted] and unfiltered:
+            source = Call(functions[call.function], (OldState(f"distinctAcc_{number}"),))
+            return source, "from the set of DISTINCT values of this column"
+    return None
+
+
+def _of_buffered_rows(
+    old: Aggregation, new: Aggregation, call: AggregateCall, buffer: Buffer
+) -> tuple[Expression, str] | None:
+    """Return an aggregate of OVER, from the rows that it keeps to take them out later."""
+    rows = next((one for one in old.shape.states if one.name == "inputState"), None)
+    if rows is None or not old.retracts or len(call.arguments) != 1 or call.filter >= 0 or call.distinct:
+        return None
+    if old.lineage.over_window(old.node) != new.lineage.over_window(new.node):
+        return None
+    wanted = new.rows[call.arguments[0]].digest
+    place = next((index for index, term in enumerate(old.rows[: len(rows.columns)]) if term.digest == wanted), None)
+    if place is None:
+        return None
+    state, reason = OldState("inputState"), "from the rows that OVER keeps"
+    if call.function in OF_ROWS and not buffer.part:
+        return Call(OF_ROWS[call.function], (state, place)), reason
+    if buffer.part == "count":
+        return Call("count_of_field", (state, place)), reason
+    if call.function in ("MIN", "MAX") and buffer.part == "extreme":
+        return Call(f"{call.function.lower()}_structure_of_rows", (state, place)), reason
+    return None
+
+
+def view_changes(old: Aggregation, new: Aggregation, options: Options) -> Iterator[StateChange]:
+    """Yield what becomes of the states of views: of DISTINCT, and of MIN and MAX with retraction."""
+    for number, (arguments, users) in enumerate(new.accumulator.distinct):
+        yield from _distinct_change(old, new, number, arguments, users, options)
+    for buffer in new.accumulator.buffers:
+        if buffer.part == "extreme" and buffer.call is not None:
+            yield _extreme_change(old, new, buffer, options)
+    yield from _dropped_views(old, new)
+
+
+def _distinct_change(
+    old: Aggregation,
+    new: Aggregation,
+    number: int,
+    arguments: tuple[int, ...],
+    users: tuple[int, ...],
+    options: Options,
+) -> Iterator[StateChange]:
+    meaning = [new.rows[index].digest for index in arguments]
+    partner = next(
+        (
+            (place, theirs)
+            for place, (given, theirs) in enumerate(old.accumulator.distinct)
+            if [old.rows[index].digest for index in given] == meaning
+        ),
+        None,
+    )
+    for suffix in ("", "_null_state"):
+        state = new.shape.state(f"distinctAcc_{number}{suffix}")
+        if state is None:
+            continue
+        before = old.shape.state(f"distinctAcc_{partner[0]}{suffix}") if partner else None
+        if partner is None or before is None:
+            yield _new_view(new, state, options)
+            continue
+        bits = _bits(old, new, partner[1], users)
+        if old.retracts != new.retracts or bits is None:
+            field = missing(
+                options,
+                new.node.id,
+                state.columns[0].name,
+                state.columns[0].kind,
+                None,
+                may_fill=False,
+                why_not=RETRACTED,
+            )
+            yield StateChange(field.verdict, before, state, (field,), reasons=(field.reason,))
+            continue
+        moved = (
+            () if new.retracts or (all(one == other for one, other in bits) and len(bits) == len(partner[1])) else bits
+        )
+        yield _kept_view(
+            before, state, Call("moved_bits", tuple(bit for pair in moved for bit in pair)) if moved else None
+        )
+
+
+def _bits(
+    old: Aggregation, new: Aggregation, theirs: tuple[int, ...], ours: tuple[int, ...]
+) -> tuple[tuple[int, int], ...] | None:
+    """Return pairs of OLD's and NEW's bits of the calls of one list of arguments; None if a filter is new."""
+
+    def where(one: Aggregation, call: int) -> str | None:
+        place = one.calls[call].filter
+        return one.rows[place].digest if place >= 0 else None
+
+    of_filter = {where(old, call): place for place, call in reversed(list(enumerate(theirs)))}
+    pairs = [(of_filter.get(where(new, call)), place) for place, call in enumerate(ours)]
+    if any(one is None for one, _ in pairs):
+        return None
+    return tuple((one, other) for one, other in pairs if one is not None)
+
+
+def _kept_view(before: StateShape, state: StateShape, number: Call | None) -> StateChange:
+    fields = tuple(
+        taken(new.name, new.kind, (OldField(before.name, place, new.name), one.kind), place=place)
+        for place, (one, new) in enumerate(zip(before.columns, state.columns, strict=True))
+    )
+    same = before.name == state.name and before.value_type == state.value_type and number is None
+    verdict = Verdict.AS_IS if same else Verdict.TRANSFORMED
+    part = "value" if state.layout is Layout.DISTINCT_NULLS else "number"
+    return StateChange(verdict, before, state, fields, parts={part: number} if number else {}, merge=Merge.UNION)
+
+
+def _new_view(new: Aggregation, state: StateShape, options: Options) -> StateChange:
+    users = [_label(new, buffer) for buffer in new.accumulator.buffers if _is_distinct(new, buffer)]
+    names = (*users, state.columns[0].name)
+    given = next((one for one in names if options.backfill_of(new.node.id, one)), names[0])
+    field = missing(
+        options, new.node.id, given, state.columns[0].kind, None, may_fill=not new.retracts, why_not=RETRACTED
+    )
+    if field.verdict is Verdict.FILLED:
+        reason = "begins without values" if options.fill == "initial" else GIVE.format(what="no values")
+        field = replace(field, reason=reason)
+    return StateChange(field.verdict, None, state, (field,), reasons=(field.reason,), merge=Merge.UNION)
+
+
+def _is_distinct(new: Aggregation, buffer: Buffer) -> bool:
+    return buffer.call is not None and buffer.call >= 0 and new.calls[buffer.call].distinct
+
+
+def _extreme_change(old: Aggregation, new: Aggregation, buffer: Buffer, options: Options) -> StateChange:
+    call = buffer.call or 0
+    state = new.shape.state(f"agg{call}$map")
+    assert state is not None
+    wanted = new.digests[call]
+    for number, mark in enumerate(old.digests):
+        before = old.shape.state(f"agg{number}$map")
+        if mark == wanted and before is not None:
+            return replace(_kept_view(before, state, None), merge=Merge.ADD)
+    derived = _derived(old, new, buffer)
+    if derived is not None and isinstance(derived[0], Call):
+        source = Call("view_of_rows", derived[0].arguments)
+        field = FieldSource(state.columns[0].name, state.columns[0].kind, Verdict.DERIVED, source, reason=derived[1])
+        return StateChange(Verdict.DERIVED, None, state, (field,), merge=Merge.ADD, reasons=(derived[1],))
+    field = missing(
+        options, new.node.id, _label(new, buffer), state.columns[0].kind, None, may_fill=False, why_not=RETRACTED
+    )
+    return StateChange(field.verdict, None, state, (field,), merge=Merge.ADD, reasons=(field.reason,))
+
+
+def _dropped_views(old: Aggregation, new: Aggregation) -> Iterator[StateChange]:
+    """Yield states of views that NEW does not have: nothing is lost that a call of NEW needs."""
+    ours = {tuple(new.rows[index].digest for index in arguments) for arguments, _ in new.accumulator.distinct}
+    for number, (arguments, _) in enumerate(old.accumulator.distinct):
+        if tuple(old.rows[index].digest for index in arguments) not in ours:
+            for suffix in ("", "_null_state"):
+                state = old.shape.state(f"distinctAcc_{number}{suffix}")
+                if state is not None:
+                    yield StateChange(Verdict.TRANSFORMED, state, None, reasons=("no call needs it any more",))
+    for number, mark in enumerate(old.digests):
+        state = old.shape.state(f"agg{number}$map")
+        if state is not None and mark not in new.digests:
+            yield StateChange(Verdict.TRANSFORMED, state, None, reasons=("no call needs it any more",))

@@ -1,0 +1,160 @@
+"""What becomes of states with rows: of joins, ranks, deduplication, OVER, sorts, materializers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
+from pyspark_savepoint.statebackends.evolution.changes import (
+    Call,
+    Constant,
+    Expression,
+    FieldSource,
+    Merge,
+    OldField,
+    OldState,
+    StateChange,
+    Verdict,
+    worst,
+)
+from pyspark_savepoint.statebackends.evolution.emitters import Emitted
+from pyspark_savepoint.statebackends.evolution.lineage import Term
+from pyspark_savepoint.statebackends.evolution.shapes import Layout, StateShape
+from pyspark_savepoint.statebackends.evolution.sources_of_fields import (
+    Available,
+    Options,
+    missing,
+    of_rows,
+    taken,
+)
+
+COUNTED = (Layout.COUNTED_ROWS, Layout.COUNTED_ROWS_ASSOCIATED)
+BY_KEY = (Layout.UNIQUE_ROWS, Layout.UNIQUE_ROWS_ASSOCIATED, Layout.ROW, Layout.ROW_ASSOCIATED)
+ASSOCIATED = (Layout.ROW_ASSOCIATED, Layout.COUNTED_ROWS_ASSOCIATED, Layout.UNIQUE_ROWS_ASSOCIATED)
+#: Layouts of a side of a join, which can be made of each other.
+SIDES = (*COUNTED, *BY_KEY)
+RETRACTED = "the row is the key of its entry: a later change of an old row would not find it"
+
+
+@dataclass(frozen=True)
+class RowState:
+    """A state with rows, and what its rows mean."""
+
+    shape: StateShape
+    terms: Sequence[Term]
+
+
+def row_change(
+    old: RowState | None,
+    new: RowState,
+    key: Available,
+    options: Options,
+    node: int,
+    *,
+    may_fill: bool,
+    emitted: Emitted | None = None,
+) -> StateChange:
+    """Return what becomes of a state with rows; ``emitted``: what an operator before it has emitted, if known."""
+    if old is None:
+        return made_of(new, options, node, emitted, {})
+    available = of_rows(old.shape.name, old.terms, old.shape.columns).with_more(key.values)
+    fields, derived = [], False
+    for place, (term, column) in enumerate(zip(new.terms, new.shape.columns, strict=False)):
+        cast = options.casts.get(f"{node}.{column.name}", options.casts.get(column.name))
+        found = available.of(term) or _named(options, node, column.name, old)
+        derived |= found is None and emitted is not None and emitted.rows.of(term) is not None
+        if found is not None:
+            fields.append(taken(column.name, column.kind, found, place=place, cast=cast))
+        else:
+            why = "" if may_fill else RETRACTED
+            fields.append(missing(options, node, column.name, column.kind, None, may_fill=may_fill, why_not=why))
+    if derived and all(one.verdict is not Verdict.BACKFILLED or one.source is None for one in fields):
+        made = made_of(new, options, node, emitted, available.values)
+        if all(one.source is not None for one in made.fields):
+            return replace(made, old=old.shape)
+    return _with_layout(old.shape, new.shape, tuple(fields))
+
+
+def _named(options: Options, node: int, name: str, old: RowState) -> tuple[Expression, LogicalType] | None:
+    """Return the column of OLD that the user names for one of NEW."""
+    given = options.column_of(node, name)
+    for place, column in enumerate(old.shape.columns):
+        if given == column.name:
+            return OldField(old.shape.name, place, column.name), column.kind
+    return None
+
+
+def made_of(
+    new: RowState, options: Options, node: int, emitted: Emitted | None, had: Mapping[str, object]
+) -> StateChange:
+    """Return a state that is made of what an operator has emitted; one that begins empty if there is none.
+
+    ``had`` are digests of what OLD's rows had: the other fields are worth what the emitting operator is.
+    """
+    if emitted is None:
+        return StateChange(Verdict.BEGINS_EMPTY, None, new.shape, reasons=("nothing of before belongs to it",))
+    emitter, fields = emitted.uid, []
+    for term, column in zip(new.terms, new.shape.columns, strict=False):
+        found = emitted.rows.of(term)
+        if found is None:
+            fields.append(missing(options, node, column.name, column.kind, None, may_fill=False))
+        else:
+            one = taken(column.name, column.kind, found)
+            better = worst((one.verdict, Verdict.DERIVED))
+            if term.digest not in had and had:
+                better = worst((better, emitted.verdict))
+            fields.append(replace(one, verdict=better, reason=f"what {emitter} has emitted"))
+    verdict = worst(one.verdict for one in fields)
+    parts: dict[str, Expression] = {"count": Constant(1)} if new.shape.layout in COUNTED else {}
+    reason = f"made of the rows that {emitter} has emitted by now"
+    return StateChange(verdict, None, new.shape, tuple(fields), parts=parts, emitted_by=emitter, reasons=(reason,))
+
+
+def _with_layout(old: StateShape, new: StateShape, fields: tuple[FieldSource, ...]) -> StateChange:
+    """Return the change of a state whose rows may be kept in another way."""
+    verdict = worst(one.verdict for one in fields)
+    reasons: list[str] = []
+    parts: dict[str, Expression] = {}
+    merge: Merge | None = None
+    if old.layout is not new.layout:
+        if old.layout not in SIDES or new.layout not in SIDES:
+            reason = f"{old.layout.value} cannot become {new.layout.value}"
+            return StateChange(Verdict.BEGINS_EMPTY, None, new, reasons=(reason,))
+        verdict = worst((verdict, Verdict.TRANSFORMED))
+        if new.layout in COUNTED and old.layout not in COUNTED:
+            parts["count"] = Constant(1)
+        if new.layout not in COUNTED and old.layout in COUNTED:
+            reasons.append("rows are kept by their unique key: two rows of one key are an error")
+    if new.layout in COUNTED:
+        merge = Merge.ADD
+    elif new.layout in BY_KEY:
+        merge = Merge.NEVER
+    same = old.value_type == new.value_type and old.name == new.name and old.by == new.by
+    if verdict is Verdict.AS_IS and not same:
+        verdict = Verdict.TRANSFORMED
+    return StateChange(verdict, old, new, fields, parts=parts, merge=merge, reasons=tuple(reasons))
+
+
+def with_associations(change: StateChange, other: StateChange, *, whole: bool, residual: bool) -> StateChange:
+    """Return the change of a join's side, with the numbers of matching rows where they have to be counted.
+
+    ``whole``: the condition or the rows of the other side are other ones, so that numbers that are there are wrong.
+    """
+    if change.new is None or change.new.layout not in ASSOCIATED or change.verdict is Verdict.BEGINS_EMPTY:
+        return change
+    has = change.old is not None and change.old.layout in ASSOCIATED and change.emitted_by is None
+    if has and not whole:
+        return change
+    if residual:
+        reason = (
+            "how many rows match each row has to be counted with the condition beyond the keys, which is not supported"
+        )
+        return replace(change, verdict=worst((change.verdict, Verdict.REFUSED)), reasons=(*change.reasons, reason))
+    name = other.new.name if other.new is not None else ""
+    source = Call("new_associations" if other.verdict is not Verdict.AS_IS else "associations", (OldState(name),))
+    reason = "how many rows of the other side match each row is counted"
+    verdict = worst((change.verdict, Verdict.DERIVED))
+    return replace(
+        change, verdict=verdict, parts={**change.parts, "associations": source}, reasons=(*change.reasons, reason)
+    )

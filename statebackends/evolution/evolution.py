@@ -1,0 +1,117 @@
+"""What becomes of a SQL job's state under another plan, decided from both plans alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.evolution.belongs import check_belongs
+from pyspark_savepoint.statebackends.evolution.changes import Evolution, OperatorChange
+from pyspark_savepoint.statebackends.evolution.connectors import connector_changes, short, table_names
+from pyspark_savepoint.statebackends.evolution.deciding import Decision, dropped
+from pyspark_savepoint.statebackends.evolution.expected import SOURCES, shapes_of
+from pyspark_savepoint.statebackends.evolution.lineage import Lineage
+from pyspark_savepoint.statebackends.evolution.matching import match_nodes
+from pyspark_savepoint.statebackends.evolution.planless import with_generated_ids
+from pyspark_savepoint.statebackends.evolution.plans import PlanLike, read_plan, refusing
+from pyspark_savepoint.statebackends.evolution.sources_of_fields import Options
+from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state
+
+FILLS, FILTERS = ("refuse", "initial"), ("refuse", "keep")
+
+
+def check_options(
+    *,
+    fill: str = "refuse",
+    backfill: Iterable[str] = (),
+    filters: str = "refuse",
+    nodes: Mapping[str, str] | None = None,
+    sources: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    casts: Mapping[str, str] | None = None,
+) -> Options:
+    """Return what the user says, checked.
+
+    Raises:
+        OptionError: If ``fill`` or ``filters`` is another word.
+
+    """
+    for name, value, known in (("fill", fill, FILLS), ("filters", filters, FILTERS)):
+        if value not in known:
+            raise OptionError(
+                f"argument '{name}' is unknown", expected=" or ".join(map(repr, known)), found=repr(value)
+            )
+    given = [{str(one): str(other) for one, other in (each or {}).items()} for each in (casts, columns, nodes, sources)]
+    return Options(fill, frozenset(backfill), filters == "keep", *given)
+
+
+def evolution_of(
+    old_plan: PlanLike,
+    new_plan: PlanLike,
+    options: Options,
+    savepoint: Snapshot | None = None,
+    *,
+    old_explain: str | None = None,
+    new_explain: str | None = None,
+) -> Evolution:
+    """Return what becomes of each operator, state and field of OLD under NEW.
+
+    ``savepoint`` is checked to be one of OLD's plan. ``old_explain`` and ``new_explain`` are what EXPLAIN
+    JSON_EXECUTION_PLAN prints for a job that runs without a plan.
+
+    Raises:
+        OptionError: If a plan is not one, or not that of the savepoint, or an argument names what is not there.
+
+    """
+    old, new = read_plan(old_plan, "old_plan"), read_plan(new_plan, "new_plan")
+    with refusing("old_plan"):
+        old_shapes = shapes_of(old)
+        old_lineage = Lineage(old)
+    with refusing("new_plan"):
+        new_shapes = shapes_of(new)
+        known = frozenset(old_lineage.table_of(node) for node in old.of_kind(*SOURCES))
+        new_lineage = Lineage(new, table_names(old, new, options.sources), known)
+    if old_explain is not None:
+        old_shapes = with_generated_ids(old, old_shapes, old_explain, "old_explain")
+    if new_explain is not None:
+        new_shapes = with_generated_ids(new, new_shapes, new_explain, "new_explain")
+    if savepoint is not None:
+        check_belongs(old_shapes, savepoint)
+    matches = match_nodes(old_lineage, new_lineage, old_shapes, new_shapes, options.nodes)
+    decision = Decision(old_lineage, new_lineage, old_shapes, new_shapes, matches, options)
+    changes = [*decision.operators()]
+    changes += connector_changes(decision)
+    changes += dropped(decision)
+    kept = None
+    if savepoint is not None:
+        kept = frozenset(str(operator.operator_id) for operator in savepoint.operators if has_state(operator))
+    return Evolution(tuple(_relevant(changes, kept)), tuple(_warnings(decision)))
+
+
+def _relevant(changes: Iterable[OperatorChange], kept: frozenset[str] | None) -> Iterator[OperatorChange]:
+    """Yield changes, without parts of connectors that the savepoint does not have: many have no state."""
+    for change in changes:
+        old = change.old
+        if old is not None and old.of_connector and kept is not None and str(old.operator_id) not in kept:
+            continue
+        if old is None and change.new is not None and change.new.of_connector and change.new.transformation != "source":
+            continue
+        yield change
+
+
+def _warnings(decision: Decision) -> Iterator[str]:
+    """Yield sentences about sinks, whose rows of before stay where a condition behind the last state changed."""
+    for table in sorted(decision.new.added):
+        yield f"rows of table {short(table)} come in addition, from where its source begins"
+    olds = {_sink_name(node): decision.old.of(node) for node in decision.old.plan.of_kind("sink")}
+    for node in decision.new.plan.of_kind("sink"):
+        before, after = olds.get(_sink_name(node)), decision.new.of(node)
+        if before is not None and before.relation == after.relation and before.filters != after.filters:
+            yield f"sink {_sink_name(node)} keeps rows of before that the new conditions leave out"
+
+
+def _sink_name(node: object) -> str:
+    attributes = getattr(node, "attributes", {})
+    table = (attributes.get("dynamicTableSink") or {}).get("table") or {}
+    return short(str(table.get("identifier") or ""))

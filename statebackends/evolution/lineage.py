@@ -1,0 +1,405 @@
+"""What each field of each node means: an expression over columns of tables, whatever its name and place.
+
+Two fields with the same digest have the same meaning in both plans. Digests leave out filters, which
+:attr:`Meaning.filters` has, and names. Types are part of a call (``CAST(v AS DOUBLE)``), not of a column. What is not
+understood has a digest of its whole description, so that it equals nothing but itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
+from pyspark_savepoint.statebackends.evolution.accumulators import is_count_star
+from pyspark_savepoint.statebackends.evolution.expected_aggregates import aggregate_calls
+from pyspark_savepoint.statebackends.evolution.logical_types import logical_type_of
+from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node, Plan
+from pyspark_savepoint.statebackends.evolution.shapes import Column
+
+#: Nodes whose rows and fields are those of their input.
+PASSING = ("exchange", "watermark-assigner", "mini-batch-assigner", "drop-update-before")
+JOINS = ("join", "interval-join", "temporal-join", "window-join")
+AGGREGATES = ("group-aggregate", "global-group-aggregate")
+WINDOW_AGGREGATES = ("window-aggregate", "global-window-aggregate", "group-window-aggregate")
+LOCAL = {"global-group-aggregate": "local-group-aggregate", "global-window-aggregate": "local-window-aggregate"}
+#: Attributes that say nothing about what a node means.
+TECHNICAL = (
+    "id", "type", "configuration", "inputProperties", "outputType", "description", "state", "generateUpdateBefore",
+    "rankStrategy", "unboundedOverVersion", "outputInsertOnly", "filterCondition", "outputRowNumber",
+)  # fmt: skip
+#: Abilities of a source that change neither its rows nor their meaning.
+HARMLESS = ("ProjectPushDown", "ReadingMetadata", "WatermarkPushDown", "SourceWatermark")
+NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+
+
+def digest(*parts: object) -> str:
+    """Return a short text that is equal for equal parts."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True)
+class Term:
+    """The meaning of a field. ``rex`` and ``operands``: it is an expression over other terms."""
+
+    digest: str
+    name: str
+    rex: Any = None
+    operands: tuple[Term, ...] = ()
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What comes out of a node: the rows that it has (``relation``), its fields, and which rows were left out."""
+
+    relation: str
+    fields: tuple[Term, ...]
+    #: Conditions of rows that reached it, with a text of each.
+    filters: Mapping[str, str]
+    tables: frozenset[str]
+
+
+class Lineage:
+    """The meaning of all nodes of a plan; ``tables`` gives other names to tables that were renamed.
+
+    ``known``: tables that OLD has. A UNION with others means what it means without them: their rows are new ones.
+    """
+
+    def __init__(
+        self, plan: Plan, tables: Mapping[str, str] | None = None, known: frozenset[str] | None = None
+    ) -> None:
+        self.plan = plan
+        self.known = known
+        #: Tables whose rows are added to a UNION.
+        self.added: set[str] = set()
+        self.tables = tables or {}
+        self.meanings: dict[int, Meaning] = {}
+        for node in plan.nodes.values():
+            self.meanings[node.id] = self._meaning(node)
+
+    def of(self, node: Node) -> Meaning:
+        return self.meanings[node.id]
+
+    def inputs(self, node: Node) -> tuple[Meaning, ...]:
+        return tuple(self.meanings[number] for number in node.inputs)
+
+    def table_of(self, node: Node) -> str:
+        """Return the table of a source, by the name that OLD has for it."""
+        name = str(
+            (node.attributes.get("scanTableSource") or {}).get("table", {}).get("identifier") or node.description
+        )
+        return self.tables.get(name, name)
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def _meaning(self, node: Node) -> Meaning:
+        inputs = self.inputs(node)
+        if "scanTableSource" in node.attributes:
+            return self._scan(node)
+        if node.kind in PASSING or node.kind == "sink":
+            return inputs[0]
+        if node.kind == "calc":
+            return self._calc(node, inputs[0])
+        if node.kind == "union":
+            return self._union(node, inputs)
+        if node.kind in ("local-group-aggregate", "local-window-aggregate"):
+            return self._opaque(node, inputs, inputs[0].relation)
+        if node.kind in (*AGGREGATES, *WINDOW_AGGREGATES):
+            return self._aggregate(node)
+        if node.kind in JOINS:
+            return self._join(node, inputs)
+        if node.kind in ("deduplicate", "rank", "window-rank", "changelog-normalize", "temporal-sort"):
+            return self._same_fields(node, inputs[0])
+        if node.kind in ("over-aggregate", "window-table-function"):
+            return self._appending(node, inputs[0])
+        return self._opaque(node, inputs, None)
+
+    def _scan(self, node: Node) -> Meaning:
+        table = self.table_of(node)
+        columns = tuple(Term(digest("column", table, column.name), column.name) for column in node.output)
+        relation, filters = digest("scan", table), {}
+        for ability in node.attributes["scanTableSource"].get("abilities") or ():
+            kind = str(ability.get("type"))
+            if kind == "FilterPushDown":
+                for predicate in ability.get("predicates") or ():
+                    text = json.dumps(predicate, sort_keys=True)
+                    filters[digest("pushed", table, text)] = f"a filter that source {table} applies"
+            elif kind not in HARMLESS:
+                relation = digest("scan", relation, ability)
+        return Meaning(relation, columns, filters, frozenset([table]))
+
+    def _calc(self, node: Node, below: Meaning) -> Meaning:
+        names = [column.name for column in node.output]
+        fields = tuple(
+            self.term(rex, below.fields, name) for rex, name in zip(node.attributes["projection"], names, strict=True)
+        )
+        condition = node.attributes.get("condition")
+        filters = dict(below.filters)
+        if condition is not None:
+            for conjunct in _conjuncts(condition):
+                term = self.term(conjunct, below.fields, "")
+                filters[term.digest] = node.description
+        return replace(below, fields=fields, filters=filters)
+
+    def term(self, rex: Any, fields: Sequence[Term], name: str) -> Term:
+        """Return the meaning of a RexNode over fields."""
+        if rex.get("kind") == "INPUT_REF":
+            return replace(fields[int(rex["inputIndex"])], name=name or fields[int(rex["inputIndex"])].name)
+        used: dict[int, int] = {}
+        renumbered = _renumbered(rex, used)
+        operands = tuple(fields[index] for index in used)
+        return Term(
+            digest("rex", _meaning_of(renumbered), [one.digest for one in operands]), name, renumbered, operands
+        )
+
+    def _union(self, node: Node, inputs: Sequence[Meaning]) -> Meaning:
+        if self.known is not None:
+            old = [one for one in inputs if one.tables <= self.known]
+            if old and len(old) < len(inputs):
+                self.added.update(*(one.tables - self.known for one in inputs))
+                inputs = old
+        if len(inputs) == 1:
+            return inputs[0]
+        relation = digest("union", sorted(one.relation for one in inputs))
+        fields = tuple(
+            Term(digest("union", sorted({one.fields[place].digest for one in inputs})), column.name)
+            for place, column in enumerate(node.output)
+        )
+        filters = {key: text for one in inputs for key, text in one.filters.items()}
+        return Meaning(relation, fields, filters, frozenset().union(*(one.tables for one in inputs)))
+
+    def rows_of(self, node: Node) -> Sequence[Term]:
+        """Return the fields that the arguments of a node's calls refer to: of two phases those of the first."""
+        below = self.plan.inputs(node)[0]
+        wanted = LOCAL.get(node.kind)
+        if wanted is not None:
+            while below.kind == "exchange":
+                (below,) = self.plan.inputs(below)
+            if below.kind == wanted:
+                return self.inputs(below)[0].fields
+            return [Term(digest("partial", self.of(below).relation, place), "") for place in range(10_000)][:1000]
+        return self.of(below).fields
+
+    def keys_of(self, node: Node) -> tuple[Term, ...]:
+        """Return the fields by which an aggregate groups."""
+        below = self.plan.inputs(node)[0]
+        while node.kind in LOCAL and below.kind == "exchange":
+            (below,) = self.plan.inputs(below)
+        if below.kind in ("local-group-aggregate", "local-window-aggregate"):
+            rows = self.inputs(below)[0].fields
+            return tuple(rows[index] for index in below.attributes["grouping"])
+        grouping = node.attributes.get("grouping", node.attributes.get("partialAggGrouping", ()))
+        return tuple(self.of(below).fields[index] for index in grouping)
+
+    def call(self, call: AggregateCall, rows: Sequence[Term]) -> str:
+        """Return the digest of a call: its function and its arguments, without the rows that it is over."""
+        if is_count_star(call):
+            return digest("call", "COUNT", "*")
+        arguments = [rows[index].digest for index in call.arguments]
+        where = rows[call.filter].digest if call.filter >= 0 else None
+        return digest("call", call.function, call.built_in, arguments, where, call.distinct, call.more)
+
+    def _aggregate(self, node: Node) -> Meaning:
+        keys, rows = self.keys_of(node), self.rows_of(node)
+        below = self._below_phases(node)
+        relation = digest(
+            "aggregate", below.relation, sorted(key.digest for key in keys), windows_of(node, self.time_of(node))
+        )
+        calls = [Term(digest("result", relation, self.call(call, rows)), call.name) for call in aggregate_calls(node)]
+        rest = node.output[len(keys) + len(calls) :]
+        more = [
+            Term(digest("window property", relation, column.name.rstrip("0123456789")), column.name) for column in rest
+        ]
+        names = [column.name for column in node.output]
+        fields = tuple(replace(one, name=name) for one, name in zip((*keys, *calls, *more), names, strict=False))
+        return Meaning(relation, fields, below.filters, below.tables)
+
+    def _below_phases(self, node: Node) -> Meaning:
+        below = self.plan.inputs(node)[0]
+        while node.kind in LOCAL and below.kind in ("exchange", "local-group-aggregate", "local-window-aggregate"):
+            (below,) = self.plan.inputs(below)
+        return self.of(below)
+
+    def time_of(self, node: Node) -> str:
+        """Return the digest of the time by which windows are made; empty for windows that the rows have."""
+        windowing = node.attributes.get("windowing") or {}
+        index = windowing.get("timeAttributeIndex")
+        if index is not None and windowing.get("strategy") == "TimeAttribute":
+            rows = self.inputs(node)[0].fields
+            return rows[int(index)].digest if int(index) < len(rows) else ""
+        return ""
+
+    def _join(self, node: Node, inputs: Sequence[Meaning]) -> Meaning:
+        relation = digest(
+            node.kind, [one.relation for one in inputs], self.join_keys(node), self.residual(node), _settings(node)
+        )
+        fields = tuple(Term(digest("of join", one.digest), one.name) for side in inputs for one in side.fields)
+        fields = tuple(
+            Term(digest("of join", number, one.digest), one.name)
+            for number, side in enumerate(inputs)
+            for one in side.fields
+        )[: len(node.output)]
+        filters = {key: text for one in inputs for key, text in one.filters.items()}
+        return Meaning(relation, fields, filters, inputs[0].tables | inputs[1].tables)
+
+    def join_keys(self, node: Node) -> list[tuple[str, str]]:
+        """Return pairs of the digests of a join's keys."""
+        spec = join_spec(node)
+        left, right = self.inputs(node)
+        pairs = zip(spec.get("leftKeys") or (), spec.get("rightKeys") or (), strict=True)
+        return [(left.fields[one].digest, right.fields[other].digest) for one, other in pairs]
+
+    def residual(self, node: Node) -> str:
+        """Return the digest of a join's condition beyond its keys; empty if there is none."""
+        condition = join_spec(node).get("nonEquiCondition")
+        if condition is None:
+            return ""
+        left, right = self.inputs(node)
+        return self.term(condition, (*left.fields, *right.fields), "").digest
+
+    def _same_fields(self, node: Node, below: Meaning) -> Meaning:
+        relation = digest(node.kind, below.relation, self.described(node))
+        fields = below.fields
+        more = [Term(digest("rank of", relation), column.name) for column in node.output[len(fields) :]]
+        return replace(below, relation=relation, fields=(*fields, *more))
+
+    def described(self, node: Node) -> str:
+        """Return the digest of the attributes of a node that mean something, with fields by their meaning."""
+        fields = self.inputs(node)[0].fields
+        known: dict[str, Any] = {}
+        for name, value in node.attributes.items():
+            if name in TECHNICAL or value in (None, [], False):
+                continue
+            if name in ("uniqueKeys",):
+                known[name] = sorted(fields[index].digest for index in value)
+            elif name == "partition":
+                known[name] = sorted(fields[index].digest for index in value["fields"])
+            elif name in ("orderBy", "sortSpec"):
+                known[name] = [{**one, "index": fields[one["index"]].digest} for one in value["fields"]]
+            else:
+                known[name] = value
+        return digest(known)
+
+    def _appending(self, node: Node, below: Meaning) -> Meaning:
+        if node.kind == "window-table-function":
+            mark = digest("windows", windows_of(node, self.time_of(node)))
+            calls = [digest(mark, column.name.rstrip("0123456789")) for column in node.output[len(below.fields) :]]
+        else:
+            mark = self.over_window(node)
+            rows = (*below.fields, *constants_of(node))
+            calls = [digest(mark, self.call(call, rows)) for call in aggregate_calls(node)]
+        more = [
+            Term(digest("of row", below.relation, call), column.name)
+            for call, column in zip(calls, node.output[len(below.fields) :], strict=False)
+        ]
+        return replace(below, fields=(*below.fields, *more))
+
+    def over_window(self, node: Node) -> str:
+        """Return the digest of the windows of OVER: partition, order, bounds."""
+        fields = (*self.inputs(node)[0].fields, *constants_of(node))
+        spec = node.attributes["overSpec"]
+
+        def bound(given: Mapping[str, Any]) -> Any:
+            offset = given.get("offset")
+            return {**given, "offset": self.term(offset, fields, "").digest} if isinstance(offset, Mapping) else given
+
+        parts = [
+            {
+                "order": [{**one, "index": fields[one["index"]].digest} for one in group["orderBy"]["fields"]],
+                "rows": group.get("isRows"),
+                "from": bound(group["lowerBound"]),
+                "to": bound(group["upperBound"]),
+            }
+            for group in spec["groups"]
+        ]
+        return digest(sorted(fields[index].digest for index in spec["partition"]["fields"]), parts)
+
+    def _opaque(self, node: Node, inputs: Sequence[Meaning], relation: str | None) -> Meaning:
+        """Return the meaning of a node that is not understood: that of its whole description."""
+        plain = {name: value for name, value in node.attributes.items() if name not in ("id", "inputProperties")}
+        whole = relation or digest(node.type, plain, [one.relation for one in inputs])
+        marks = [[one.digest for one in each.fields] for each in inputs]
+        fields = tuple(
+            Term(digest("opaque", node.type, plain, marks, place), column.name)
+            for place, column in enumerate(node.output)
+        )
+        filters = {key: text for one in inputs for key, text in one.filters.items()}
+        return Meaning(whole, fields, filters, frozenset().union(*(one.tables for one in inputs)))
+
+
+def join_spec(node: Node) -> Mapping[str, Any]:
+    """Return the type, keys and condition of a join."""
+    spec = node.attributes.get("joinSpec") or (node.attributes.get("intervalJoinSpec") or {}).get("joinSpec") or {}
+    return dict(spec)
+
+
+def _settings(node: Node) -> Any:
+    """Return what a join has besides its keys: its type, time bounds, windows."""
+    bounds = (node.attributes.get("intervalJoinSpec") or {}).get("windowBounds") or {}
+    times = {name: value for name, value in bounds.items() if not name.endswith("Index")}
+    windows = [(node.attributes.get(name) or {}).get("window") for name in ("leftWindowing", "rightWindowing")]
+    return [join_spec(node).get("joinType"), times, windows]
+
+
+def windows_of(node: Node, time: str) -> Any:
+    """Return the windows of a node: shape, sizes, and the time by which they are made."""
+    windowing = node.attributes.get("windowing")
+    if windowing is not None:
+        return [windowing.get("window"), windowing.get("isRowtime"), time]
+    window = node.attributes.get("window")
+    if isinstance(window, Mapping):
+        return {name: value for name, value in window.items() if name not in ("alias", "timeField")}
+    return None
+
+
+def constants_of(node: Node) -> tuple[Term, ...]:
+    """Return the constants of OVER, which follow the fields of its input."""
+    constants = (node.attributes.get("overSpec") or {}).get("constants") or ()
+    return tuple(Term(digest("rex", _meaning_of(one), []), str(one.get("value"))) for one in constants)
+
+
+def _conjuncts(condition: Mapping[str, Any]) -> list[Any]:
+    if condition.get("kind") == "CALL" and str(condition.get("internalName")) == "$AND$1":
+        return [part for operand in condition.get("operands") or () for part in _conjuncts(operand)]
+    return [condition]
+
+
+def _renumbered(rex: Any, used: dict[int, int]) -> Any:
+    """Return a RexNode whose references count the fields that it uses, in order of first use."""
+    if isinstance(rex, Mapping):
+        if rex.get("kind") == "INPUT_REF":
+            return {**rex, "inputIndex": used.setdefault(int(rex["inputIndex"]), len(used))}
+        return {name: _renumbered(value, used) for name, value in rex.items()}
+    if isinstance(rex, list):
+        return [_renumbered(value, used) for value in rex]
+    return rex
+
+
+def _meaning_of(rex: Any) -> Any:
+    """Return a RexNode without what does not matter: nullability, syntax, types of references and of small numbers."""
+    if isinstance(rex, list):
+        return [_meaning_of(value) for value in rex]
+    if not isinstance(rex, Mapping):
+        return rex
+    plain = {name: _meaning_of(value) for name, value in rex.items() if name not in ("type", "syntax")}
+    if rex.get("kind") != "INPUT_REF" and "type" in rex:
+        kind = logical_type_of(rex["type"])
+        number = rex.get("kind") == "LITERAL" and kind.root in NUMBERS
+        plain["type"] = "number" if number else str(replace(kind, nullable=True))
+    return plain
+
+
+def same_type(one: LogicalType, other: LogicalType) -> bool:
+    """Return whether two types are equal for state: kinds of times are not compared."""
+    plain = [
+        replace(kind, kind="REGULAR" if kind.kind in ("ROWTIME", "PROCTIME") else kind.kind) for kind in (one, other)
+    ]
+    return plain[0] == plain[1]
+
+
+def names_of(columns: Sequence[Column]) -> list[str]:
+    """Return the names of columns."""
+    return [column.name for column in columns]

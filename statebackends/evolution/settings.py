@@ -1,0 +1,159 @@
+"""Settings of a node that change what its state is worth: windows, order, number of rows, bounds, kinds of joins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark_savepoint.statebackends.evolution.changes import TimersChange, Verdict
+from pyspark_savepoint.statebackends.evolution.lineage import (
+    WINDOW_AGGREGATES,
+    Lineage,
+    join_spec,
+    windows_of,
+)
+from pyspark_savepoint.statebackends.evolution.plans import Node
+from pyspark_savepoint.statebackends.model.compiled_plan import milliseconds_of
+
+LARGER = "rows beyond the best {old} are not in its state, and up to {new} are wanted now"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a changed setting does. ``refusal``: nothing of the state stays, with the verdict of that."""
+
+    verdict: Verdict = Verdict.AS_IS
+    refusal: str | None = None
+    limit: int | None = None
+    #: A Top-N has more rows than before.
+    is_larger: bool = False
+    timers: tuple[TimersChange, ...] = ()
+    sentences: tuple[str, ...] = ()
+
+
+def compare_settings(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
+    """Return what the settings of a node do to the state of its partner."""
+    if node.kind in WINDOW_AGGREGATES:
+        return _windows(old, new, before, node)
+    if node.kind in ("rank", "window-rank"):
+        return _rank(old, new, before, node)
+    if node.kind == "over-aggregate":
+        return _over(old, new, before, node)
+    if node.kind == "interval-join":
+        return _interval(before, node)
+    if node.kind in ("window-join", "temporal-join"):
+        return _plain(_joined(before), _joined(node), "its windows, times or kind are others: all of it from history")
+    if node.kind == "join":
+        return _join(before, node)
+    if node.kind == "deduplicate":
+        kinds = [(bool(one.attributes["isRowtime"]), bool(one.attributes["keepLastRow"])) for one in (before, node)]
+        return _plain(kinds[0], kinds[1], "it keeps the first row, not the last, or by another time: from history")
+    if node.kind in ("group-aggregate", "global-group-aggregate", "changelog-normalize", "incremental-group-aggregate"):
+        return Settings()
+    if node.kind == "match":
+        return _match(old, new, before, node)
+    return _plain(old.described(before), new.described(node), "its order is another one: all of it from history")
+
+
+def _plain(old: object, new: object, reason: str) -> Settings:
+    return Settings() if old == new else Settings(Verdict.BACKFILLED, reason)
+
+
+def _joined(node: Node) -> Any:
+    return [
+        join_spec(node).get("joinType"),
+        (node.attributes.get("leftWindowing") or {}).get("window"),
+        (node.attributes.get("rightWindowing") or {}).get("window"),
+    ]
+
+
+def _join(before: Node, node: Node) -> Settings:
+    old, new = (join_spec(one).get("joinType") for one in (before, node))
+    if old == new:
+        return Settings()
+    sentence = f"{old} becomes {new}"
+    if new in ("LEFT", "FULL", "RIGHT"):
+        sentence += ": rows of before that never matched were not emitted, and are emitted only when they change"
+    return Settings(sentences=(sentence,))
+
+
+def _interval(before: Node, node: Node) -> Settings:
+    spec = [one.attributes["intervalJoinSpec"] for one in (before, node)]
+    kinds = [one["joinSpec"]["joinType"] for one in spec]
+    bounds: list[Mapping[str, Any]] = [one["windowBounds"] for one in spec]
+    if kinds[0] != kinds[1] or bounds[0]["isEventTime"] != bounds[1]["isEventTime"]:
+        return Settings(Verdict.BACKFILLED, "its kind or time is another one: all of it from history")
+    (low, high), (new_low, new_high) = ((one["leftLowerBound"], one["leftUpperBound"]) for one in bounds)
+    if (low, high) == (new_low, new_high):
+        return Settings()
+    if new_low >= low and new_high <= high:
+        return Settings(sentences=("its bounds are narrower: rows that they leave out are dropped in time",))
+    return Settings(Verdict.LOST, sentences=("its bounds are wider: rows beyond those of before are gone",))
+
+
+def _over(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
+    same = old.over_window(before) == new.over_window(node)
+    return Settings() if same else Settings(Verdict.BACKFILLED, "the rows of OVER are others: all of it from history")
+
+
+def _windows(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
+    one, other = windows_of(before, old.time_of(before)), windows_of(node, new.time_of(node))
+    if one == other:
+        return Settings()
+    service = "window-timers"
+    made = (TimersChange(service, "made", "at the end of each open window"),)
+    windows = [(each.attributes.get("windowing") or {}).get("window") or {} for each in (before, node)]
+    slides = {each.get("slide") for each in windows}
+    shapes = {each.get("type") for each in windows}
+    if shapes == {"HoppingWindow"} and len(slides) == 1 and one[1:] == other[1:] and _divides(windows[0], windows[1]):
+        reason = "its slices stay; windows of another length need slices that are gone, the oldest ones"
+        return Settings(Verdict.LOST, timers=made, sentences=(reason,))
+    return Settings(Verdict.BACKFILLED, "its windows are others: the open ones from history", timers=made)
+
+
+def _divides(*windows: Mapping[str, Any]) -> bool:
+    """Return whether sizes are multiples of the slide, so that slices are as long as it."""
+    for window in windows:
+        size, slide = milliseconds_of(str(window.get("size"))), milliseconds_of(str(window.get("slide")))
+        if not size or not slide or size % slide or window.get("offset"):
+            return False
+    return True
+
+
+def _rank(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
+    orders = [_order(lineage, one) for lineage, one in ((old, before), (new, node))]
+    strategies = [str((one.attributes.get("rankStrategy") or {}).get("type")) for one in (before, node)]
+    limits: list[Mapping[str, Any]] = [one.attributes.get("rankRange") or {} for one in (before, node)]
+    if strategies[0] != strategies[1]:
+        return Settings(Verdict.BEGINS_EMPTY, f"it ranks by {strategies[1]}, not {strategies[0]}: other states")
+    if orders[0] != orders[1]:
+        return Settings(Verdict.BACKFILLED, "its order is another one: all of it from history")
+    if limits[0] == limits[1]:
+        return Settings()
+    one, other = limits[0].get("end"), limits[1].get("end")
+    if limits[0].get("start") != limits[1].get("start") or not isinstance(one, int) or not isinstance(other, int):
+        return Settings(Verdict.UNKNOWN, "its ranks begin elsewhere, which is not supported")
+    if strategies[0] == "Retract":
+        return Settings(sentences=(f"it keeps all rows: the best {other} are taken of them from now on",))
+    if 1 in (one, other):
+        return Settings(Verdict.BACKFILLED, "a Top 1 is kept in another state: all of it from history")
+    if other < one:
+        return Settings(limit=other)
+    return Settings(is_larger=True, sentences=(LARGER.format(old=one, new=other),))
+
+
+def _order(lineage: Lineage, node: Node) -> list[Any]:
+    fields = lineage.inputs(node)[0].fields
+    return [{**one, "index": fields[int(one["index"])].digest} for one in node.attributes["orderBy"]["fields"]]
+
+
+def _match(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
+    fields = [[one.digest for one in lineage.inputs(each)[0].fields] for lineage, each in ((old, before), (new, node))]
+    specs = [
+        {name: value for name, value in each.attributes["matchSpec"].items() if name not in ("measures",)}
+        for each in (before, node)
+    ]
+    if fields[0] == fields[1] and specs[0] == specs[1]:
+        return Settings()
+    return Settings(Verdict.LOST, "partial matches of another pattern, or of rows with other columns, are lost")

@@ -1,0 +1,200 @@
+"""Where a field of NEW comes from: what OLD has of the same meaning, an expression over it, a cast, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
+from pyspark_savepoint.statebackends.evolution.changes import (
+    Backfilled,
+    Cast,
+    Constant,
+    Emitted,
+    Expression,
+    FieldSource,
+    Merge,
+    Nested,
+    OldField,
+    OldKey,
+    Rex,
+    Verdict,
+)
+from pyspark_savepoint.statebackends.evolution.lineage import Term, same_type
+from pyspark_savepoint.statebackends.evolution.logical_types import logical_type_of
+from pyspark_savepoint.statebackends.evolution.shapes import Column
+
+WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+TEXTS, BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
+PROCESSING_TIME = "$PROCTIME$"
+GIVE = "give its values in backfill, or fill='initial' to begin with {what}"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user says."""
+
+    fill: str = "refuse"
+    backfill: frozenset[str] = frozenset()
+    keeps_filters: bool = False
+    casts: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def backfill_of(self, node: int, name: str) -> str | None:
+        """Return the name under which values are given; None if they are not."""
+        return next((one for one in (f"{node}.{name}", name) if one in self.backfill), None)
+
+    def column_of(self, node: int, name: str) -> str | None:
+        """Return OLD's name of a column, as the user gives it; None if it is not given."""
+        given = self.columns.get(f"{node}.{name}", self.columns.get(name))
+        return given.rpartition(".")[2] if given is not None else None
+
+
+@dataclass(frozen=True)
+class Available:
+    """What there is for a row: expressions by the digest of their meaning, with their types."""
+
+    values: Mapping[str, tuple[Expression, LogicalType]]
+
+    def of(self, term: Term) -> tuple[Expression, LogicalType | None] | None:
+        """Return the expression of a term, or one over others; None if something of it is not there."""
+        found = self.values.get(term.digest)
+        if found is not None:
+            return found
+        if term.rex is None:
+            return None
+        if term.rex.get("kind") == "CALL" and str(term.rex.get("internalName", "")).startswith(PROCESSING_TIME):
+            return Constant(None), None  # it is NULL in state, whatever the time
+        operands = [self.of(one) for one in term.operands]
+        if not operands or any(one is None for one in operands):
+            return None
+        return Rex(term.rex, tuple(one[0] for one in operands if one is not None)), logical_type_of(term.rex["type"])
+
+    def with_more(self, more: Mapping[str, tuple[Expression, LogicalType]]) -> Available:
+        return Available({**more, **self.values})
+
+
+def of_rows(state: str, terms: Sequence[Term], columns: Sequence[Column]) -> Available:
+    """Return what the rows of an OLD state have."""
+    return Available(
+        {
+            term.digest: (OldField(state, place, column.name), column.kind)
+            for place, (term, column) in reversed(list(enumerate(zip(terms, columns, strict=False))))
+        }
+    )
+
+
+def of_key(terms: Sequence[Term], columns: Sequence[Column]) -> Available:
+    """Return what OLD's key has."""
+    return Available(
+        {
+            term.digest: (OldKey(place, column.name), column.kind)
+            for place, (term, column) in reversed(list(enumerate(zip(terms, columns, strict=False))))
+        }
+    )
+
+
+def of_emitted(uid: str, terms: Sequence[Term], columns: Sequence[Column]) -> Available:
+    """Return what the rows have that another operator has emitted."""
+    return Available(
+        {
+            term.digest: (Emitted(uid, place), column.kind)
+            for place, (term, column) in reversed(list(enumerate(zip(terms, columns, strict=False))))
+        }
+    )
+
+
+def fits(old: LogicalType, new: LogicalType) -> bool:
+    """Return whether all values of a type are values of the other, or an error tells which is not.
+
+    >>> fits(LogicalType("INTEGER"), LogicalType("BIGINT")), fits(LogicalType("BIGINT"), LogicalType("DOUBLE"))
+    (True, False)
+    """
+    if old.root == new.root:
+        if old.root in ("ROW", "STRUCTURED_TYPE", "ARRAY", "MAP", "MULTISET", "RAW", "OTHER"):
+            return replace(old, nullable=True) == replace(new, nullable=True)
+        return True  # lengths, precisions, nullability: a value that does not fit is an error with its key
+    if old.root in WHOLE and new.root in WHOLE:
+        return True
+    if old.root in WHOLE and new.root == "DECIMAL":
+        return True
+    small = old.root in ("TINYINT", "SMALLINT", "INTEGER") and new.root == "DOUBLE"
+    return (
+        small
+        or (old.root, new.root) == ("FLOAT", "DOUBLE")
+        or (old.root in TEXTS and new.root in TEXTS)
+        or (old.root in BYTES and new.root in BYTES)
+    )
+
+
+def taken(
+    name: str,
+    kind: LogicalType,
+    found: tuple[Expression, LogicalType | None],
+    *,
+    place: int | None = None,
+    cast: str | None = None,
+    merge: Merge | None = None,
+) -> FieldSource:
+    """Return the field that takes a value of OLD; ``place``: where it is as it is. ``cast``: the user asks for it."""
+    expression, old = found
+    same = old is None or same_type(old, kind)
+    if same:
+        stays = isinstance(expression, OldField | OldKey) and expression.index == place
+        computed = "" if isinstance(expression, OldField | OldKey | Constant) else "computed from what is there"
+        verdict = Verdict.AS_IS if stays or isinstance(expression, Constant) else Verdict.TRANSFORMED
+        if not stays and not computed and verdict is Verdict.TRANSFORMED:
+            computed = f"from {_shown(expression)}"
+        return FieldSource(name, kind, verdict, expression, merge, reason=computed)
+    assert old is not None
+    if old.root == "ROW" and kind.root == "ROW":
+        return _nested(name, kind, expression, old, merge)
+    if cast is not None or fits(old, kind):
+        reason = f"{old} becomes {kind}"
+        return FieldSource(name, kind, Verdict.TRANSFORMED, Cast(expression, kind), merge, reason=reason)
+    reason = f"{old} becomes {kind}, which may change values: casts={{{name!r}: ...}} asks for it"
+    return FieldSource(name, kind, Verdict.REFUSED, None, merge, reason=reason)
+
+
+def _shown(expression: Any) -> str:
+    return f"{getattr(expression, 'name', '') or 'another place'}"
+
+
+def _nested(name: str, kind: LogicalType, source: Expression, old: LogicalType, merge: Merge | None) -> FieldSource:
+    """Return a ROW whose own fields are found by name; those that are new are NULL."""
+    fields, added = [], []
+    for field_name, child in zip(kind.names, kind.children, strict=True):
+        if field_name in old.names:
+            place = old.names.index(field_name)
+            inner = taken(field_name, child, (OldField(name, place, field_name), old.children[place]))
+        else:
+            added.append(field_name)
+            inner = FieldSource(field_name, child, Verdict.FILLED, Constant(None), reason="NULL in rows of before")
+        fields.append(inner)
+    refused = next((one for one in fields if one.verdict is Verdict.REFUSED), None)
+    if refused is not None:
+        return replace(refused, name=f"{name}.{refused.name}", kind=kind)
+    verdict = Verdict.FILLED if added else Verdict.TRANSFORMED
+    reason = f"its fields {', '.join(added)} are NULL in rows of before" if added else "its fields change places"
+    return FieldSource(name, kind, verdict, Nested(source, tuple(fields)), merge, reason=reason)
+
+
+def missing(
+    options: Options, node: int, name: str, kind: LogicalType, initial: Any, *, may_fill: bool, why_not: str = ""
+) -> FieldSource:
+    """Return a field that nothing of OLD gives: backfilled, filled, or neither yet."""
+    given = options.backfill_of(node, name)
+    key = given or name
+    if given is not None:
+        return FieldSource(name, kind, Verdict.BACKFILLED, Backfilled(given), backfill=given, reason="given by you")
+    shown = "NULL" if initial is None else str(initial)
+    if not may_fill or (initial is None and not kind.nullable):
+        why = why_not or f"it is {kind}, so that it cannot be NULL"
+        reason = f"only its history can give it: backfill={{{key!r}: rows}}. A fill would be wrong, as {why}"
+        return FieldSource(name, kind, Verdict.BACKFILLED, None, backfill=key, reason=reason)
+    source = Constant(initial) if options.fill == "initial" else None
+    reason = f"begins with {shown}" if source is not None else GIVE.format(what=shown)
+    return FieldSource(name, kind, Verdict.FILLED, source, backfill=key, reason=reason)
