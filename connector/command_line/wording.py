@@ -185,6 +185,8 @@ def _of_verb(match: re.Match[str]) -> str:
     if match[1] is None and match["given"] is None and "_" not in match["verb"]:
         return match[0]
     names = re.findall(r"['\"]([^'\"]*)['\"]", match["given"] or "")
+    if match["verb"] == "rename_state" and len(names) == 3:
+        return f"pyspark-savepoint rename OLD NEW {shlex.quote(f'{names[0]}.{names[1]}={names[2]}')}"
     if match["verb"] == "rename_class" and len(names) == 2:
         return f"pyspark-savepoint rename-class OLD NEW {shlex.quote('='.join(names))}"
     if match["verb"] == "rekey" and len(names) > 1 and names[-2] == "key":

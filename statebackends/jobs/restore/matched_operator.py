@@ -54,6 +54,7 @@ from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import (
     ValueVerdicts,
     Verdict,
 )
+from pyspark_savepoint.statebackends.jobs.restore.suggestions import Changed, Resolve, renamed_states, suggestions
 from pyspark_savepoint.statebackends.model.descriptors import PYTHON_PREFIX
 from pyspark_savepoint.statebackends.model.state_column import has_ttl
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -196,6 +197,13 @@ class MatchedOperator:
         values: ValueVerdicts | None = None,
     ) -> None:
         self.savepoint, self.job, self.operator, self.match, self.values = savepoint, job, operator, match, values
+        self.changed: list[Changed] = []
+        self.renamed: list[str] = []
+
+    @property
+    def _named(self) -> str:
+        """The operator as verbs take it."""
+        return repr(self.match.state.uid or self.operator.uid or str(self.match.state.operator_id))
 
     def verdict(self) -> OperatorVerdict:
         """Return the verdict with all problems and the verdicts of its states."""
@@ -238,7 +246,13 @@ class MatchedOperator:
             return self._remedy_for_parallelism()
         if by_values and self.values is not None:
             return self.values.remedy
-        return _remedy_for_types(states) if verdict is Verdict.FAILS else None
+        if verdict is not Verdict.FAILS:
+            return "; ".join(self.renamed) or None
+        found = suggestions(self._named, self.changed)
+        wrong = [state.state for state in states if state.verdict == Compatibility.INCOMPATIBLE]
+        others = [name for name in wrong if name not in {state for one in found for state in one.states}]
+        said = [one.text for one in found] + self.renamed
+        return "; ".join([*said, _remedy_for_types(others)] if others or not said else said)
 
     def _remedy_for_parallelism(self) -> str | None:
         state, job = self.match.state, self.operator
@@ -268,6 +282,9 @@ class MatchedOperator:
         if job.key is not None:
             keys = [key for key in old.keys if key.flink_type != job.key_text]
             problems += [_said(resolve_key(key, job.key, version)) for key in keys]
+            self._change(None, keys, job.key, lambda old, new: resolve_key(old, new, version))
+        self.renamed = renamed_states(self._named, old.keyed, job.keyed_states)
+        self.renamed += renamed_states(self._named, old.operator, job.operator_states)
         rows = [
             *self._states(old.keyed, job.keyed_states, True),
             *self._states(old.operator, job.operator_states, False),
@@ -290,11 +307,33 @@ class MatchedOperator:
                 yield StateVerdict(name, metas[0].state_type, "not used", reason), resolution
                 continue
             resolution = worst(self._compared(meta, new[name], keyed) for meta in metas)
+            if resolution.verdict is Compatibility.INCOMPATIBLE and new[name].is_readable:
+                self._change_state(name, metas, new[name], keyed)
             reason = "; ".join(resolution.reasons)
             yield StateVerdict(name, metas[0].state_type, resolution.verdict.value, reason), resolution
         for name, state in new.items():
             if name not in old:
                 yield StateVerdict(name, state.kind, "new", "the snapshot does not have it: it begins empty"), worst(())
+
+    def _change_state(
+        self, name: str, metas: Iterable[StateMetaInfoSnapshot], new: StateDescription, keyed: bool
+    ) -> None:
+        """Remember a state whose values do not fit."""
+        (meta, *_) = metas
+
+        def resolved(old: TypeSerializer, wanted: TypeSerializer) -> Resolution:
+            serializers = {**meta.serializers, "VALUE_SERIALIZER": old}
+            return self._compared(replace(meta, serializers=serializers), replace(new, serializer=wanted), keyed)
+
+        if meta.state_type == new.kind:
+            self._change(name, (meta.value_serializer,), new.serializer, resolved)
+
+    def _change(self, state: str | None, old: Iterable[TypeSerializer], new: TypeSerializer, resolve: Resolve) -> None:
+        """Remember a part that does not fit."""
+        for one in old:
+            if resolve(one, new).verdict is Compatibility.INCOMPATIBLE:
+                self.changed.append(Changed(state, one, new, resolve))
+                return
 
     def _compared(self, old: StateMetaInfoSnapshot, new: StateDescription, keyed: bool) -> Resolution:
         version = self.job.flink_version or NEWEST_FLINK
@@ -317,13 +356,9 @@ class MatchedOperator:
         )
 
 
-def _remedy_for_types(states: list[StateVerdict]) -> str:
-    names = [state.state for state in states if state.verdict == Compatibility.INCOMPATIBLE]
+def _remedy_for_types(names: list[str]) -> str:
     if not names:
-        return (
-            "keep the type of the key in the job, as Flink does not migrate keys; or write the operator's rows under "
-            "the other type into a new savepoint (with_operator)"
-        )
+        return "keep the type of the key in the job, as Flink does not migrate keys"
     return (
         f"give the job's state another name, or take {', '.join(names)} out of the snapshot (remove_state), "
         "or write it with the new type (with_state)"
