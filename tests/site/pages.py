@@ -22,6 +22,7 @@ GUIDE = (
     "open-and-query",
     "fix-a-value",
     "change-operators",
+    "another-key-or-class",
     "bootstrap",
     "rewind-a-source",
     "compare-and-follow",
