@@ -47,12 +47,12 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.io.byte_source import ChecksummedOutput
+from pyspark_savepoint.formats.io.one_verb import look_again
 from pyspark_savepoint.formats.io.snapshot_files import FileInfo, OutputFile, Published, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, read_metadata
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums, Manifest
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.snapshot.metadata_reading import look_again
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateExistsError
+from pyspark_savepoint.formats.io.one_verb import kept_for_verb
 from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
-from pyspark_savepoint.formats.snapshot.metadata_reading import kept_for_verb
 from pyspark_savepoint.formats.snapshot.publication import (
     FLINK_NAME,
     OWN_NAME,
