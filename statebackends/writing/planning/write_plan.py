@@ -42,7 +42,6 @@ from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
 from pyspark_savepoint.statebackends.writing.planning.describe_state import (
     describe_keyed,
     describe_operator_state,
-    described_entries,
     entry_columns,
 )
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
@@ -59,7 +58,6 @@ from pyspark_savepoint.statebackends.writing.planning.planned_write import Distr
 from pyspark_savepoint.statebackends.writing.planning.release_fit import expect_one_kryo, fitted
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     COORDINATOR_STATE,
-    ELEMENTS,
     ENTRIES,
     IN_FLIGHT,
     KEYED_STATE,
@@ -80,10 +78,8 @@ __all__ = ["Distribution", "WritePlan", "plan_write"]
 
 def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | None = None) -> WritePlan:
     """Plan a write; ``layout`` is the result of ``key_by``. Errors describe why the write is not possible."""
-    token, _, part = (request.fragment or "").partition("/")
-    staging = Staging.at(request.path, token or None, part)
-    # A fragment belongs to a write whose folder was looked at before.
-    existed, published = (True, None) if request.fragment else expect_folder(staging)
+    staging = Staging.at(request.path)
+    existed, published = expect_folder(staging)
     base = None if published is None else _opened(request, staging, published)
     if base is not None:
         refuse_checkpoint(base)
@@ -136,8 +132,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     if request.is_keyed:
         current.refuse_misfits(plan.header())
     check_parallelism(max_parallelism, parallelism or 1)
-    # Fragments are checked by the fluent API, all of a write together.
-    return plan if release is None or request.fragment else fitted(plan, base, current.opened, release)
+    return plan if release is None else fitted(plan, base, current.opened, release)
 
 
 def updating(plan: WritePlan, descriptor: KeyedDescriptor, opened: OpenOperator | None) -> WritePlan:
@@ -188,7 +183,7 @@ def _serializers(plan: WritePlan) -> list[TypeSerializer]:
 
 def _python(request: WriteRequest, schema: pa.Schema, existing: OpenOperator | None) -> PythonRows | None:
     """Return the conversion of rows for the PyFlink operator at the path or in ``typesFrom``; None for others."""
-    if not request.is_keyed or request.table == ENTRIES or len(request.key) > 1:
+    if not request.is_keyed or len(request.key) > 1:
         return None
     opened = OperatorTypes.opened_by(request) if request.type_source is not None else existing
     if opened is None or not is_python_operator(opened):
@@ -212,11 +207,7 @@ def _registered(request: WriteRequest, written: PythonRows) -> WriteRequest:
 
 def _describe(
     request: WriteRequest, schema: pa.Schema, existing: _Existing, is_python: bool
-) -> KeyedDescriptor | OperatorStateDescriptor | None:
-    if request.entry_columns and isinstance(request.header, KeyedBackendHeader):
-        return described_entries(request, request.header)
-    if request.table in (ENTRIES, ELEMENTS):
-        return None
+) -> KeyedDescriptor | OperatorStateDescriptor:
     types = existing.types if request.type_source is None else None
     if request.is_keyed:
         # Only what PyFlink registered says how it pickles values.
@@ -280,7 +271,7 @@ def _numbers(
     if parallelism is not None:
         check_parallelism(max_parallelism, parallelism)
     # Operator state is redistributed at every other parallelism, so one subtask is enough for rows of no subtask.
-    return max_parallelism, parallelism if request.is_keyed or request.table == ELEMENTS else parallelism or 1
+    return max_parallelism, parallelism if request.is_keyed else parallelism or 1
 
 
 # -- existing state -----------------------------------------------------------------------------------------
@@ -470,8 +461,6 @@ class _Existing:
         Raise an error if it would have states without others that Flink needs with them, which are of the same table.
         ``sessions`` are states that name sessions, in the operator whose windows are written.
         """
-        if self.request.fragment or self.request.table in (ENTRIES, ELEMENTS):
-            return ()  # the fluent API looks at all of a write together
         before = None
         if self.opened is not None:
             known = [metas[0] for metas in self.opened.keyed.metas().values()]
@@ -575,7 +564,7 @@ def _shown_name(name: str, timer: bool) -> str:
 
 def _sessions(request: WriteRequest, schema: pa.Schema) -> frozenset[str]:
     """Return the states that name sessions in the operator whose windows are written, as far as it is known."""
-    if request.table != WINDOW_STATE or request.fragment:
+    if request.table != WINDOW_STATE:
         return frozenset()
     types = OperatorTypes.named_by(request)
     known = {name for name in (types.states if types is not None else ()) if name.removeprefix(PREFIX) in MERGING}
