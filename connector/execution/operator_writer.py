@@ -32,24 +32,8 @@ from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.writing.operator_edit import OperatorPart, write_operator_streams
-from pyspark_savepoint.statebackends.writing.planning.describe_state import described_entries
 from pyspark_savepoint.statebackends.writing.planning.planned_write import PartOfWrite
 from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS, ENTRIES, WriteSpec
-
-
-def without_edited(plan: OperatorPlan) -> OperatorState:
-    """Return the base's operator without the state that is rewritten."""
-    assert plan.base is not None
-    operator = plan.base.operator
-    subtasks = dict(operator.subtasks)
-    for index, subtask in subtasks.items():
-        if plan.edits_keyed_state:
-            raw = None if plan.raw_timers else subtask.raw_keyed_state
-            subtask = replace(subtask, managed_keyed_state=None, raw_keyed_state=raw)
-        if plan.edits_operator_state:
-            subtask = replace(subtask, managed_operator_state=None)
-        subtasks[index] = subtask
-    return replace(operator, subtasks=subtasks)
 
 
 @redacted
@@ -76,8 +60,8 @@ class OperatorWriter:
         rows = merged_rows(self.plan)
         if rows is not None:
             placed = self.engine.by_key(rows.rows, rows.descriptor, limit, self.parallelism)
-            described = described_entries(rows.spec, rows.header)
-            return self._keyed(self._fragment(placed, rows.spec, f"{self.part}k", described, rows.header, [rows.base]))
+            part = f"{self.part}k"
+            return self._keyed(self._fragment(placed, rows.spec, part, rows.descriptor, rows.header, [rows.base]))
         edited = edited_state(self.engine, self.plan, merges=True, marks=True)
         if edited is None:
             return None

@@ -41,10 +41,10 @@ class SavepointDataSourceWriter(DataSourceArrowWriter):
     @classmethod
     def of(cls, options: SavepointWriteOptions, schema: StructType, overwrite: bool) -> SavepointDataSourceWriter:
         """Return the writer of a DataFrame with the options of a user."""
+        from pyspark_savepoint.execution.in_place import plan_write
         from pyspark_savepoint.options.schema import table_schema
         from pyspark_savepoint.source.distribution import layout_of
         from pyspark_savepoint.source.reader import warn
-        from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 
         plan = plan_write(options.request(overwrite), table_schema(schema), layout_of(schema))
         warn(plan.notes)

@@ -35,7 +35,7 @@ from pyspark_savepoint.statebackends.connectors.edits.sources import (
 )
 from pyspark_savepoint.statebackends.connectors.edits.splits import Edited, Key, Row
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from pyspark_savepoint.statebackends.writing.planning.write_plan import refuse_checkpoint
+from pyspark_savepoint.statebackends.writing.planning.kept_states import refuse_checkpoint
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
 DROP_ALL = "*"

@@ -1,6 +1,6 @@
 """Plan of a write for tasks and the commit; imports nothing that is slow to load.
 
-``write_plan`` makes it on the driver.
+The driver makes it (``connector/execution/in_place.py``, ``operator_writer.py``).
 """
 
 from __future__ import annotations
