@@ -351,10 +351,18 @@ class _Change:
         rows = merged_rows(self.operator)
         assert rows is not None
         request = self.request
-        values = {name: getattr(rows.spec, name) for name in ("table", "compression", "entry_columns", "updated")}
         base = SavepointReadOptions.parse(rows.base).request()
         base = replace(base, classes=request.job_classes if request.serializers is not None else None)
-        changed = replace(plan.request, **values, state=None, header=rows.header, bases=(base,))
+        changed = replace(
+            plan.request,
+            table=rows.spec.table,
+            state=None,
+            compression=rows.spec.compression,
+            entry_columns=rows.spec.entry_columns,
+            updated=rows.spec.updated,
+            header=rows.header,
+            bases=(base,),
+        )
         return replace(plan, request=changed, descriptor=rows.descriptor, kept=(), kept_metas=())
 
     def rewritten_for(self, release: Release) -> frozenset[OperatorID]:

@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.keyed.meta_info import (
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -107,6 +108,7 @@ class WritePlan:
         return replace(header, states=header.states + self.kept_metas)
 
 
+@redacted
 @dataclass(frozen=True)
 class PartOfWrite:
     """Rows of one operator that are written as a part of a new savepoint, and what they are merged with.
