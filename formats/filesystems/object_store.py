@@ -550,8 +550,6 @@ class ObjectStore:
 class _Object:
     """A file in an object store, of which all ranges are of the version that was opened."""
 
-    is_lasting = True
-
     def __init__(self, store: ObjectStore, path: str, answer: _Answer | None = None) -> None:
         self._store, self._path = store, path
         self.path = store.uri + path

@@ -1,9 +1,8 @@
 """Files of stores that are opened before they are needed: many at a time, bounded in number and bytes.
 
 Who reads many files announces them in about the order in which they will be opened. The first ones are opened in the
-background at once; when half of them were taken, further ones, so that requests are made together. A file that is
-announced and not taken is given up when much later ones are taken. Local files are not announced: the operating system
-is faster.
+background at once, and each time one is taken, further ones. A file that is announced and not taken is given up when
+much later ones are taken. Local files are not announced: the operating system is faster.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TypeVar
 
-from pyspark_savepoint.formats.io.one_verb import in_context
 from pyspark_savepoint.formats.io.snapshot_files import InputFile
 
 S = TypeVar("S")
 T = TypeVar("T")
-#: Number of requests at a time across files; number and bytes of the files that are open ahead of their reader.
-AHEAD, AHEAD_FILES, AHEAD_BYTES = 32, 256, 64 << 20
-#: Number of files that are opened ahead at first by readers that may stop soon, and by how much that grows.
-FEW_AHEAD, GROWTH = 2, 4
+#: Number of requests at a time across files, and the bytes of files that are open ahead of their reader.
+AHEAD, AHEAD_BYTES = 32, 64 << 20
+#: Number of files that are opened ahead at first by readers that may stop soon.
+FEW_AHEAD = 2
 
 
 class Announcement:
@@ -59,15 +58,13 @@ class _Queue:
         self._top_up()
 
     def _top_up(self) -> None:
-        if self._started and (2 * len(self._started) > self._width or 2 * _Bytes.open > AHEAD_BYTES):
-            return
         while len(self._started) < self._width and (_Bytes.open < AHEAD_BYTES or not self._started):
             file = next(self._waiting, None)
             if file is None:
                 return
             if file.key in _OPENING:
                 continue
-            file.file = self._pool.submit(in_context(file.open))
+            file.file = self._pool.submit(file.open)
             file.number = self._count = self._count + 1
             _OPENING[file.key] = self, file
             self._started.append(file)
@@ -78,8 +75,7 @@ class _Queue:
         self._drop(wanted)
         while self._started and self._started[0].number < wanted.number - AHEAD:
             self._drop(self._started[0]).give_up()
-        if wanted.number > 1:  # a reader that stops soon takes one
-            self._width = min(GROWTH * self._width, AHEAD_FILES)
+        self._width = min(2 * self._width, AHEAD)
         self._top_up()
         assert wanted.file is not None
         return wanted.file
@@ -111,10 +107,10 @@ _LOCK = threading.Lock()
 
 
 @contextlib.contextmanager
-def announced(files: Iterable[Announcement], width: int = AHEAD_FILES) -> Iterator[None]:
+def announced(files: Iterable[Announcement], width: int = AHEAD) -> Iterator[None]:
     """Open files in the background within the block, in their order; ``files`` are of stores only.
 
-    ``width`` is how many are opened ahead at first, each time one is taken more.
+    ``width`` is how many are opened ahead at first, each time one is taken twice as many.
     """
     waiting = iter(files)
     first = next(waiting, None)
@@ -161,7 +157,7 @@ def ahead(function: Callable[[S], T], items: Iterable[S], *, remote: bool, width
         started: deque[Future[T]] = deque()
         try:
             for item in items:
-                started.append(pool.submit(in_context(function), item))
+                started.append(pool.submit(copy_context().run, function, item))
                 if len(started) >= width:
                     yield started.popleft().result()
             while started:

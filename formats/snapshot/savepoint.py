@@ -29,7 +29,6 @@ from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, lo
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.io.local_files import real_path
-from pyspark_savepoint.formats.io.one_verb import kept_for_verb, one_verb
 from pyspark_savepoint.formats.io.run_ahead import ahead
 from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import (
@@ -54,7 +53,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions
 from pyspark_savepoint.formats.snapshot.histories import JOB_DIRECTORY, Histories, SnapshotInfo
-from pyspark_savepoint.formats.snapshot.metadata_reading import load
+from pyspark_savepoint.formats.snapshot.metadata_reading import kept_for_verb, load, looked_at_once
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation, is_checkpoint_directory
 
 METADATA_FILE_NAME = "_metadata"
@@ -96,7 +95,7 @@ class Snapshot:
         without checksums are errors). ``classes`` describe the user's classes in generic types. Raises
         SnapshotNotFoundError, which names the snapshots below the path, if any.
         """
-        with one_verb():
+        with looked_at_once():
             filesystem, metadata_path = found or cls.find(path)
             read = load(filesystem, metadata_path, allow_outside=allow_outside)
         metadata = read.metadata

@@ -1,22 +1,29 @@
 """Commit of a write: the operator's state is checked and published as part of a savepoint, or the write is rolled back.
 
-The operator is assembled from the output of tasks and from what stays of the savepoint (``formats.snapshot.publisher``
-publishes it).
+State files are moved into the savepoint first. Then ``_metadata`` is published, unless another writer published
+meanwhile; last, unreferenced files are released. A failure before publication leaves the previous savepoint, a failure
+after it the published one (``publication``).
 """
 
 from __future__ import annotations
 
+import posixpath
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
-from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_published
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums
 from pyspark_savepoint.formats.snapshot import changes
-from pyspark_savepoint.formats.snapshot.publication import read_unchanged, roll_back
-from pyspark_savepoint.formats.snapshot.publisher import NewVersion, publish
+from pyspark_savepoint.formats.snapshot.publication import (
+    finish,
+    publish_metadata,
+    read_unchanged,
+    relative_files,
+    roll_back,
+)
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.writing.assemble import assemble_keyed
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
@@ -34,23 +41,32 @@ def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
     if staging.kept is not None:
         for output in outputs:
             staging.kept.update((name, FileChecksums.from_bytes(data)) for name, data in output.checksums)
-
-    def assembled() -> NewVersion:
+    published = False
+    try:
         current = _base(plan)
+        seen = current.metadata if current is not None else None
         base = _rewritten(plan, current)
         metadata = _with_operator(plan, base, _operator(plan, current, base, outputs))
-        if current is None:
-            return NewVersion(metadata)
-        return NewVersion(metadata, current.metadata, current.metadata.checksums)
-
-    try:
-        publish(staging, assembled, existed=plan.existed, seen=plan.seen, retention=plan.request.retention)
+        _publish(plan, base, metadata)
+        published = True
     except SavepointError as error:
         raise error.with_facts(operator=plan.label) from None
+    finally:
+        # Spark aborts a write whose commit raises an error, but not one that is interrupted.
+        if not published:
+            roll_back(staging, plan.existed)
+        if staging.near is not None:
+            staging.near.remove()
+    if staging.part:
+        staging.discard(relative_files(metadata))
+    else:
+        finish(staging, seen, metadata, plan.request.retention)
 
 
 def abort(plan: WritePlan) -> None:
     """Remove all files of a failed write, including those of tasks that Spark has not stopped yet."""
+    if plan.staging.near is not None:
+        plan.staging.near.remove()
     roll_back(plan.staging, plan.existed)
     filesystem, folder = plan.staging.filesystem, plan.staging.folder
     end = time.monotonic() + (STRAGGLING if filesystem.renames else 0)
@@ -125,3 +141,14 @@ def _with_operator(plan: WritePlan, base: CheckpointMetadata | None, operator: O
         return changes.assemble([operator], [], plan.metadata_version)
     by_id = {existing.operator_id: existing for existing in base.operators} | {operator.operator_id: operator}
     return changes.assemble(list(by_id.values()), [base], plan.metadata_version)
+
+
+def _publish(plan: WritePlan, base: CheckpointMetadata | None, metadata: CheckpointMetadata) -> None:
+    staging = plan.staging
+    staging.adopt(sorted(name for name in relative_files(metadata) if name.startswith(staging.token)))
+    kept = base.checksums if base is not None else None
+    checksums = staging.checksums(relative_files(metadata), kept)
+    if staging.part:
+        staging.filesystem.publish(posixpath.join(staging.pending, staging.part), write_published(metadata, checksums))
+        return
+    publish_metadata(staging, write_published(metadata, checksums), plan.seen)

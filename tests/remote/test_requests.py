@@ -44,8 +44,8 @@ def at(store: MeasuredStore, name: str, **options: object) -> str:
     [
         (("ls", "s3://bucket/{}"), {"GET": 3}),
         (("sizes", "s3://bucket/{}"), {"GET": 3}),
-        (("verify", "s3://bucket/{}"), {"GET": 3}),
-        (("show", "s3://bucket/{}", ACCOUNTS, "--limit", "3"), {"GET": 3}),
+        (("verify", "s3://bucket/{}"), {"GET": 7}),
+        (("show", "s3://bucket/{}", ACCOUNTS, "--limit", "3"), {"GET": 5}),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )

@@ -1,34 +1,23 @@
 """Plan of a write for tasks and the commit; imports nothing that is slow to load.
 
-The driver makes it (``connector/execution/in_place.py``, ``operator_writer.py``).
+``write_plan`` makes it on the driver.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.keyed.meta_info import (
-    KeyedBackendHeader,
-    OperatorBackendHeader,
-    StateMetaInfoSnapshot,
-)
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
-from pyspark_savepoint.formats.redaction import redacted
+from pyspark_savepoint.formats.snapshot.near_files import NearFolder
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
-from pyspark_savepoint.statebackends.writing.planning.write_request import (
-    DEFAULT_MAX_PARALLELISM,
-    ELEMENTS,
-    WriteRequest,
-    WriteSpec,
-)
+from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS, WriteRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +82,13 @@ class WritePlan:
         maps = [number for (number, *_), state in numbered if state.kind is StateKind.MAP]
         return tuple({*self.request.updated, *maps})
 
+    def with_near_files(self) -> WritePlan:
+        """Return the plan with a local folder for sorted runs, if there will be some, for a savepoint in a store."""
+        merges = bool(self.request.bases) and not self.updates
+        if self.clustered or merges or self.request.table == ELEMENTS or not self.staging.filesystem.is_remote:
+            return self
+        return replace(self, staging=replace(self.staging, near=NearFolder.make()))
+
     def operator(self, parallelism: int, subtasks: Mapping[int, OperatorSubtaskState]) -> OperatorState:
         """Return the operator with only this state of its subtasks."""
         uid, name = self.request.uid, self.request.operator_name
@@ -106,48 +102,3 @@ class WritePlan:
         assert self.keyed is not None
         header = self.keyed.header(compressed)
         return replace(header, states=header.states + self.kept_metas)
-
-
-@redacted
-@dataclass(frozen=True)
-class PartOfWrite:
-    """Rows of one operator that are written as a part of a new savepoint, and what they are merged with.
-
-    ``header`` is that of the stream that entries or elements go to, ``bases`` read the entries that rows are merged
-    with. The part is published as ``_metadata`` of this operator alone, in the pending folder of ``staging``.
-    """
-
-    staging: Staging
-    path: str
-    spec: WriteSpec
-    descriptor: KeyedDescriptor | OperatorStateDescriptor | None
-    metadata_version: int
-    header: KeyedBackendHeader | OperatorBackendHeader | None = None
-    bases: tuple[TableRequest, ...] = ()
-
-    def plan(self, schema: pa.Schema, layout: Distribution | None) -> WritePlan:
-        """Return the plan of the rows, which have these columns and this layout."""
-        spec = self.spec
-        values = {field.name: getattr(spec, field.name) for field in fields(WriteSpec)}
-        request = WriteRequest(self.path, **values, header=self.header, bases=self.bases)
-        max_parallelism, parallelism = spec.max_parallelism, spec.parallelism
-        if layout is not None and spec.is_keyed:
-            max_parallelism = max_parallelism or layout.max_parallelism
-            parallelism = parallelism or (layout.parallelism if max_parallelism == layout.max_parallelism else None)
-        if not spec.is_keyed and spec.table != ELEMENTS:
-            parallelism = parallelism or 1
-        max_parallelism = max_parallelism or DEFAULT_MAX_PARALLELISM
-        check_parallelism(max_parallelism, parallelism or 1)
-        return WritePlan(
-            request=request,
-            operator_id=request.operator_id,
-            staging=self.staging,
-            seen=None,
-            existed=True,
-            metadata_version=self.metadata_version,
-            max_parallelism=max_parallelism,
-            parallelism=parallelism,
-            schema=schema,
-            descriptor=self.descriptor,
-            clustered=layout == Distribution(max_parallelism, parallelism or 0),
-        )
