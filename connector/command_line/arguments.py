@@ -1183,8 +1183,17 @@ COMMANDS = (
         "warming.warm_up",
         TOOL,
         "compile what reads, compares and edits state, so that the first query is as fast as later ones",
-        (argument("path", nargs="?", help="a snapshot like those that will be read; default: one of each kind"),),
-        ("warm-up", "warm-up /savepoints/savepoint-2f1a3c"),
+        (
+            argument("path", nargs="?", help="a snapshot like those that will be read; default: one of each kind"),
+            argument("--to", metavar="FILE", help="pack the compiled code in this zip file, for other machines"),
+            argument(
+                "--cpu",
+                metavar="NAME",
+                help="with --to: the least that those machines' processors can do; x86-64, x86-64-v2, x86-64-v3 or "
+                "x86-64-v4, on ARM generic; default: x86-64-v3 (Intel since 2013, AMD since 2015), or generic",
+            ),
+        ),
+        ("warm-up", "warm-up /savepoints/savepoint-2f1a3c", "warm-up --to code.zip"),
     ),
     Command(
         "help",
