@@ -19,7 +19,9 @@ VERBS: dict[str, tuple[str, ...]] = {
     "remove-keys": ("remove-keys", "s3://bucket/shop", NEW, "accounts", "--keys", "1042"),
     "remove": ("remove", "s3://bucket/shop", NEW, "accounts"),
     "relocate": ("relocate", "s3://bucket/referred", "s3://bucket/shop", "s3://bucket/shop", NEW),
-    "set-offsets": ("set-offsets", "s3://bucket/shop", NEW, "orders-source", "--by", "0"),
+    "copy-operator": ("copy-operator", "s3://bucket/shop", NEW, "accounts", "other"),
+    "set-max-parallelism": ("set-max-parallelism", "s3://bucket/shop", NEW, "64"),
+    "migrate": ("migrate", "s3://bucket/shop", NEW, "--flink", "2.3"),
 }
 
 
@@ -57,7 +59,7 @@ def expect_whole(store: MeasuredStore, before: dict[str, bytes], done: int, new:
     is_there = f"{new}/_metadata" in store.objects
     assert is_there == (done == 0)
     if is_there:
-        assert run(store, "verify", f"s3://bucket/{new}") == 0
+        assert run(store, "verify", f"s3://bucket/{new}", "--allow-outside") == 0
         left = {name for name in store.objects if name not in before and "/.pending-" in name}
         assert not left
 

@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from pyspark_savepoint.formats.filesystems.filesystem import store_of
+from tests.benchmarks.data import write_savepoint
 from tests.remote.conftest import SHOP
-from tests.remote.faulty_writes import NEW, VERBS, errors, expect_whole, prepared, run, swept
+from tests.remote.faulty_writes import NEW, VERBS, errors, expect_whole, once, prepared, run, swept
 from tests.remote.measured_store import MeasuredStore, measured_store
 
 FAULTS: tuple[int | str, ...] = (503, "reset", "lost", "vanished", "stall", "hang")
@@ -43,6 +44,58 @@ def test_some_requests_fail_once(measured: MeasuredStore, verb: str) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_request_fails_once(measured: MeasuredStore, verb: str) -> None:
     assert set(swept(measured, verb, 1, FAULTS)) == {0}
+
+
+# -- uploads in parts ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A savepoint with two files of 12 MB."""
+    return write_savepoint(tmp_path / "large", "long", 520_000, parallelism=2)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_request_of_an_upload_in_parts_fails_once(measured: MeasuredStore, large: Path, fault: int | str) -> None:
+    words = ("cp", str(large), NEW)
+    assert run(measured, *words) == 0
+    count = len(measured.requests)
+    assert {"BEGIN", "PART", "COMPLETE"} <= measured.kinds().keys()
+    expected = sorted(file.read_bytes() for file in large.glob("state*"))
+    for number in range(1, count + 1):
+        with measured.lock:
+            measured.objects.clear()
+            measured.uploads.clear()
+        measured.fault = once(number, fault)
+        assert run(measured, *words, requestTimeout=1) == 0
+        assert sorted(data for name, data in measured.objects.items() if "-copy-" in name) == expected
+
+
+def test_keys_are_replaced_within_an_upload_in_parts(
+    measured: MeasuredStore, large: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From each part on, the store refuses the old keys: the savepoint is there, or one error says why not."""
+    for number in range(1, 7):
+        with measured.lock:
+            measured.objects.clear()
+            measured.uploads.clear()
+        measured.refused.clear()
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "first")
+        seen: list[str] = []
+
+        def replacing(kind: str, key: str, seen: list[str] = seen, number: int = number) -> None:
+            if kind in ("BEGIN", "PART", "COMPLETE"):
+                seen.append(kind)
+                if len(seen) == number:
+                    os.environ["AWS_ACCESS_KEY_ID"] = "second"
+                    measured.refused.add("first")
+
+        measured.fault = replacing
+        done = run(measured, "cp", str(large), NEW)
+        error = capsys.readouterr().err
+        assert done == 0 or (errors(error) == 1 and "expired" in error), error
+        measured.refused.clear()
+        expect_whole(measured, {}, done)
 
 
 # -- a store that is busy ------------------------------------------------------------------------------------
