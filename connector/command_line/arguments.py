@@ -1040,6 +1040,68 @@ COMMANDS = (
         "Exit code 0: Flink restores it. 1: it fails, or state is misread. 3: the description is not sufficient.",
     ),
     Command(
+        "evolve",
+        "evolving.evolve",
+        CHECK,
+        "say what becomes of a SQL job's state under its new query, from the compiled plans of both",
+        (
+            argument("path", metavar="old", help="the snapshot that the old job wrote"),
+            AS_OF,
+            argument("--old-plan", metavar="FILE", required=True, help="the plan of the old job, from COMPILE PLAN"),
+            argument("--new-plan", metavar="FILE", required=True, help="the plan of the new query"),
+            argument(
+                "--fill",
+                choices=("refuse", "initial"),
+                default="refuse",
+                help="initial: what is added begins with its initial value (default: refuse)",
+            ),
+            argument(
+                "--backfill",
+                action="append",
+                default=[],
+                metavar="NAME=FILE",
+                help="values of what is added: rows with the columns of the key and the value",
+            ),
+            argument(
+                "--filters",
+                choices=("refuse", "keep"),
+                default="refuse",
+                help="keep: accept that old rows came in under other conditions (default: refuse)",
+            ),
+            argument(
+                "--node", action="append", default=[], metavar="NEW=OLD", help="ids of nodes, where it is ambiguous"
+            ),
+            argument(
+                "--source", action="append", default=[], metavar="NEW=OLD", help="names of tables that were renamed"
+            ),
+            argument(
+                "--column",
+                action="append",
+                default=[],
+                metavar="NEW=OLD",
+                help="columns whose meaning you know to be the same",
+            ),
+            argument(
+                "--cast",
+                action="append",
+                default=[],
+                metavar="COLUMN=TYPE",
+                help="types that change values, as you ask",
+            ),
+            argument("--old-explain", metavar="FILE", help="what EXPLAIN prints, if the old job ran without a plan"),
+            argument("--new-explain", metavar="FILE", help="what EXPLAIN prints, if the new job runs without a plan"),
+            argument(
+                "--stable-plan", metavar="FILE", help="also write the new plan with the ids of the old one to this file"
+            ),
+            argument("--dry-run", action="store_true", help="write no savepoint"),
+        ),
+        (
+            "evolve /savepoints/savepoint-2f1a3c --old-plan old.json --new-plan new.json --dry-run",
+            "evolve /savepoints/savepoint-2f1a3c --old-plan old.json --new-plan new.json --fill initial --json",
+        ),
+        "Exit code 0: nothing is lost. 1: something is, or begins anew. 2: refused until more is said or given.",
+    ),
+    Command(
         "check-migration",
         "restoring.check_migration_of",
         CHECK,
