@@ -411,10 +411,13 @@ class _Existing:
         if not request.is_keyed:
             state = self.operator_states.get(request.state or "")
             return replace(request, kind=request.kind or (state.state_type.lower() if state is not None else None))
-        if self.types is None:
+        if self.types is None or self.opened is None:
             return request
         states, keys = self.types.states, request.key or (KEY,)
         names = {column: state_of_column(column, states) for column in schema.names if column not in keys}
+        headers = self.opened.keyed.headers
+        if headers and request.compression is None:
+            request = replace(request, compression="snappy" if headers[0].compressed else "none")
         return keeping(request, {column: states[name] for column, name in names.items() if name in states})
 
     def refuse_other_case(self, names: Iterable[str]) -> None:
