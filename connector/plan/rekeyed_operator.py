@@ -32,6 +32,7 @@ from pyspark_savepoint.plan.keyed_edits import (
     edited_state,
     entries_descriptor,
     refuse_raw_state,
+    united,
     with_states,
 )
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
@@ -48,6 +49,7 @@ from pyspark_savepoint.statebackends.model.key_codec import shown_key
 from pyspark_savepoint.statebackends.model.serializer_parts import with_parts
 from pyspark_savepoint.statebackends.python.python_state import is_python_operator
 from pyspark_savepoint.statebackends.writing.entry_encoder import KeyEncoder, RemapStateIds, key_columns
+from pyspark_savepoint.statebackends.writing.entry_rows import EntryRows, NoOtherEntries
 from pyspark_savepoint.statebackends.writing.new_keys import (
     BOTH,
     HELD,
@@ -128,8 +130,9 @@ class KeysStayApart:
 def rekeyed(engine: Engine, plan: OperatorPlan, keys: object, options: Mapping[str, Any]) -> OperatorPlan:
     """Return the operator with all keyed state, windows and timers under other keys; no job runs yet.
 
-    ``keys`` are an expression or function of column ``key``, or rows with ``key`` and ``new_key``; None: the key itself
-    is converted to the type in the options.
+    ``keys`` are an expression or function of column ``key``, or rows with ``key`` and ``new_key``; a mapping has an
+    expression or function for each state, of the columns of its rows; None: the key itself is converted to the type in
+    the options.
     """
     plan = with_states(plan)
     _expect_keys(plan)
@@ -141,6 +144,8 @@ def rekeyed(engine: Engine, plan: OperatorPlan, keys: object, options: Mapping[s
     descriptor = entries_descriptor(edited.header)
     numbers = tuple(range(len(descriptor.states)))
     entries = edited.rows.mapped(RemapStateIds(descriptor, numbers, with_keys=True), KEYED_ENTRIES)
+    if isinstance(keys, Mapping):
+        return moves.by_rows(entries, keys)
     rows = None if keys is None else engine.rows(keys)
     return moves.by_pairs(entries, rows) if rows is not None else moves.computed(entries, keys)
 
@@ -198,6 +203,42 @@ class _Moves:
     spec: WriteSpec
     header: KeyedBackendHeader
 
+    def by_rows(self, entries: Rows, keys: Mapping[Any, object]) -> OperatorPlan:
+        """Return the operator with a key of its own for each entry, which an expression makes of the state's rows."""
+        numbers = {meta.name: number for number, meta in enumerate(self.header.states) if not is_timer(meta)}
+        wrong = [name for name in keys if name not in numbers]
+        if wrong or not keys:
+            raise StateNotFoundError(
+                f"the operator has no state {wrong[0]!r}" if wrong else "no state is named whose rows make the keys",
+                operator=self.plan.label,
+                remedy=did_you_mean(str(wrong[0]) if wrong else "", numbers),
+            )
+        decoded = self._decoded(entries)
+        tables, encoder = [], None
+        for name, key in keys.items():
+            number = numbers[name]
+            rows = EntryRows(
+                number, self.header.states[number], decoded.schema.field(OLD).type, self._options, self.plan.label
+            )
+            rows.check()
+            selected = self.engine.with_selected(decoded.mapped(rows, rows.schema), key, NEW)
+            encoder = self._encoder(selected.schema.field(NEW).type)
+            tables.append(selected.mapped(NewKeys(encoder), MOVING))
+        assert encoder is not None
+        others = NoOtherEntries(
+            frozenset(map(numbers.__getitem__, keys)), self.header.states, self.old, self.plan.label
+        )
+        moving = united([*tables, decoded.mapped(others, MOVING)])
+        return self._moved(moving, encoder, several=True)
+
+    @property
+    def _options(self) -> DecodeOptions:
+        return replace(decode_options(self.plan), timestamps="micros")
+
+    def _decoded(self, entries: Rows) -> Rows:
+        decoder = KeyDecoder(self.old, self._options)
+        return entries.mapped(decoder, decoder.schema)
+
     def computed(self, entries: Rows, keys: object) -> OperatorPlan:
         """Return the operator with keys that an expression makes of the old ones, or with these in another type."""
         if self.old.opaque_parts():
@@ -207,9 +248,8 @@ class _Moves:
                 found=self.old.flink_type,
                 remedy=f"give rows with columns {OLD!r} (the bytes of a key, as they are read) and {NEW!r}",
             )
-        decoder = KeyDecoder(self.old, replace(decode_options(self.plan), timestamps="micros"))
-        rows = entries.mapped(decoder, decoder.schema)
-        kind = decoder.schema.field(OLD).type
+        rows = self._decoded(entries)
+        kind = self.old.arrow_type(self._options)
         if keys is not None:
             rows = self.engine.with_selected(rows, keys, NEW)
             encoder = self._encoder(rows.schema.field(NEW).type)
@@ -300,9 +340,18 @@ class _Moves:
         )
 
     def _moved(
-        self, moving: Rows, encoder: NewKeyEncoder, *, implied: bool = False, checks: Sequence[KeysStayApart] = ()
+        self,
+        moving: Rows,
+        encoder: NewKeyEncoder,
+        *,
+        implied: bool = False,
+        several: bool = False,
+        checks: Sequence[KeysStayApart] = (),
     ) -> OperatorPlan:
-        """Return the operator whose only keyed state are entries with new keys."""
+        """Return the operator whose only keyed state are entries with new keys.
+
+        ``several``: a key may become several, and several one: two values of one place fail the write.
+        """
         new = encoder.key.key_serializer
         plan = self.plan
         moved = moving.mapped(MovedEntries(self.header.states, self.old, new), ENTRIES)
@@ -322,7 +371,7 @@ class _Moves:
             deletions=(),
             key_hashes=None,
             edited=plan.edited | {KEYED, TIMERS},
-            checks=(*plan.checks, *checks, apart),
+            checks=(*plan.checks, *checks, *(() if several else (apart,))),
         )
 
 

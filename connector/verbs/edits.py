@@ -636,7 +636,9 @@ class Edits(Face[R, T]):
             keys: What each key becomes: rows with columns ``key``, as it is read, and ``new_key``; or what makes the
                 new key of column ``key``: with Spark an expression, as a column or SQL text, else a function of an
                 Arrow batch that returns an array. Keys that the rows lack stay, if their type does. Without Spark rows
-                are held in memory. None: each key is converted to the type that is given.
+                are held in memory. Or such an expression for each state, which makes the key of each of its entries
+                from column ``key`` and ``value``, or ``map_key`` and ``map_value``, as for the sides of a join in SQL:
+                then a key may become several. None: each key is converted to the type that is given.
             **options: ``types`` with the type of ``key``, such as ``{"key": "LONG"}``, or ``types_from``, an operator
                 of another savepoint that has the type; and what these need.
 
@@ -657,6 +659,7 @@ class Edits(Face[R, T]):
             sp.rekey("accounts", types={"key": "STRING"}).write("/savepoints/by-text")
             sp.rekey("accounts", "concat('DE-', key)", types={"key": "STRING"})
             sp.rekey("accounts", spark.createDataFrame([(1042, 2042)], "key LONG, new_key LONG"))
+            sp.rekey(join, {"left-records": "map_key.f1", "right-records": "map_key.f0"})
 
         """
         from pyspark_savepoint.plan.rekeyed_operator import rekeyed

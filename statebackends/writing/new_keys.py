@@ -58,6 +58,11 @@ PAIRS = pa.schema([pa.field(KEY_GROUP, pa.int32()), pa.field(NEW_BYTES, pa.binar
 BOTH = pa.schema([pa.field(name, pa.binary()) for name in ("one", "other", "both")])
 
 
+def held_name(name: str) -> str:
+    """Return the name that a column of entries has beside those of a user."""
+    return _INTERNAL + name
+
+
 @dataclass(frozen=True)
 class KeyDecoder:
     """Function from entries with the bytes of their keys to the same with column ``key``, as it is read."""

@@ -27,6 +27,7 @@ from pyspark_savepoint.errors import (
     ValueRangeError,
 )
 from tests.connector.local.test_update_state import CHANGELOG, HISTORY, ORACLE, entries_of, snapshot_of
+from tests.data import unpacked
 
 TABLES = ("keyed_state", "window_state", "timers")
 SHOP_KEYS = range(1001, 1201)
@@ -286,3 +287,67 @@ def test_many_keys_are_sorted_in_files(tmp_path: Path) -> None:
         base.rekey("op", folded, sort_memory="1m").write(tmp_path / "new")
     moved = base.rekey("op", types={"key": "STRING"}, sort_memory="1m").write(tmp_path / "moved")
     assert sum(len(batch) for batch in moved.keyed_state("op").batches()) == count
+
+
+@pytest.fixture(scope="module")
+def join() -> LocalSavepoint:
+    """A join in SQL: rows of its left side are keys of a map, a row of its right side is a value."""
+    return pyspark_savepoint.open(unpacked() / "sql" / "join-inner-2.3")
+
+
+def field_of(column: str, name: str) -> Callable[[pa.RecordBatch], pa.Array]:
+    return lambda batch: pc.struct_field(batch[column], name)
+
+
+def test_keys_that_rows_have(join: LocalSavepoint, tmp_path: Path) -> None:
+    (uid,) = (one.identifier for one in join.plan.operators if keys_of(join, one.identifier) is not None)
+    same = join.rekey(uid, {"left-records": field_of("map_key", "f1"), "right-records": field_of("value", "f0")})
+    assert entries_of(same.write(tmp_path / "same"), uid) == entries_of(join, uid)
+    keys = {"left-records": field_of("map_key", "f0"), "right-records": field_of("value", "f1")}
+    new = join.rekey(uid, keys, types={"key": "ROWDATA<BIGINT>"}).write(tmp_path / "new")
+
+    def rows(savepoint: LocalSavepoint, key: Callable[[Any, Any], Any]) -> list[str]:
+        found = []
+        for row in savepoint.keyed_state(uid).rows():
+            found += [repr((key("left", one[0]), one)) for one in row["left-records"] or ()]
+            found += [repr((key("right", row["right-records"]), row["right-records"]))] if row["right-records"] else []
+        return sorted(found)
+
+    def of_row(side: str, row: Any) -> Any:
+        return row["f0"] if side == "left" else row["f1"]
+
+    assert rows(new, of_row) == rows(join, of_row)
+    for row in new.keyed_state(uid).rows():
+        assert {of_row("left", one[0]) for one in row["left-records"] or ()} <= {row["key"]["f0"]}
+        assert row["right-records"] is None or row["right-records"]["f1"] == row["key"]["f0"]
+    assert {row["status"] for row in new.verify().rows()} == {"ok"}
+
+
+def all_one(batch: pa.RecordBatch) -> pa.Array:
+    return pa.array(["a"] * len(batch), pa.string())
+
+
+@pytest.mark.parametrize(
+    ("keys", "error", "text"),
+    [
+        ({"left-records": field_of("map_key", "f1")}, ValueRangeError, r"nothing says which key(.|\n)*right-records"),
+        ({"left": field_of("map_key", "f1")}, StateNotFoundError, "did you mean 'left-records'"),
+        ({}, StateNotFoundError, "no state is named"),
+        (
+            {"left-records": all_one, "right-records": all_one},
+            DuplicateKeyError,
+            "more than one entry",
+        ),
+    ],
+)
+def test_rows_that_make_no_keys(
+    keys: Any, error: type[SavepointError], text: str, join: LocalSavepoint, tmp_path: Path
+) -> None:
+    (uid,) = (one.identifier for one in join.plan.operators if keys_of(join, one.identifier) is not None)
+    with pytest.raises(error, match=text):
+        join.rekey(uid, keys).write(tmp_path / "new")
+
+
+def test_lists_have_no_rows(shop: Path) -> None:
+    with pytest.raises(OptionError, match="a list is one entry"):
+        pyspark_savepoint.open(shop).rekey("accounts", {"recent_amounts": lambda batch: batch["key"]})
