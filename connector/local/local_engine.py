@@ -33,6 +33,7 @@ from pyspark_savepoint.formats.columns import fixed_array, fixed_values
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, ValueRangeError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.io.local_files import local_directory
+from pyspark_savepoint.local.byte_index import ByteIndex
 from pyspark_savepoint.local.local_table import ComputedTable, LocalHistory, LocalTable, SnapshotOf, SnapshotTable
 from pyspark_savepoint.options.ddl import arrow_columns
 from pyspark_savepoint.options.options import SavepointReadOptions
@@ -137,9 +138,9 @@ class LocalRows:
 
         def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             table = other.table().combine_chunks()
-            values = table.column(column).combine_chunks()
+            index = ByteIndex(table.column(column).combine_chunks())
             for batch in batches:
-                places = pc.index_in(batch.column(column), value_set=values)
+                places = index.places(batch.column(column))
                 columns = [table.column(field.name).combine_chunks().take(places) for field in more]
                 yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
 
