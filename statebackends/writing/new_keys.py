@@ -10,6 +10,7 @@ one are found by sorting all pairs (new key, old key).
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from zlib import crc32
@@ -309,12 +310,12 @@ class GivenPairs:
     max_parallelism: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield (a number of the old key, old key, place of the pair)."""
-        place = 0
+        """Yield (a number of the old key, old key, place of the pair, which no other part of the rows has)."""
+        place, part = 0, secrets.token_bytes(8)
         for batch in batches:
             old = batch.column(0)
             hashes = np.fromiter(map(crc32, old.to_pylist()), np.int64, len(old)) % self.max_parallelism
-            places = pa.array([str(place + row).encode() for row in range(len(batch))], pa.binary())
+            places = pa.array([part + str(place + row).encode() for row in range(len(batch))], pa.binary())
             place += len(batch)
             columns = [fixed_array(pa.int32(), hashes.astype(np.int32)), old, places]
             yield pa.RecordBatch.from_arrays(columns, schema=PAIRS)
