@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.errors import (
     StateFileNotFoundError,
 )
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
+from pyspark_savepoint.formats.io.one_verb import look_again
 from pyspark_savepoint.formats.snapshot.as_of import Followed, is_gone
 from pyspark_savepoint.formats.snapshot.histories import SnapshotInfo, job_of
 from pyspark_savepoint.local.local_table import SnapshotTable
@@ -53,6 +54,7 @@ def following(table: SnapshotTable, output: Output) -> Iterator[Row]:
         if not later:
             output.results.flush()
             sleep(SECONDS_BETWEEN_LOOKS)
+            look_again()
             later = [*followed.after(before, left, followed.versions())]
             numbers = range(0 if before is None else before.number, later[-1].number if later else 0)
             for warning in followed.left_out(numbers):

@@ -150,9 +150,9 @@ def _run(words: list[str], output: Output) -> int:
 
         notice.silence()
     from pyspark_savepoint.formats.errors import SnapshotNotFoundError
-    from pyspark_savepoint.formats.snapshot.metadata_reading import looked_at_once
+    from pyspark_savepoint.formats.io.one_verb import one_verb
 
-    with warnings.catch_warnings(), _showing(arguments), looked_at_once():
+    with warnings.catch_warnings(), _showing(arguments), one_verb():
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", ResourceWarning)  # of files that a Ctrl-C leaves to Python
         warnings.showwarning = _remarking(output)

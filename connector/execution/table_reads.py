@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.errors import (
     SnapshotNotFoundError,
     StateFileNotFoundError,
 )
+from pyspark_savepoint.formats.io.one_verb import look_again, one_verb
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.redaction import elide
 from pyspark_savepoint.formats.serializers.basic.strings import ESCAPE, NOTED
@@ -73,7 +74,7 @@ def _retried(
     existed = planned or bool(options.chosen_of or options.versions)
     for _ in range(ATTEMPTS):
         try:
-            with named_as_given(options.uid):
+            with named_as_given(options.uid), one_verb():
                 return options, of_one_version(partial(run, options))
         except (StateFileNotFoundError, SnapshotNotFoundError) as error:
             known = existed or isinstance(error, StateFileNotFoundError)
@@ -122,6 +123,7 @@ def of_one_version(plan: Callable[[], T]) -> T:
     try:
         return plan()
     except (StateFileNotFoundError, FileReplacedError):
+        look_again()
         return plan()
 
 

@@ -183,6 +183,7 @@ class _ArrowFile:
     """
 
     modified: float | None = None
+    is_lasting = False
 
     def __init__(self, open_file: Callable[[], Any], path: str) -> None:
         self.path = path

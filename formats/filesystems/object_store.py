@@ -10,7 +10,8 @@ One GET opens a file: its answer has size, ETag and time besides bytes. Later ra
 each answer is compared too, for stores that ignore conditions.
 
 A request that a store could not answer is made again, after pauses that grow and are random, until the budget of time
-is used up: 5xx and 429 with any body, resets, stalls, short answers. Where no request has been answered yet, the reason
+is used up: 5xx and 429 with any body, resets, stalls, short answers. The requests of a verb have one budget together,
+of the seconds in which at least one of them fails. Where no request has been answered yet, the reason
 is rather the endpoint, and the budget is shorter. Refused credentials are asked for again once.
 """
 
@@ -58,6 +59,7 @@ from pyspark_savepoint.formats.filesystems.remote import (
 )
 from pyspark_savepoint.formats.filesystems.remote_files import RemoteInputFile, fetched
 from pyspark_savepoint.formats.io.local_files import read_regular, too_large
+from pyspark_savepoint.formats.io.one_verb import failing
 from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, FileInfo, Opening, Published
 from pyspark_savepoint.formats.redaction import redacted
 
@@ -244,30 +246,32 @@ class ObjectStore:
         """
         client = self._current
         attempts = min(INNER_ATTEMPTS, client.attempts or INNER_ATTEMPTS) if inner else 1
-        begin, pause, renewed = time.monotonic(), FIRST_PAUSE, False
-        for attempt in count(attempts, attempts):
-            generation = self._generation
-            try:
-                answer = request(self._open(size, attempts))
-            except _errors() as error:
-                if isinstance(error, SavepointError):
-                    raise  # there are no credentials any more
-                text = str(error)
-                if not renewed and REFUSED.search(text):
-                    self._renew(generation)
-                    renewed = True
-                    continue
-                limit = (
-                    client.budget if self._reached or not UNREACHED.search(text) else min(client.budget, REACH_LIMIT)
-                )
-                out_of_time = time.monotonic() - begin + pause > limit
-                if not is_passing(error) or out_of_time or attempt >= (client.attempts or attempt + 1):
-                    self._fail(error, path)
-            else:
-                self._reached = True
-                return answer
-            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
-            pause = min(2 * pause, LONGEST_PAUSE)
+        begin, pause, renewed, failed = time.monotonic(), FIRST_PAUSE, False, failing()
+        with contextlib.ExitStack() as waiting:
+            for attempt in count(attempts, attempts):
+                generation = self._generation
+                try:
+                    answer = request(self._open(size, attempts))
+                except _errors() as error:
+                    if isinstance(error, SavepointError):
+                        raise  # there are no credentials any more
+                    text = str(error)
+                    if not renewed and REFUSED.search(text):
+                        self._renew(generation)
+                        renewed = True
+                        continue
+                    if pause == FIRST_PAUSE:
+                        waiting.enter_context(failed.since(begin))
+                    known = self._reached or not UNREACHED.search(text)
+                    limit = client.budget if known else min(client.budget, REACH_LIMIT)
+                    out_of_time = failed.seconds + pause > limit
+                    if not is_passing(error) or out_of_time or attempt >= (client.attempts or attempt + 1):
+                        self._fail(error, path)
+                else:
+                    self._reached = True
+                    return answer
+                time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+                pause = min(2 * pause, LONGEST_PAUSE)
         raise AssertionError
 
     def _fail(self, error: Exception, path: str) -> NoReturn:
@@ -549,6 +553,8 @@ class ObjectStore:
 
 class _Object:
     """A file in an object store, of which all ranges are of the version that was opened."""
+
+    is_lasting = True
 
     def __init__(self, store: ObjectStore, path: str, answer: _Answer | None = None) -> None:
         self._store, self._path = store, path

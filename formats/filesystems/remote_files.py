@@ -2,9 +2,10 @@
 
 Requests have a high latency, so reads are few and start early. The request that opens a file brings what is probably
 wanted first: its beginning, its end, or all of it if it is small. A read that continues at the end of the previous one
-starts a request for the following bytes: twice as many as the last such request, and at least as many as the read
-itself, up to :data:`MAX_AHEAD`. A random read fetches only a little more than it needs. Large ranges are fetched in
-parts, in parallel. A file keeps at most two fetched ranges in memory.
+starts requests for the following bytes, when half of the last ones were read: :data:`GROWTH` times as many as before,
+and at least as many as the read itself, up to :data:`MAX_AHEAD`. A random read fetches only a little more than it
+needs. Large ranges are fetched in parts, in parallel. A file keeps at most two fetched ranges in memory; what was read
+in order is let go.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 from pyspark_savepoint.formats.io.local_files import truncated
+from pyspark_savepoint.formats.io.one_verb import in_context
 from pyspark_savepoint.formats.io.snapshot_files import BEGINNING, Opening
 
 #: A smaller request takes as long.
 MIN_READ = 1 << 18
-MAX_AHEAD = 1 << 24
+MAX_AHEAD, GROWTH = 1 << 25, 4
 #: A range is fetched in parts of this size.
 PART = 1 << 22
 FETCHERS = 32
+#: Memory in bytes of a file without its bytes.
+OBJECT = 1 << 10
 
 
 class RemoteFile(Protocol):
@@ -31,6 +35,8 @@ class RemoteFile(Protocol):
     path: str
     size: int
     modified: float | None
+    #: Whether it can be read by several readers, and after it was closed.
+    is_lasting: bool
 
     def open(self, start: int | None, count: int) -> tuple[int, Any]:
         """Request the first range; return where it begins, and its bytes. Without ``start`` it is the end."""
@@ -71,11 +77,11 @@ class _Range:
 
     def __init__(self, file: RemoteFile, start: int, end: int) -> None:
         self.start, self.end = start, end
-        pool = _Fetchers.get()
+        pool, read = _Fetchers.get(), in_context(_read_part)
         self._parts: list[tuple[int, int, Future[Any]]] = []
         for low in range(start, end, PART):
             size = min(PART, end - low)
-            self._parts.append((low, size, pool.submit(_read_part, file, low, size)))
+            self._parts.append((low, size, pool.submit(read, file, low, size)))
 
     @classmethod
     def of(cls, start: int, data: Any) -> _Range:
@@ -99,6 +105,11 @@ class _Range:
         """Wait for all bytes, and yield them in order."""
         for _, _, part in self._parts:
             yield part.result()
+
+    def let_go(self, stop: int) -> None:
+        """Forget the parts before a position."""
+        self._parts = [part for part in self._parts if part[0] + part[1] > stop]
+        self.start = self._parts[0][0] if self._parts else self.end
 
     def cancel(self) -> bool:
         """Cancel the remaining requests; return whether none is running."""
@@ -127,14 +138,31 @@ def _read_part(file: RemoteFile, start: int, size: int) -> Any:
 class RemoteInputFile:
     """An open file of a store; not thread-safe."""
 
-    def __init__(self, file: RemoteFile, opening: Opening = BEGINNING) -> None:
-        start, data = file.open(*opening.range(MIN_READ))
+    def __init__(self, file: RemoteFile, opening: Opening = BEGINNING, first: tuple[int, Any] | None = None) -> None:
+        start, data = first or file.open(*opening.range(MIN_READ, PART))
         self.path, self.size, self.modified = file.path, file.size, file.modified
         self._file = file
+        self._first = (start, data) if len(data) <= MIN_READ else (0, b"")
         self._ranges: list[_Range] = [_Range.of(start, data)] if len(data) else []
         self._closed = False
         self._last = -1
+        self._is_all = opening.is_all
         self._ahead = MIN_READ
+
+    @property
+    def kept_bytes(self) -> int:
+        """Return the memory in bytes that it takes to open the file again; 0 if that is not possible."""
+        return OBJECT + len(self._first[1]) if self._file.is_lasting else 0
+
+    def again(self, opening: Opening) -> RemoteInputFile | None:
+        """Return the file opened once more without a request; None if that has not brought what is read first."""
+        if opening.purpose != "size":
+            start, count = opening.range(MIN_READ, PART)
+            low = max(0, self.size - count) if start is None else start
+            known, data = self._first
+            if low < known or min(self.size, low + count) > known + len(data):
+                return None
+        return RemoteInputFile(self._file, opening, self._first)
 
     def read_into(self, start: int, buffer: Any) -> None:
         """Fill the whole writable buffer with the bytes from ``start`` on."""
@@ -142,7 +170,7 @@ class RemoteInputFile:
         stop = start + len(target)
         if stop > self.size:
             raise truncated(self.path, start, f"{len(target)} bytes", f"{self.size} bytes in all")
-        goes_on = start == self._last
+        goes_on = start == self._last or (self._is_all and self._known(start) is not None)
         if not goes_on:
             self._ahead = MIN_READ
         position = start
@@ -163,21 +191,26 @@ class RemoteInputFile:
 
     def _range(self, position: int, stop: int) -> _Range:
         """Return the range at a position: one already fetched, or a new request."""
-        for known in self._ranges:
-            if known.start <= position < known.end:
-                return known
+        known = self._known(position)
+        if known is not None:
+            return known
         end = min(self.size, max(stop, position + MIN_READ))
-        end = min([end, *(known.start for known in self._ranges if known.start > position)])
+        end = min([end, *(each.start for each in self._ranges if each.start > position)])
         new = _Range(self._file, position, end)
         return new if end - position > MAX_AHEAD else self._keep(new)
 
+    def _known(self, position: int) -> _Range | None:
+        return next((known for known in self._ranges if known.start <= position < known.end), None)
+
     def _fetch_ahead(self, position: int, step: int) -> None:
-        """Start fetching the following bytes, once the reader has reached the last fetched range."""
+        """Start fetching the following bytes, once the reader has read half of the last fetched range."""
         if any(known.start <= position < known.end for known in self._ranges[:-1]):
             return
+        for known in self._ranges:
+            known.let_go(position)
         end = next((last.end for last in self._ranges[-1:] if last.start <= position <= last.end), position)
-        if end < self.size:
-            self._ahead = min(MAX_AHEAD, max(2 * self._ahead, step))
+        if end < self.size and 2 * (end - position) <= MAX_AHEAD:
+            self._ahead = MAX_AHEAD if self._is_all else min(MAX_AHEAD, max(GROWTH * self._ahead, step))
             self._keep(_Range(self._file, end, min(self.size, end + self._ahead)))
 
     def _keep(self, new: _Range) -> _Range:

@@ -19,7 +19,8 @@ from typing import Any, NoReturn, Protocol, Self
 import xxhash
 
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError, StateFileNotFoundError
-from pyspark_savepoint.formats.io.run_ahead import AHEAD, AHEAD_BYTES, Announcement, announced, taken
+from pyspark_savepoint.formats.io.one_verb import Reopened, keep_opened, opened_before
+from pyspark_savepoint.formats.io.run_ahead import AHEAD, AHEAD_BYTES, AHEAD_FILES, Announcement, announced, taken
 from pyspark_savepoint.formats.io.snapshot_files import (
     BEGINNING,
     Anchor,
@@ -301,13 +302,25 @@ class FileLocation:
     def _taken(self, opening: Opening) -> InputFile | None:
         return taken(self._key(opening)) if self.filesystem.is_remote else None
 
-    def _key(self, opening: Opening) -> tuple[str, int, str]:
-        return self.filesystem.uri(self.path), self.start, opening.purpose
+    def _key(self, opening: Opening) -> tuple[tuple[str, int], str]:
+        return (self.filesystem.uri(self.path), self.start), opening.purpose
 
     def _opened(self, opening: Opening) -> InputFile:
-        """Open the file where it is: as its path says, or else where the snapshot has it."""
+        """Open the file, unless the running verb has read the same of it before."""
         known = -1 if self.size < 0 or self.segment else self.start + self.size
         opening = replace(opening, size=known, start=self.start + opening.start)
+        if not self.filesystem.is_remote:
+            return self._found(opening)
+        uri = self.filesystem.uri(self.path)
+        file = opened_before(uri, opening)
+        if file is None:
+            file = self._found(opening)
+            if isinstance(file, Reopened):
+                keep_opened(uri, file)
+        return file
+
+    def _found(self, opening: Opening) -> InputFile:
+        """Open the file where it is: as its path says, or else where the snapshot has it."""
         try:
             return self.filesystem.open_input(self.path, self.anchor, opening)
         except StateFileNotFoundError:
@@ -341,7 +354,7 @@ StateLocation = InlineLocation | FileLocation
 Read = tuple[StateLocation, Opening]
 
 
-def opened_ahead(reads: Iterable[Read], width: int = AHEAD) -> AbstractContextManager[None]:
+def opened_ahead(reads: Iterable[Read], width: int = AHEAD_FILES) -> AbstractContextManager[None]:
     """Return a block within which files of stores are opened in the background, in this order; inline state is not.
 
     ``width`` is how many are opened ahead at first: few if the reader may stop soon.

@@ -1,8 +1,9 @@
 """Files of stores that are opened before they are needed: many at a time, bounded in number and bytes.
 
 Who reads many files announces them in about the order in which they will be opened. The first ones are opened in the
-background at once, and each time one is taken, further ones. A file that is announced and not taken is given up when
-much later ones are taken. Local files are not announced: the operating system is faster.
+background at once; when half of them were taken, further ones, so that requests are made together. A file that is
+announced and not taken is given up when much later ones are taken. Local files are not announced: the operating system
+is faster.
 """
 
 from __future__ import annotations
@@ -12,25 +13,27 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
 from typing import TypeVar
 
+from pyspark_savepoint.formats.io.one_verb import in_context
 from pyspark_savepoint.formats.io.snapshot_files import InputFile
 
 S = TypeVar("S")
 T = TypeVar("T")
-#: Number of requests at a time across files, and the bytes of files that are open ahead of their reader.
-AHEAD, AHEAD_BYTES = 32, 64 << 20
-#: Number of files that are opened ahead at first by readers that may stop soon.
-FEW_AHEAD = 2
+#: Number of requests at a time across files; number and bytes of the files that are open ahead of their reader.
+AHEAD, AHEAD_FILES, AHEAD_BYTES = 32, 256, 64 << 20
+#: The purpose of opening a file that every other purpose serves too.
+SIZE_ALONE = "size"
+#: Number of files that are opened ahead at first by readers that may stop soon, and by how much that grows.
+FEW_AHEAD, GROWTH = 2, 4
 
 
 class Announcement:
-    """One file to open: what names it, its bytes, and how it is opened."""
+    """One file to open: its place and what for, its bytes, and how it is opened."""
 
     __slots__ = ("file", "key", "number", "open", "size")
 
-    def __init__(self, key: object, size: int, open_file: Callable[[], InputFile]) -> None:
+    def __init__(self, key: tuple[object, str], size: int, open_file: Callable[[], InputFile]) -> None:
         self.key, self.size, self.open = key, size, open_file
         self.file: Future[InputFile] | None = None
         self.number = 0
@@ -55,16 +58,21 @@ class _Queue:
         self._started: deque[Announcement] = deque()
         self._pool = ThreadPoolExecutor(AHEAD, thread_name_prefix="savepoint-ahead")
         self._count = 0
+        self._places = set[object]()
         self._top_up()
 
     def _top_up(self) -> None:
+        if self._started and (2 * len(self._started) > self._width or 2 * _Bytes.open > AHEAD_BYTES):
+            return
         while len(self._started) < self._width and (_Bytes.open < AHEAD_BYTES or not self._started):
             file = next(self._waiting, None)
             if file is None:
                 return
-            if file.key in _OPENING:
+            place, purpose = file.key
+            if file.key in _OPENING or (purpose == SIZE_ALONE and place in self._places):
                 continue
-            file.file = self._pool.submit(file.open)
+            self._places.add(place)
+            file.file = self._pool.submit(in_context(file.open))
             file.number = self._count = self._count + 1
             _OPENING[file.key] = self, file
             self._started.append(file)
@@ -75,7 +83,8 @@ class _Queue:
         self._drop(wanted)
         while self._started and self._started[0].number < wanted.number - AHEAD:
             self._drop(self._started[0]).give_up()
-        self._width = min(2 * self._width, AHEAD)
+        if wanted.number > 1:  # a reader that stops soon takes one
+            self._width = min(GROWTH * self._width, AHEAD_FILES)
         self._top_up()
         assert wanted.file is not None
         return wanted.file
@@ -107,10 +116,10 @@ _LOCK = threading.Lock()
 
 
 @contextlib.contextmanager
-def announced(files: Iterable[Announcement], width: int = AHEAD) -> Iterator[None]:
+def announced(files: Iterable[Announcement], width: int = AHEAD_FILES) -> Iterator[None]:
     """Open files in the background within the block, in their order; ``files`` are of stores only.
 
-    ``width`` is how many are opened ahead at first, each time one is taken twice as many.
+    ``width`` is how many are opened ahead at first, each time one is taken more.
     """
     waiting = iter(files)
     first = next(waiting, None)
@@ -157,7 +166,7 @@ def ahead(function: Callable[[S], T], items: Iterable[S], *, remote: bool, width
         started: deque[Future[T]] = deque()
         try:
             for item in items:
-                started.append(pool.submit(copy_context().run, function, item))
+                started.append(pool.submit(in_context(function), item))
                 if len(started) >= width:
                     yield started.popleft().result()
             while started:

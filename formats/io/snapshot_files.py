@@ -69,11 +69,19 @@ class Opening:
         """Return what the file is opened for: its end, its size, or its data."""
         return "end" if self.end else "size" if self.count == 1 else "data"
 
-    def range(self, least: int) -> tuple[int | None, int]:
-        """Return the start of the first request, None for the end, and its bytes: ``least`` if nothing else is said."""
+    @property
+    def is_all(self) -> bool:
+        """Return whether a file that does not come whole is read from its beginning to its end."""
+        return self.whole > 0 and not self.count
+
+    def range(self, least: int, part: int) -> tuple[int | None, int]:
+        """Return the start of the first request, None for the end, and its bytes.
+
+        If nothing else is said: ``least``, or a ``part`` of a large file that is read to its end.
+        """
         if 0 <= self.size <= (self.whole or (0 if self.count else least)):
             return 0, max(self.size, 1)
-        count = self.count or least
+        count = self.count or (part if self.is_all else least)
         if not self.end:
             return self.start, count
         return (None, count) if self.size < 0 else (max(0, self.size - count), count)

@@ -34,7 +34,7 @@ from pyspark_savepoint.formats.rocksdb.entries import (
 )
 from pyspark_savepoint.formats.rocksdb.manifest import ColumnFamily, FileMetaData, read_current, read_manifest
 from pyspark_savepoint.formats.rocksdb.sst import KeyPrefixes, SstFile, wrong_size
-from pyspark_savepoint.formats.rocksdb.table_ends import SMALL, end_of
+from pyspark_savepoint.formats.rocksdb.table_ends import SMALL, comes_whole, end_of
 
 CURRENT = "CURRENT"
 #: Greater than every key group.
@@ -64,10 +64,12 @@ class Database:
         self.prefix = prefix
         self._open: OrderedDict[str, ByteSource] = OrderedDict()
         self._ahead = ExitStack()
+        self._whole = comes_whole(files)
+        self._scans: dict[str, Opening] = {}
         self._tables: OrderedDict[tuple[object, ...], SstFile] = OrderedDict()
         self._index_bytes = 0
-        current = self._whole(CURRENT)
-        manifest = self._whole(read_current(*current), current[1])
+        current = self._content(CURRENT)
+        manifest = self._content(read_current(*current), current[1])
         self.path = manifest[1]
         self.families = read_manifest(*manifest)
 
@@ -79,7 +81,7 @@ class Database:
         while self._open:
             self._open.popitem()[1].close()
 
-    def _whole(self, name: str, named_by: str | None = None) -> tuple[bytes, str]:
+    def _content(self, name: str, named_by: str | None = None) -> tuple[bytes, str]:
         with self._location(name, named_by).open() as source:
             if source.size > MAX_MANIFEST:
                 raise CorruptStateError(
@@ -116,26 +118,42 @@ class Database:
             if info.name not in self._open:
                 yield self._location(info.name, self.path), opening
 
+    def first_reads(self, files: Iterable[FileMetaData], low: int, high: int) -> Iterator[Read]:
+        """Yield what is read first of table files: their ends, or all of those whose key groups are all read."""
+        return self.reads((info, end_of(info.size, self.is_whole(info, low, high))) for info in files)
+
+    def is_whole(self, info: FileMetaData, low: int, high: int) -> bool:
+        """Return whether the request that opens a table file to read some key groups brings all of it."""
+        first, stop = _bounds(low, high, self.prefix)
+        return self._whole and first <= info.smallest.user_key and b"\0" + info.largest.user_key < stop
+
     def release(self, files: Iterable[FileMetaData]) -> None:
         """Close table files of a store whose ends were read: to open one again is the request that reads its blocks."""
-        for info in files:
+        for info in () if self._whole else files:
             location = self.files.get(info.name)
             if isinstance(location, FileLocation) and location.filesystem.is_remote and info.size > SMALL:
                 source = self._open.pop(info.name, None)
                 if source is not None:
                     source.close()
 
-    def ahead(self, reads: Iterable[tuple[FileMetaData, Opening]]) -> None:
-        """Open table files in the background, in this order, until the database is closed."""
-        self._ahead.enter_context(opened_ahead(self.reads(reads), FEW_AHEAD))
+    def scan(self, wanted: Sequence[tuple[FileMetaData, Opening]]) -> None:
+        """Open table files in the background that will be read in this order, until the database is closed."""
+        self._scans |= {info.name: opening for info, opening in wanted}
+        self._ahead.enter_context(opened_ahead(self.reads(wanted), FEW_AHEAD))
+
+    def blocks(self, file: SstFile, part: slice | Longs) -> ByteSource:
+        """Return an open table file to read some blocks; a scan that begins opens it for all that it reads."""
+        opening, scan = blocks_at(file, part), self._scans.get(file.info.name)
+        return self.open(file.info, scan if scan is not None and scan.start == opening.start else opening)
 
     def table(self, info: FileMetaData, low: int, high: int, separators: bool) -> SstFile:
         """Return a table file, whose end is read once, with its index for some key groups.
 
-        ``separators``: whether to keep the separators of the index.
+        ``separators``: whether to keep the separators of the index, to look up keys.
         """
+        end = end_of(info.size, not separators and self.is_whole(info, low, high))
         whole = self._kept(
-            (info.name, separators), lambda: SstFile(self.open(info), info, self.prefix, separators=separators)
+            (info.name, separators), lambda: SstFile(self.open(info, end), info, self.prefix, separators=separators)
         )
         if not whole.partitioned:
             return whole
@@ -192,6 +210,12 @@ class Database:
                 with self.naming(info):
                     self._check_listed(info)
         return FamilyReader(self, self.families[name], (low, high), prefixes, numbers)
+
+    def files_of(self, name: str, low: int, high: int) -> list[FileMetaData]:
+        """Return the table files of a column family that have keys of some key groups."""
+        first, stop = _bounds(low, high, self.prefix)
+        files = self.families[name].files.values() if name in self.families else ()
+        return [one for one in files if one.largest.user_key >= first and b"\0" + one.smallest.user_key < stop]
 
     def _check_listed(self, info: FileMetaData) -> None:
         """Raise an error if the snapshot and the manifest disagree, also on files that are not opened."""
@@ -264,7 +288,7 @@ class _Run:
         self, file: SstFile, part: slice | Longs, low: int, high: int, arena: Arena | None = None
     ) -> DatabaseEntries:
         with self.database.naming(file.info):
-            blocks = file.read(self.database.open(file.info, blocks_at(file, part)), part, arena)
+            blocks = file.read(self.database.blocks(file, part), part, arena)
             return decode_entries(blocks, file, low, high, int(file.index.size[part].sum()), arena)
 
 
@@ -372,7 +396,8 @@ class FamilyReader:
         self._sizes = np.zeros(high - low + 1)
         numbers = np.arange(low, high + 2)
         tombstones = []
-        with opened_ahead(database.reads((info, end_of(info.size)) for info in files)):
+        ends = database.reads((info, end_of(info.size)) for info in files)
+        with opened_ahead(database.first_reads(files, low, high) if prefixes is None else ends):
             tables = [file for run in self.runs for file in run.tables()]
         for file in tables:
             before = np.concatenate([[0], np.cumsum(file.index.size)])
@@ -382,9 +407,9 @@ class FamilyReader:
         self.deleted = DeletedRanges.of(tombstones)
         database.release(files)
         if prefixes is None:
-            in_order = sorted(tables, key=lambda file: file.info.smallest.user_key)
-            scanned = ((file.info, blocks_at(file, file.index.blocks_of(low, high))) for file in in_order)
-            database.ahead(scanned)
+            parts = [file for file in tables if not database.is_whole(file.info, low, high)]
+            in_order = sorted(parts, key=lambda file: file.info.smallest.user_key)
+            database.scan([(file.info, blocks_at(file, file.index.blocks_of(low, high))) for file in in_order])
 
     def sizes(self, low: int, high: int) -> Longs:
         """Return the approximate bytes of entries of every key group."""

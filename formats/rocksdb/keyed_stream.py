@@ -33,6 +33,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Ints, Longs, Origin
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.io.byte_source import Read
 from pyspark_savepoint.formats.keyed.keyed_block import (
     CANONICAL,
     KeyedBlock,
@@ -98,6 +99,13 @@ class RocksDBKeyedStream:
         self.options = options
         #: Whether to split composite keys into their parts; not needed to copy entries unchanged.
         self.split_keys = True
+
+    def reads(self, key_groups: Collection[int], selected: Collection[int]) -> Iterator[Read]:
+        """Yield what :meth:`blocks` reads first."""
+        wanted = [group for group in key_groups if group in self.key_groups]
+        for name in (self.header.states[state].name for state in sorted(selected) if wanted):
+            files = self.database.files_of(name, min(wanted), max(wanted))
+            yield from self.database.first_reads(files, min(wanted), max(wanted))
 
     def blocks(
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
@@ -446,6 +454,18 @@ class DifferingStream(RocksDBKeyedStream):
         mine = streams[side]
         super().__init__(mine.database, mine.header, mine.key_groups, mine.origin, mine.options)
         self._streams, self._side, self._kept, self._states = streams, side, kept, states
+
+    def reads(self, key_groups: Collection[int], selected: Collection[int]) -> Iterator[Read]:
+        """Yield what is read first: files of one database alone, unless the other stream has found what differs."""
+        wanted = sorted(group for group in key_groups if group in self.key_groups)
+        names = dict.fromkeys([*(self.header.states[state].name for state in sorted(selected)), *self._states])
+        older, newer = (stream.database for stream in self._streams)
+        for name in names if wanted and not self._kept else ():
+            for database, common in zip((older, newer), _common(older, newer, name), strict=True):
+                files = database.files_of(name, wanted[0], wanted[-1])
+                yield from database.first_reads(
+                    [info for info in files if info.number not in common], wanted[0], wanted[-1]
+                )
 
     def blocks(
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int

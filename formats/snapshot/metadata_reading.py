@@ -2,7 +2,7 @@
 
 A process keeps what it parsed last: of a file on this machine by its identity, so that it is not even read again. In a
 store, opening the same snapshot again is one request, which the store answers without the bytes if they are the same;
-within one verb (:func:`looked_at_once`) it is none.
+within one verb (:mod:`~pyspark_savepoint.formats.io.one_verb`) it is none.
 """
 
 from __future__ import annotations
@@ -11,18 +11,15 @@ import contextlib
 import posixpath
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
 
 import xxhash
 
 from pyspark_savepoint.formats.errors import FileReplacedError, StateFileNotFoundError, UnsafePathError
+from pyspark_savepoint.formats.io.one_verb import kept_for_verb
 from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Anchor, Published, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, read_metadata
 
-T = TypeVar("T")
 # The job manager holds a metadata file in one Java array, so none can be larger.
 MAX_METADATA_BYTES = MAX_PUBLISHED
 METADATA = "_metadata"
@@ -86,39 +83,6 @@ _KEPT = _Kept()
 #: What was read last of this machine, by URI and by where it may lie.
 _HERE: OrderedDict[tuple[str, Anchor | None], _ReadHere] = OrderedDict()
 _HERE_LOCK = threading.Lock()
-#: What the verb that is running now has read of stores, by URI.
-_SEEN: ContextVar[dict[object, Any] | None] = ContextVar("seen", default=None)
-
-
-@contextlib.contextmanager
-def looked_at_once() -> Iterator[None]:
-    """Within the block, metadata in stores is read once, and is then what it was."""
-    if _SEEN.get() is not None:
-        yield
-        return
-    token = _SEEN.set({})
-    try:
-        yield
-    finally:
-        _SEEN.reset(token)
-
-
-def look_again() -> None:
-    """Forget what the running verb has read, because it has written something."""
-    seen = _SEEN.get()
-    if seen is not None:
-        seen.clear()
-
-
-def kept_for_verb(key: object, found: Callable[[], T]) -> T:
-    """Return what the running verb has found before under a key, or find it."""
-    seen = _SEEN.get()
-    if seen is None:
-        return found()
-    if key not in seen:
-        seen[key] = found()
-    known: T = seen[key]
-    return known
 
 
 def load(
@@ -130,9 +94,27 @@ def load(
     its folder, to which the rule of state files applies; a file of another name is one that the user named.
     """
     if keep and filesystem.is_remote:
-        return kept_for_verb(filesystem.uri(metadata_path), lambda: _load(filesystem, metadata_path, None))
+        found = kept_for_verb(filesystem.uri(metadata_path), lambda: _load_or_miss(filesystem, metadata_path))
+        if isinstance(found, StateFileNotFoundError):
+            raise found.with_traceback(None)
+        return found
+    if filesystem.is_remote:
+        read = _load(filesystem, metadata_path, None)
+        kept_for_verb(("read", filesystem.uri(metadata_path)), lambda: True)
+        return read
     folder, name = posixpath.split(metadata_path)
     return _load(filesystem, metadata_path, Anchor(folder) if name == METADATA and not allow_outside else None)
+
+
+def _load_or_miss(filesystem: SnapshotFileSystem, metadata_path: str) -> ReadMetadata | StateFileNotFoundError:
+    uri = filesystem.uri(metadata_path)
+    kept = _KEPT.get(uri)
+    if kept is not None and kept_for_verb(("read", uri), lambda: False):
+        return kept[1]
+    try:
+        return _load(filesystem, metadata_path, None)
+    except StateFileNotFoundError as error:
+        return error
 
 
 def _load(filesystem: SnapshotFileSystem, metadata_path: str, anchor: Anchor | None) -> ReadMetadata:

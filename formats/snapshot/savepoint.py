@@ -29,8 +29,9 @@ from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, lo
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.io.local_files import real_path
+from pyspark_savepoint.formats.io.one_verb import kept_for_verb, one_verb
 from pyspark_savepoint.formats.io.run_ahead import ahead
-from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
+from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import (
     CheckpointMetadata,
     OperatorState,
@@ -53,7 +54,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions
 from pyspark_savepoint.formats.snapshot.histories import JOB_DIRECTORY, Histories, SnapshotInfo
-from pyspark_savepoint.formats.snapshot.metadata_reading import kept_for_verb, load, looked_at_once
+from pyspark_savepoint.formats.snapshot.metadata_reading import load
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation, is_checkpoint_directory
 
 METADATA_FILE_NAME = "_metadata"
@@ -95,7 +96,7 @@ class Snapshot:
         without checksums are errors). ``classes`` describe the user's classes in generic types. Raises
         SnapshotNotFoundError, which names the snapshots below the path, if any.
         """
-        with looked_at_once():
+        with one_verb():
             filesystem, metadata_path = found or cls.find(path)
             read = load(filesystem, metadata_path, allow_outside=allow_outside)
         metadata = read.metadata
@@ -300,13 +301,16 @@ def _find_remote(
         return _described_if_there(filesystem, posixpath.join(folder, METADATA_FILE_NAME), known, keep)
 
     def folders_in(folder: str) -> list[str]:
-        try:
-            entries = filesystem.list(folder)
-        except (PermissionError, StateFileNotFoundError):
-            return []  # folders without permission are skipped, and so are checkpoints that a job has just deleted
+        entries = _entries(filesystem, folder)
         return [one.path for one in entries if one.is_directory and _may_have(one.name, only)]
 
-    top = described(path, True)  # a verb that is given a snapshot opens it
+    def listed() -> None:
+        if not is_checkpoint_directory(posixpath.basename(path)):
+            with suppress(SavepointError):  # whoever needs the list is told what is wrong with it
+                _entries(filesystem, path)
+
+    # A verb that is given a snapshot opens it; a folder is listed at the same time.
+    top = next(ahead(lambda work: work(), [lambda: described(path, True), listed], remote=True))
     if top is not None:
         return [top]
     found: list[SnapshotInfo] = []
@@ -323,7 +327,7 @@ def _find_remote(
             elif not is_checkpoint_directory(posixpath.basename(folder)):
                 rest.append(folder)
         level = rest
-    if not found and not _has_names(filesystem, path):
+    if not found and not _entries(filesystem, path):
         try:
             load(filesystem, path)  # a file, which may be metadata of any name
         except StateFileNotFoundError:
@@ -402,25 +406,40 @@ def _resolve_pointer(filesystem: SnapshotFileSystem, path: str) -> str:
 def _resolve_remote(filesystem: SnapshotFileSystem, path: str) -> str:
     """Resolve a pointer in a store: what it most likely names is read at once."""
     inside = posixpath.join(path, METADATA_FILE_NAME)
-    for candidate in (path, inside) if posixpath.basename(path) == METADATA_FILE_NAME else (inside, path):
-        try:
-            load(filesystem, candidate)
-        except StateFileNotFoundError as error:
-            if "bucket" in error.message:
-                raise _nothing(filesystem, path) from None
-        except CorruptStateError:
-            return candidate  # it is there: whoever opens it is told what is wrong with it
-        else:
-            return candidate
-    raise (_no_snapshot if _has_names(filesystem, path) else _nothing)(filesystem, path)
+    named = posixpath.basename(path) == METADATA_FILE_NAME
+    if named and _is_there(filesystem, path):
+        return path
+    if _is_there(filesystem, inside):
+        return inside
+    if _entries(filesystem, path):
+        raise _no_snapshot(filesystem, path)
+    if not named and _is_there(filesystem, path):
+        return path
+    raise _nothing(filesystem, path)
 
 
-def _has_names(filesystem: SnapshotFileSystem, path: str) -> bool:
-    """Return whether there is something below a path in a store."""
+def _is_there(filesystem: SnapshotFileSystem, path: str) -> bool:
     try:
-        return bool(filesystem.first_names(path, 1))
-    except StateFileNotFoundError:
-        return False  # nor is the bucket
+        load(filesystem, path)
+    except StateFileNotFoundError as error:
+        if "bucket" in error.message:
+            raise _nothing(filesystem, path) from None
+        return False
+    except CorruptStateError:
+        pass  # it is there: whoever opens it is told what is wrong with it
+    return True
+
+
+def _entries(filesystem: SnapshotFileSystem, path: str) -> list[FileInfo]:
+    """Return what is in a folder of a store, which is listed once for a verb; nothing if it cannot be listed."""
+
+    def listed() -> list[FileInfo]:
+        try:
+            return filesystem.list(path)
+        except (PermissionError, StateFileNotFoundError):
+            return []  # folders without permission are skipped, and so are checkpoints that a job has just deleted
+
+    return kept_for_verb(("entries", filesystem.uri(path)), listed)
 
 
 def _nothing(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundError:

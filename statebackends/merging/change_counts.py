@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedStateError
+from pyspark_savepoint.formats.io.byte_source import opened_ahead
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.merging.comparison import COUNTS, compare
@@ -126,8 +127,9 @@ class KeyedChanges:
         if inputs[0] is not None and inputs[1] is not None:
             known = SharedInput.among(inputs[0].sources, inputs[1].sources, least=LEAST_COMMON_COUNTED)
             shared = [keyed_input for keyed_input in known if meets(keyed_input.after.key_group_range, self.share)]
-        for keyed_input in shared:
-            self._count_shared(keyed_input, inputs, numbers, sums)
+        with opened_ahead(read for keyed_input in shared for read in keyed_input.reads()):
+            for keyed_input in shared:
+                self._count_shared(keyed_input, inputs, numbers, sums)
         common = {source for keyed_input in shared for source in (keyed_input.before, keyed_input.after)}
         others = [
             keyed_input and replace(keyed_input, sources=tuple(one for one in keyed_input.sources if one not in common))
@@ -169,9 +171,9 @@ class KeyedChanges:
             yield from ()
 
         mine, requests = _Sums(), [keyed_input.request for keyed_input in known]
-        for pair in shared.pairs(key_groups, numbers, requests, of_all, counted.append):
-            mine.add(compare(*pair, self.division.modulus, numbers.maps).counts)
         with OpenInput(alone[1], numbers) as newer:
+            for pair in shared.pairs(key_groups, numbers, requests, of_all, counted.append, newer):
+                mine.add(compare(*pair, self.division.modulus, numbers.maps).counts)
             for chunk in (chunk for window in counted for chunk in newer.chunks(set(window))):
                 present, counts = np.unique(chunk.state, return_counts=True)
                 for number, count in zip(present.tolist(), counts.tolist(), strict=True):

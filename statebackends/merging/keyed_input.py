@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Longs
-from pyspark_savepoint.formats.io.byte_source import opened_ahead
+from pyspark_savepoint.formats.io.byte_source import Read, opened_ahead
 from pyspark_savepoint.formats.io.run_ahead import FEW_AHEAD
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
@@ -122,7 +122,7 @@ class OpenInput:
         low, high = min(key_groups), max(key_groups)
         for source in self.described.sources:
             if _meets(source.key_group_range, key_groups):
-                yield from self._of_stream(self._stream(source), key_groups)
+                yield from self._of_stream(self.stream(source), key_groups)
                 if source.key_group_range.end <= high:
                     self._close(source)
         for raw in self.described.raw:
@@ -133,7 +133,8 @@ class OpenInput:
                 if number >= 0 and len(at):
                     yield EntryChunk.of_batch(timer_entries(queue, at, key_group, number)).behind_timestamps()
 
-    def _stream(self, source: AnyKeyedSource) -> KeyedStream:
+    def stream(self, source: AnyKeyedSource) -> KeyedStream:
+        """Return the open stream of a source."""
         if source not in self._open:
             stack = ExitStack()
             self._open[source] = stack, stack.enter_context(source.open(self.described.request.decode))
@@ -217,6 +218,15 @@ class SharedInput:
                 shared.append(cls(other, source, common, changed))
         return sorted(shared, key=lambda database: database.after.key_group_range.start)
 
+    def reads(self) -> Iterator[Read]:
+        """Yield what is read first: all of the newer database, and the files that the older one has alone."""
+        yield from self.after.reads(self.after.key_group_range)
+        yield from self.before.catalog_reads()
+        known = self.after.table_files
+        for location, opening in self.before.reads(self.before.key_group_range):
+            if opening.end and location.identity not in known:
+                yield location, opening
+
     def pairs(
         self,
         key_groups: range,
@@ -224,15 +234,19 @@ class SharedInput:
         requests: Sequence[TableRequest],
         merged: Merged,
         passed_over: Callable[[range], None] | None = None,
+        opened: OpenInput | None = None,
     ) -> Iterator[tuple[EntryChunk, EntryChunk]]:
         """Yield all entries of the keys that can differ; those of key groups with too many are ``merged`` instead.
 
         With ``passed_over``, which gets the others, those of a key and namespace alone: keys are not split from them.
+        ``opened`` has the newer database open.
         """
-        from pyspark_savepoint.formats.rocksdb.keyed_stream import SharedFiles
+        from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream, SharedFiles
 
         older, newer = requests
-        with self.before.open(older.decode) as before, self.after.open(newer.decode) as after:
+        with self.before.open(older.decode) as before, ExitStack() as stack:
+            after = stack.enter_context(self.after.open(newer.decode)) if opened is None else opened.stream(self.after)
+            assert isinstance(after, RocksDBKeyedStream)
             numbered = [
                 np.array([numbers.of(meta) for meta in stream.header.states], np.int32) for stream in (before, after)
             ]

@@ -7,8 +7,8 @@ each file's own header again: state ids, and sometimes serializers, differ betwe
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,10 +29,15 @@ from pyspark_savepoint.statebackends.model.request import TableRequest, choose_s
 from pyspark_savepoint.statebackends.model.state_column import StateColumn
 from pyspark_savepoint.statebackends.model.unify import unify, united_meta
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
+from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream
 
 #: Key groups and serialized keys to look up; None: read everything.
 Places = Sequence[tuple[int, bytes]] | None
+#: Function that returns the ids of the states that are read of a stream.
+Selecting = Callable[[KeyedStream], set[int]]
+#: How many databases of a store are opened together: at first, since the reader may stop soon, and later.
+FIRST_DATABASES, DATABASES = 2, 32
 
 
 def is_namespaced(meta: StateMetaInfoSnapshot) -> bool:
@@ -167,7 +172,7 @@ class KeyedSplit:
         With ``keys`` (and their key groups), files that are sorted by key may return only these keys' entries; other
         files return all entries.
         """
-        for stream, selected in self._streams(spec):
+        for stream, selected in self._streams(spec, keys):
             for block in self._looked_up(stream, selected, spec, keys) or stream.blocks(
                 set(self.key_groups), selected, spec.namespaced, spec.block_bytes
             ):
@@ -177,7 +182,7 @@ class KeyedSplit:
         self, spec: KeyedSpec, keys: Places = None
     ) -> Iterator[tuple[KeyedBlock | SortedRows, KeyedBackendHeader]]:
         """Yield entries as :meth:`blocks` does, or rows from files that return them joined."""
-        for stream, selected in self._streams(spec):
+        for stream, selected in self._streams(spec, keys):
             for block in self._looked_up(stream, selected, spec, keys) or stream.rows_or_blocks(
                 set(self.key_groups), selected, spec.namespaced, spec.block_bytes
             ):
@@ -195,18 +200,61 @@ class KeyedSplit:
             return None
         return stream.look_up(keys, selected, spec.namespaced, spec.block_bytes)
 
-    def _streams(self, spec: KeyedSpec) -> Iterator[tuple[KeyedStream, set[int]]]:
-        with self.opened_ahead():
-            for source in self.sources:
-                with source.open(spec.options) as stream:
-                    selected = {state for state, _ in spec.bind(stream.header, stream.form).values()}
-                    if selected:
-                        yield stream, selected
+    def _streams(self, spec: KeyedSpec, keys: Places) -> Iterator[tuple[KeyedStream, set[int]]]:
+        def selected(stream: KeyedStream) -> set[int]:
+            return {state for state, _ in spec.bind(stream.header, stream.form).values()}
+
+        return ((stream, states) for stream, states in self.streams(spec.options, selected, keys) if states)
+
+    def streams(
+        self, options: DecodeOptions, selected: Selecting, keys: Places = None
+    ) -> Iterator[tuple[KeyedStream, set[int]]]:
+        """Yield the streams of all sources one after the other, each with the ids of the states that are read of it.
+
+        Files of stores are opened before it is their turn: of databases, those of the states that are read.
+        """
+        together = list(_together(self.sources))
+        with self.opened_ahead() if len(together) == len(self.sources) else nullcontext():
+            for sources in together:
+                yield from self._opened(sources, options, selected, keys is None)
+
+    def _opened(
+        self, sources: Sequence[AnyKeyedSource], options: DecodeOptions, selected: Selecting, scanned: bool
+    ) -> Iterator[tuple[KeyedStream, set[int]]]:
+        """Open some sources together, and yield their streams; ``scanned``: all of their key groups are read."""
+        databases = [source for source in sources if isinstance(source, RocksDBSource)]
+        with ExitStack() as stack:
+            stack.enter_context(opened_ahead(read for source in databases for read in source.catalog_reads()))
+            streams = []
+            for source in sources:
+                own = stack.enter_context(ExitStack())
+                stream = own.enter_context(source.open(options))
+                streams.append((own, stream, selected(stream)))
+            reads = (
+                read
+                for _, stream, states in streams
+                if databases and scanned
+                for read in stream.reads(self.key_groups, states)  # type: ignore[union-attr]
+            )
+            stack.enter_context(opened_ahead(reads, FEW_AHEAD))
+            for own, stream, states in streams:
+                with own:
+                    yield stream, states
 
     def opened_ahead(self, width: int = FEW_AHEAD) -> AbstractContextManager[None]:
         """Return a block within which the sources are opened in the background; at first a few, by default."""
         key_groups = set(self.key_groups)
         return opened_ahead((read for source in self.sources for read in source.reads(key_groups)), width)
+
+
+def _together(sources: Sequence[AnyKeyedSource]) -> Iterator[Sequence[AnyKeyedSource]]:
+    """Yield the sources that are opened together: databases of stores several at a time, others alone."""
+    if not (sources and all(isinstance(source, RocksDBSource) and source.is_remote for source in sources)):
+        yield from ((source,) for source in sources)
+        return
+    yield sources[:FIRST_DATABASES]
+    for low in range(FIRST_DATABASES, len(sources), DATABASES):
+        yield sources[low : low + DATABASES]
 
 
 def vertices(

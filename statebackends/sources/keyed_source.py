@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
-from pyspark_savepoint.formats.io.byte_source import ByteSource, Read, StateLocation
-from pyspark_savepoint.formats.io.snapshot_files import BEGINNING, WHOLE
+from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, Read, StateLocation
+from pyspark_savepoint.formats.io.snapshot_files import BEGINNING, WHOLE, Opening
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, read_header
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.keyed_handles import IncrementalRemoteKeyedStateHandle
-from pyspark_savepoint.formats.rocksdb.table_ends import end_of
+from pyspark_savepoint.formats.rocksdb.table_ends import TABLE_FILE, comes_whole, end_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 
 FRAMING_WINDOW = 1 << 24
-TABLE_FILE = ".sst"
+#: Streams up to this size are read whole for their header.
+SMALL = 1 << 16
 #: Beginnings of the names of the files that say which table files a database has.
 CATALOG = ("CURRENT", "MANIFEST-")
 
@@ -57,7 +58,7 @@ class KeyedSource:
     def header(self) -> KeyedBackendHeader:
         """Read the descriptions of the states from the stream."""
         try:
-            with self.location.open() as source:
+            with self.location.open(self._header) as source:
                 return self._read_header(source)
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
@@ -84,7 +85,12 @@ class KeyedSource:
 
     def header_reads(self) -> Iterator[Read]:
         """Yield what :meth:`header` reads."""
-        yield self.location, BEGINNING
+        yield self.location, self._header
+
+    @property
+    def _header(self) -> Opening:
+        """Return how the stream is opened for its header, which ends where the first key group begins."""
+        return Opening(count=min((offset for offset in self.offsets.offsets if offset > 0), default=0), whole=SMALL)
 
     def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
         """Yield what is read when the source is opened for some key groups."""
@@ -182,18 +188,28 @@ class RocksDBSource:
         """Yield what :meth:`header` reads."""
         yield self.meta, BEGINNING
 
-    def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
-        """Yield what is read when the database is opened, then the ends of its table files."""
+    def catalog_reads(self) -> Iterator[Read]:
+        """Yield what is read when the database is opened."""
         yield self.meta, BEGINNING
         yield from ((location, BEGINNING) for name, location in self.files if name.startswith(CATALOG))
+
+    def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
+        """Yield what is read when the database is opened, then what is read first of its table files, of all states."""
+        yield from self.catalog_reads()
         if all(key_group in key_groups for key_group in self.key_group_range):
+            whole = comes_whole(dict(self.files))
             tables = (location for name, location in self.files if name.endswith(TABLE_FILE) and location.size > 0)
-            yield from ((location, end_of(location.size)) for location in tables)
+            yield from ((location, end_of(location.size, whole)) for location in tables)
 
     @property
     def prefix(self) -> int:
         """Return the number of bytes of the key group in front of every key."""
         return 2 if self.max_parallelism > 128 else 1
+
+    @property
+    def is_remote(self) -> bool:
+        """Return whether the files are in a store."""
+        return any(isinstance(one, FileLocation) and one.filesystem.is_remote for _, one in self.files)
 
     @property
     def table_files(self) -> dict[object, int]:
@@ -250,10 +266,14 @@ class DifferingSource(RocksDBSource):
         )  # fmt: skip
         return older, newer
 
-    def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
+    def catalog_reads(self) -> Iterator[Read]:
         """Yield what is read when both databases are opened."""
-        yield from RocksDBSource.reads(self, key_groups)
-        yield from self.other.reads(key_groups)
+        yield from RocksDBSource.catalog_reads(self)
+        yield from self.other.catalog_reads()
+
+    def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
+        """Yield what is read when both databases are opened; which table files are read is found then."""
+        return self.catalog_reads()
 
     @contextmanager
     def open(self, options: DecodeOptions) -> Iterator[RocksDBKeyedStream]:

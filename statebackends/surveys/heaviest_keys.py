@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.formats.io.run_ahead import AHEAD
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, binary_column
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -28,6 +27,7 @@ from pyspark_savepoint.statebackends.model.json_values import to_json
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.python.python_state import is_python, name_of, shown_keys, unwrapped
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value, table_of
+from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedStream
 from pyspark_savepoint.statebackends.surveys.sizes import (
     entry_bytes,
     entry_counts,
@@ -112,22 +112,20 @@ class HeaviestKeys:
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield the ``top`` heaviest rows of every state of each file."""
-        with self.split.opened_ahead(AHEAD):
-            yield from self._of_sources(request)
 
-    def _of_sources(self, request: TableRequest) -> Iterator[Row]:
-        for source in self.split.sources:
-            with source.open(request.decode) as stream:
-                header = stream.header
-                wanted = {i for i in wanted_states(stream, request) if is_key_value(header.states[i])}
-                pickled = any(map(is_python, header.states))
-                tops = {state: _Top(request.top) for state in wanted}
-                if wanted:
-                    for block in stream.blocks(set(self.split.key_groups), wanted, True, request.block_bytes):
-                        for state, entries in block.entries_by_state(wanted):
-                            _weigh(block, entries, tops[state])
-                for state, top in tops.items():
-                    yield from self._rows(header, header.states[state], top.finish(), request.decode, pickled)
+        def selected(stream: KeyedStream) -> set[int]:
+            return {i for i in wanted_states(stream, request) if is_key_value(stream.header.states[i])}
+
+        for stream, wanted in self.split.streams(request.decode, selected):
+            header = stream.header
+            pickled = any(map(is_python, header.states))
+            tops = {state: _Top(request.top) for state in wanted}
+            if wanted:
+                for block in stream.blocks(set(self.split.key_groups), wanted, True, request.block_bytes):
+                    for state, entries in block.entries_by_state(wanted):
+                        _weigh(block, entries, tops[state])
+            for state, top in tops.items():
+                yield from self._rows(header, header.states[state], top.finish(), request.decode, pickled)
 
     def _rows(
         self,

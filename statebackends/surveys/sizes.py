@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.io.byte_source import ByteSource, Read
-from pyspark_savepoint.formats.io.run_ahead import AHEAD
+from pyspark_savepoint.formats.io.run_ahead import AHEAD_FILES
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.keyed_block import HEAP, MANY_STATES, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
@@ -154,7 +154,7 @@ class KeyedSizes:
         """Yield one row per state and key group."""
         sums, key_groups, options = _Sums(), set(self.split.key_groups), request.decode.undecoded()
         header, wanted, described = None, set[int](), list[tuple[str, str, str]]()
-        with self.split.opened_ahead(AHEAD):
+        with self.split.opened_ahead(AHEAD_FILES):
             for source in self.split.sources:
                 with source.open(options) as stream:
                     if stream.header is not header:

@@ -32,6 +32,7 @@ from pyspark_savepoint.statebackends.sources.keyed_plan import (
     meets,
     vertices,
 )
+from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedStream
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource
 from pyspark_savepoint.statebackends.tables.keys import KeyLookup, check_key_groups
@@ -138,19 +139,19 @@ class TimerPartition:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield timers in the order of the files."""
         wanted = set(self.split.key_groups)
-        with self.split.opened_ahead():
-            for source in self.split.sources:
-                with source.open(self.request.decode) as stream:
-                    queues = {i: queue for i, queue in timer_queues(stream.header) if queue.service in self.services}
-                    if not queues:
-                        continue
-                    for block in stream.blocks(wanted, set(queues), False, self.request.block_bytes):
-                        for i, queue in queues.items():
-                            yield from self._queue(block, block.entries_of(i), queue)
+        for stream, ids in self.split.streams(self.request.decode, lambda stream: set(self._queues(stream))):
+            if ids:
+                queues = self._queues(stream)
+                for block in stream.blocks(wanted, ids, False, self.request.block_bytes):
+                    for i, queue in queues.items():
+                        yield from self._queue(block, block.entries_of(i), queue)
         for raw in self.raw:
             for queue, at, key_group in raw.timers(wanted, self.request.decode):
                 if queue.service in self.services and len(at):
                     yield from self._batches(queue, at, np.full(len(at), key_group, np.int32), last=True)
+
+    def _queues(self, stream: KeyedStream) -> dict[int, TimerQueue]:
+        return {i: queue for i, queue in timer_queues(stream.header) if queue.service in self.services}
 
     def _queue(self, block: KeyedBlock, entries: Longs, queue: TimerQueue) -> Iterator[pa.RecordBatch]:
         if not len(entries):

@@ -42,10 +42,10 @@ def at(store: MeasuredStore, name: str, **options: object) -> str:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("ls", "s3://bucket/{}"), {"GET": 3}),
+        (("ls", "s3://bucket/{}"), {"GET": 3, "LIST": 1}),
         (("sizes", "s3://bucket/{}"), {"GET": 3}),
-        (("verify", "s3://bucket/{}"), {"GET": 7}),
-        (("show", "s3://bucket/{}", ACCOUNTS, "--limit", "3"), {"GET": 5}),
+        (("verify", "s3://bucket/{}"), {"GET": 3}),
+        (("show", "s3://bucket/{}", ACCOUNTS, "--limit", "3"), {"GET": 3}),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
