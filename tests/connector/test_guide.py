@@ -7,14 +7,17 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pyspark_savepoint import errors
+from pyspark_savepoint.formats.filesystems.filesystem import store_of
 from tests.prose import Prose
+from tests.remote.measured_store import MeasuredStore, measured_store
+from tests.remote.storage import CREDENTIALS
 
 GUIDE = Path(__file__).parents[2] / "connector" / "guide"
 #: Pages with other forms and tests of their own.
@@ -61,6 +64,19 @@ def run_shell(code: str, folder: Path) -> None:
     assert done.returncode == 0, f"{code}\n{done.stdout[-1000:]}\n{done.stderr[-2000:]}"
 
 
+@pytest.fixture
+def bucket(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[MeasuredStore]:
+    """The same paths in an object store."""
+    store_of.cache_clear()
+    with measured_store() as store:
+        for name in ("/savepoints/savepoint-2f1a3c", "/checkpoints/7d2e"):
+            store.upload(places[name], name[1:])
+        for variable, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": store.endpoint}.items():
+            monkeypatch.setenv(variable, value)
+        yield store
+    store_of.cache_clear()
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs(
     page: str, places: dict[str, Path], tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -70,6 +86,8 @@ def test_the_code_of_a_page_runs(
     blocks = BLOCK.findall((GUIDE / page).read_text("utf-8"))
     if any(language == "python" and "spark" in code.replace("pyspark", "") for language, code in blocks):
         names["spark"] = request.getfixturevalue("spark")
+    if any("s3://" in code for _, code in blocks):
+        request.getfixturevalue("bucket")
     for language, code in blocks:
         if language == "bash":
             run_shell(placed(code, places), tmp_path)

@@ -30,6 +30,7 @@ GUIDE = (
     "check-in-ci",
     "flink-1-to-2",
     "between-engines",
+    "object-stores",
     "clusters",
     "errors",
 )
