@@ -125,6 +125,8 @@ THOROUGH = {
     "connector/savepoint/test_state_backend.py::test_what_a_backend_cannot_restore": "a backend that is refused",
     "connector/command_line/test_commands.py::test_warm_up_compiles": "warm-up reads every kind of table",
     "connector/command_line/test_process.py::test_warm_up_compiles": "warm-up reads every kind of table",
+    "connector/command_line/test_compiled_code.py::test_code_that_others_may": "compiles what is not used",
+    "connector/command_line/test_compiled_code.py::test_the_command_packs": "compiles, as the function does",
     "connector/command_line/test_output.py::test_wide_cuts_nothing_on_a_terminal": "80, 120 and 200 columns",
     "connector/command_line/test_output.py::test_completion[pyspark-savepoint show": "completion of commands",
     "connector/command_line/test_process.py::test_head_is_silent[s": "head after --help",

@@ -1,7 +1,6 @@
 """pytest plugin (``-p tests.kernels_in_both_forms``): each kernel runs compiled and interpreted, with the same effect.
 
-Results must have the same values and types, and all arrays the same content. Kernels that other kernels call run in
-both forms only until numba has loaded them for a caller.
+Results must have the same values and types, and all arrays the same content.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
@@ -24,11 +22,6 @@ compared: Counter[str] = Counter()
 class Kernel(interpretation.Kernel):
     """A kernel that runs in both forms."""
 
-    def __init__(self, function: Any, compiled: Callable[..., Any], in_cache: Callable[[], bool]) -> None:
-        super().__init__(function, compiled, in_cache)
-        # Not the kernel itself, which would not ask again once it has machine code.
-        self.twin: Any = numba.njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")(function)
-
     def __call__(self, *arguments: Any) -> Callable[..., Any]:
         return self.both
 
@@ -38,7 +31,7 @@ class Kernel(interpretation.Kernel):
         copies = [given.copy() if isinstance(given, np.ndarray) else given for given in arguments]
         with np.errstate(over="ignore"):
             interpreted = as_compiled(python_form(self.function)(*copies))
-        compiled = self.twin(*arguments)
+        compiled = self.compiled(*arguments)(*arguments)
         assert (interpreted, type(interpreted)) == (compiled, type(compiled)), self.function.__name__
         for number, (given, copy) in enumerate(zip(arguments, copies, strict=True)):
             if isinstance(given, np.ndarray):

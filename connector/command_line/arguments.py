@@ -1040,6 +1040,68 @@ COMMANDS = (
         "Exit code 0: Flink restores it. 1: it fails, or state is misread. 3: the description is not sufficient.",
     ),
     Command(
+        "evolve",
+        "evolving.evolve",
+        CHECK,
+        "say what becomes of a SQL job's state under its new query, from the compiled plans of both",
+        (
+            argument("path", metavar="old", help="the snapshot that the old job wrote"),
+            AS_OF,
+            argument("--old-plan", metavar="FILE", required=True, help="the plan of the old job, from COMPILE PLAN"),
+            argument("--new-plan", metavar="FILE", required=True, help="the plan of the new query"),
+            argument(
+                "--fill",
+                choices=("refuse", "initial"),
+                default="refuse",
+                help="initial: what is added begins with its initial value (default: refuse)",
+            ),
+            argument(
+                "--backfill",
+                action="append",
+                default=[],
+                metavar="NAME=FILE",
+                help="values of what is added: rows with the columns of the key and the value",
+            ),
+            argument(
+                "--filters",
+                choices=("refuse", "keep"),
+                default="refuse",
+                help="keep: accept that old rows came in under other conditions (default: refuse)",
+            ),
+            argument(
+                "--node", action="append", default=[], metavar="NEW=OLD", help="ids of nodes, where it is ambiguous"
+            ),
+            argument(
+                "--source", action="append", default=[], metavar="NEW=OLD", help="names of tables that were renamed"
+            ),
+            argument(
+                "--column",
+                action="append",
+                default=[],
+                metavar="NEW=OLD",
+                help="columns whose meaning you know to be the same",
+            ),
+            argument(
+                "--cast",
+                action="append",
+                default=[],
+                metavar="COLUMN=TYPE",
+                help="types that change values, as you ask",
+            ),
+            argument("--old-explain", metavar="FILE", help="what EXPLAIN prints, if the old job ran without a plan"),
+            argument("--new-explain", metavar="FILE", help="what EXPLAIN prints, if the new job runs without a plan"),
+            argument(
+                "--stable-plan", metavar="FILE", help="also write the new plan with the ids of the old one to this file"
+            ),
+            argument("--dry-run", action="store_true", help="write no savepoint"),
+        ),
+        (
+            "evolve /savepoints/savepoint-2f1a3c --old-plan old.json --new-plan new.json --dry-run",
+            "evolve /savepoints/savepoint-2f1a3c --old-plan old.json --new-plan new.json --fill initial --json",
+        ),
+        "Exit code 0: nothing is lost. 1: something is, or begins anew. 2: refused until more is said or given.",
+    ),
+    Command(
         "check-migration",
         "restoring.check_migration_of",
         CHECK,
@@ -1183,8 +1245,17 @@ COMMANDS = (
         "warming.warm_up",
         TOOL,
         "compile what reads, compares and edits state, so that the first query is as fast as later ones",
-        (argument("path", nargs="?", help="a snapshot like those that will be read; default: one of each kind"),),
-        ("warm-up", "warm-up /savepoints/savepoint-2f1a3c"),
+        (
+            argument("path", nargs="?", help="a snapshot like those that will be read; default: one of each kind"),
+            argument("--to", metavar="FILE", help="pack the compiled code in this zip file, for other machines"),
+            argument(
+                "--cpu",
+                metavar="NAME",
+                help="with --to: the least that those machines' processors can do; x86-64, x86-64-v2, x86-64-v3 or "
+                "x86-64-v4, on ARM generic; default: x86-64-v3 (Intel since 2013, AMD since 2015), or generic",
+            ),
+        ),
+        ("warm-up", "warm-up /savepoints/savepoint-2f1a3c", "warm-up --to code.zip"),
     ),
     Command(
         "help",

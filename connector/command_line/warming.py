@@ -12,6 +12,7 @@ takes from the cache what the other has compiled, and they meet in the middle.
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import subprocess
 import sys
@@ -35,6 +36,7 @@ from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.execution.table_reads import cpus
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
 from pyspark_savepoint.formats.io.local_files import local_directory
+from pyspark_savepoint.formats.kernels import code_folders
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint, open_savepoint
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.model.applicability import SURVEYED
@@ -47,7 +49,11 @@ NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 
 
 def warm_up(arguments: Namespace, output: Output) -> int:
-    """Read every table of a snapshot."""
+    """Read every table of a snapshot; with ``--to``, pack what that has compiled."""
+    if arguments.to is not None:
+        return _packed(arguments, output)
+    if arguments.cpu is not None:
+        raise OptionError("--cpu needs --to: this machine's code is for its own processor", found=arguments.cpu)
     from pyspark_savepoint.formats.kernels._jit import has_cache
     from pyspark_savepoint.formats.kernels.interpretation import always_compile, notice
 
@@ -73,6 +79,94 @@ def warm_up(arguments: Namespace, output: Output) -> int:
     output.say(f"{read} tables read in {seconds:.1f} s: the code that they need is compiled and cached")
     output.record({"tables": read, "seconds": round(seconds, 3)})
     return DONE
+
+
+def _packed(arguments: Namespace, output: Output) -> int:
+    count = pack_compiled_code(arguments.to, arguments.path, cpu=arguments.cpu, options=read_options(arguments))
+    output.say(f"{count} kernels packed: set {code_folders.VARIABLE} to {arguments.to}, or to where it is unpacked")
+    output.record({"kernels": count, "file": str(arguments.to)})
+    return DONE
+
+
+def pack_compiled_code(
+    to: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
+    *,
+    cpu: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> int:
+    """Compile all kernels for any processor of this family, and pack them for machines that live as long as a job.
+
+    Machines need the same Python, numba, llvmlite and version of this package. Where they find it says the environment
+    variable ``PYSPARK_SAVEPOINT_CODE``: the zip file, or the folder to which it was unpacked, such as that of Spark's
+    ``--archives``. It is used only if nobody else can have written it: it belongs to the user of the process or to
+    root, and others may write neither to it nor to a folder above it.
+
+    Args:
+        to: The zip file; an existing one is replaced.
+        path: A snapshot like those that will be read. By default, one of each kind.
+        cpu: The least that the processors can do: ``x86-64``, ``x86-64-v2``, ``x86-64-v3``, ``x86-64-v4``, or
+            ``generic`` of ARM. By default ``x86-64-v3``, which are those of Intel from 2013 on and of AMD from 2015 on.
+        options: Options of the snapshot, as the command line's.
+
+    Returns:
+        The number of kernels, each for types of its arguments.
+
+    Raises:
+        OptionError: If this family has no processor of that name, or this one cannot run its code.
+        SavepointError: If a snapshot cannot be read.
+
+    Example::
+
+        from pyspark_savepoint.command_line.warming import pack_compiled_code
+
+        pack_compiled_code("code.zip")
+
+    """
+    names = code_folders.baselines()
+    if cpu is None:
+        cpu = next((name for name in ("x86-64-v3", *names) if name in names and not code_folders.lacking(name)), "")
+    if cpu not in names:
+        raise OptionError("this family of processors has no such baseline", found=cpu, expected=" or ".join(names))
+    missing = code_folders.lacking(cpu)
+    if missing:
+        raise OptionError(f"this processor cannot run code for {cpu}: it has no {', '.join(missing)}", found=cpu)
+    with TemporaryDirectory(dir=local_directory()) as folder:
+        environment = {name: text for name, text in os.environ.items() if name != code_folders.VARIABLE}
+        environment |= {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": folder}
+        told = {"to": str(to), "folder": folder, "path": None if path is None else str(path), "options": options or {}}
+        script = f"import json, sys; from {__name__} import compile_and_pack; compile_and_pack(**json.load(sys.stdin))"
+        done = subprocess.run(  # noqa: S603  (this Python, and a script of this module)
+            [sys.executable, "-P", "-c", script],
+            env=environment, input=json.dumps(told), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise SavepointError(
+            "compiled code could not be packed", found=(done.stderr.strip().splitlines() or ["nothing"])[-1]
+        )
+    return int(done.stdout)
+
+
+def compile_and_pack(to: str, folder: str, path: str | None, options: dict[str, Any]) -> None:
+    """Compile what a snapshot needs, or one of each kind, into a folder; pack it and print the number of kernels."""
+    from pyspark_savepoint.formats.kernels.interpretation import always_compile
+
+    always_compile()
+    if path is None:
+        with TemporaryDirectory(dir=local_directory()) as room, warnings.catch_warnings():
+            warnings.simplefilter("ignore", SavepointWarning)
+            here, other = (Path(room, name) for name in ("here", "other"))
+            with second_process(other):
+                use_samples(here)
+    else:
+        read_all(open_savepoint(path, **options))
+    temporary = f"{to}.{os.getpid()}"
+    try:
+        count = code_folders.write_pack(Path(folder), temporary)
+        os.replace(temporary, to)
+    except OSError as error:
+        raise SavepointError(f"{to} cannot be written: {error.strerror}") from None
+    print(count)
 
 
 def read_all(savepoint: LocalSavepoint) -> int:

@@ -69,6 +69,7 @@ COMMANDS_BY_VERB = MappingProxyType(
         "with_broadcast_state": "put --table broadcast",
         "with_offsets": "set-offsets",
         "check_migration": "check-migration",
+        "check_evolution": "evolve OLD --dry-run",
         "migrate": "migrate",
         "vacuum": "vacuum",
     }
@@ -88,6 +89,13 @@ PHRASES = (
         r"with_max_parallelism\(n, operators=\[\.\.\.\]\)",
         "pyspark-savepoint set-max-parallelism OLD NEW N --operators UID",
     ),
+    (r"argument '(old|new)_(plan|explain)'", r"--\1-\2"),
+    (r"argument '(node|source|column|cast)s'", r"--\1"),
+    (r"\b(fill|filters)='(\w+)'", r"--\1 \2"),
+    (r"\b(node|source|column|cast)s=\{'([^']*)': '?([^'{}]*)'?\}", r"--\1 \2=\3"),
+    (r"\bbackfill=\{'([^']*)': rows\}", r"--backfill '\1=FILE'"),
+    (r"by sources=", "by --source"),
+    (r"give its values in backfill", "give its values by --backfill"),
     (r"df\.select\(([^()]*)\)", r"\1"),
     (r"Savepoint\.load\(spark, path\), or pyspark_savepoint\.open\(path\)", "pyspark-savepoint ls"),
 )

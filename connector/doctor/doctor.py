@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark_savepoint.doctor.surveys import Examined, Surveys, label_of
 from pyspark_savepoint.execution.restore import check_snapshot
 from pyspark_savepoint.execution.texts import readable_size
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsafePathError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsafePathError, did_you_mean, type_name
 from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK
 from pyspark_savepoint.formats.metadata import VERSIONS, OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -89,20 +89,40 @@ class Budgets:
     timer_age: float = _budget(365 * 86_400, "seconds", "how far a timer is behind the newest of its kind")
 
     @classmethod
-    def parse(cls, text: str | None) -> Self:
-        """Parse ``size=20GB,skew=4,ttl-age=30d``."""
+    def parse(cls, given: str | Mapping[str, str | float] | None) -> Self:
+        """Parse ``size=20GB,skew=4,ttl-age=30d``, or a mapping of these names."""
         known = {budget.name.replace("_", "-"): budget for budget in fields(cls)}
         values: dict[str, float] = {}
-        for part in () if text is None else text.split(","):
-            name, _, value = (piece.strip() for piece in part.partition("="))
-            if not name:
-                raise OptionError("a budget has no name", expected="such as size=20GB,skew=4", found=repr(text))
+        for name, value in _pairs(given):
             if name not in known:
                 raise OptionError(f"there is no budget {name!r}", remedy=did_you_mean(name, known))
             if known[name].name in values:
-                raise OptionError(f"budget {name!r} is given twice", found=repr(text))
+                raise OptionError(f"budget {name!r} is given twice", found=repr(given))
             values[known[name].name] = UNITS[known[name].metadata["unit"]](name, value)
         return cls(**values)
+
+
+def _pairs(given: object) -> Iterator[tuple[str, str]]:
+    """Yield names and values of budgets, which a text or a mapping has."""
+    if isinstance(given, Mapping):
+        for name, value in given.items():
+            if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, str | int | float):
+                raise OptionError(
+                    "budgets are texts or numbers by their names",
+                    expected="such as {'size': '20GB', 'skew': 4}",
+                    found=f"{name!r}: {value!r}",
+                )
+            yield name.replace("_", "-"), str(value)
+    elif isinstance(given, str):
+        for part in given.split(","):
+            name, _, text = (piece.strip() for piece in part.partition("="))
+            if not name:
+                raise OptionError("a budget has no name", expected="such as size=20GB,skew=4", found=repr(given))
+            yield name, text
+    elif given is not None:
+        raise OptionError(
+            "budgets are a text or a mapping", expected="such as 'size=20GB,skew=4'", found=type_name(given)
+        )
 
 
 def _bytes(name: str, value: str) -> float:

@@ -33,7 +33,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     InMemoryChangelogStateHandle,
     KeyedStateHandle,
 )
-from pyspark_savepoint.formats.snapshot.publication import entries_of
+from pyspark_savepoint.formats.snapshot.leftovers import entries_of
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource

@@ -14,13 +14,7 @@ from pyspark_savepoint.execution import progress
 from pyspark_savepoint.formats.errors import StateExistsError
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_published
 from pyspark_savepoint.formats.snapshot.changes import assemble, target_version
-from pyspark_savepoint.formats.snapshot.publication import (
-    Staging,
-    finish,
-    publish_metadata,
-    relative_files,
-    roll_back,
-)
+from pyspark_savepoint.formats.snapshot.publication import Staging, finish, publish_metadata, relative_files, roll_back
 from pyspark_savepoint.formats.snapshot.relocation import (
     FileCopy,
     Relocation,

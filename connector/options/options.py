@@ -634,7 +634,8 @@ def options_of_load(options: Mapping[str, str]) -> SavepointReadOptions:
     stream = _of_stream(options)
     if stream is None:
         return SavepointReadOptions.parse(options)
-    if "readchangefeed" in map(str.casefold, options) and (stream.starting_version or stream.starting_timestamp):
+    begins = stream.starting_version is not None or stream.starting_timestamp is not None  # version 0 is one
+    if begins and "readchangefeed" in map(str.casefold, options):
         # Columns of a read as well. A stream that is started again may have begun with what is gone now.
         with suppress(OptionError, SnapshotNotFoundError):
             return SavepointReadOptions.parse(options)

@@ -35,7 +35,7 @@ from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.formats.snapshot.as_of import history_up_to
 from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
 from pyspark_savepoint.formats.snapshot.histories import SnapshotInfo
-from pyspark_savepoint.formats.snapshot.publication import entries_of
+from pyspark_savepoint.formats.snapshot.leftovers import entries_of
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.paths import reached

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from pyspark_savepoint.verbs.edits import Edits
 from pyspark_savepoint.verbs.erasures import Erasures
+from pyspark_savepoint.verbs.evolution_checks import EvolutionChecks
 from pyspark_savepoint.verbs.lookups import Lookups
 from pyspark_savepoint.verbs.migrations import Migrations
 from pyspark_savepoint.verbs.salvages import Salvages
@@ -15,5 +16,13 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class SavepointVerbs(Summaries[R, T], Lookups[R, T], Migrations[R, T], Erasures[R, T], Salvages[R, T], Edits[R, T]):
+class SavepointVerbs(
+    Summaries[R, T],
+    Lookups[R, T],
+    Migrations[R, T],
+    EvolutionChecks[R, T],
+    Erasures[R, T],
+    Salvages[R, T],
+    Edits[R, T],
+):
     """What both faces share. Immutable: every change returns a new savepoint, which :meth:`write` writes."""

@@ -179,7 +179,7 @@ class Summaries(Tables[R, T]):
 
     def doctor(
         self,
-        budgets: str | None = None,
+        budgets: str | Mapping[str, str | float] | None = None,
         *,
         since: Face[R, T] | str | PathLike[str] | None = None,
         job: Job | None = None,
@@ -189,7 +189,8 @@ class Summaries(Tables[R, T]):
         Tasks of Spark read the state, or this process without Spark. The driver gets what they count.
 
         Args:
-            budgets: Limits, such as ``size=20GB,skew=4,key=8MB,ttl-age=30d``.
+            budgets: Limits, such as ``size=20GB,skew=4,key=8MB,ttl-age=30d``, or a mapping of these names:
+                ``{"size": "20GB", "skew": 4}``.
             since: An older snapshot of the job, or its path: states that only grow are findings too.
             job: The new job, as in :meth:`check_restore`: operators that it does not restore are findings too.
 
@@ -221,7 +222,7 @@ class Summaries(Tables[R, T]):
         since: Face[R, T] | str | PathLike[str] | None = None,
         job: Job | Face[R, T] | None = None,
         flink: str | None = None,
-        budgets: str | None = None,
+        budgets: str | Mapping[str, str | float] | None = None,
         show_keys: bool = False,
     ) -> str:
         """Write a report about the snapshot: one HTML file, which a browser opens offline.

@@ -1,158 +1,192 @@
-"""Decorators of all kernels, and the cache folder of compiled code.
+"""Decorators of all kernels: interpreted while inputs are small, then loaded from compiled code, or compiled.
 
-A kernel is interpreted while its inputs are small (:mod:`~pyspark_savepoint.formats.kernels.interpretation`).
+Kernels are module-level functions over numpy arrays: no objects, no exceptions, no bounds checks, no arrays of their
+own. Every kernel gets the ends of its input, never reads beyond them, and returns the failing row (or -1). Arrays have
+the machine's byte order.
 
-Kernels are module-level functions over numpy arrays: no objects, no exceptions, no bounds checks by numba. Every
-kernel gets the ends of its input, never reads beyond them, and returns the failing row (or -1). Input buffers are
-always writable arrays allocated by this package, so that numba sees one type per argument and compiles once.
-
-numba caches machine code in the folder of ``NUMBA_CACHE_DIR``, else next to the sources, else (a read-only install) in
-the user's cache folder, else in the system's temporary folder: the first of these that is writable, and that nobody
-else may write to (:mod:`~pyspark_savepoint.formats.kernels.cache_folders`). That is looked at again whenever a kernel
-is loaded: if it is no longer so, the kernel is compiled in memory.
+numba compiles a kernel (``compiling.py``), and only then it is imported. Compiled code is an object file
+(``object_code.py``), in a cache or in what came with the job (``code_folders.py``), and loads in a few milliseconds.
 """
 
 from __future__ import annotations
 
-import glob
+import functools
+import inspect
 import os
-import tempfile
+import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pyspark_savepoint.formats.kernels.cache_folders import reason_against, reason_against_file
-from pyspark_savepoint.formats.kernels.interpretation import EVERY_TIME, NOT_SAFE, Kernel, notice, one_process
+import numpy as np
+
+from pyspark_savepoint.formats.kernels import code_folders
+from pyspark_savepoint.formats.kernels.cache_folders import reason_against
+from pyspark_savepoint.formats.kernels.code_folders import one_process, read_file, write_file
+from pyspark_savepoint.formats.kernels.interpretation import (
+    EVERY_TIME,
+    NOT_SAFE,
+    Kernel,
+    as_compiled,
+    counted,
+    notice,
+    python_form,
+)
+from pyspark_savepoint.formats.kernels.object_code import Compiled, Loaded, Signature, file_name, this_machine
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-
-def _cache_folder() -> str | None:
-    """Return a writable folder for machine code; None if numba's default (next to the source) is usable."""
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    if given and _can_be_written(Path(given)):
-        return None
-    compiled = Path(__file__).parent / "__pycache__"
-    if os.access(compiled if compiled.exists() else compiled.parent, os.W_OK) and reason_against(compiled) is None:
-        return None
-    user = getattr(os, "getuid", lambda: 0)()
-    candidates = [
-        Path("~/.cache/pyspark-savepoint/numba"),
-        Path(tempfile.gettempdir()) / f"pyspark-savepoint-{user}",
-    ]
-    for candidate in candidates:
-        try:
-            folder = candidate.expanduser()
-        except RuntimeError:  # the user has no home folder
-            continue
-        if _can_be_written(folder) and reason_against(folder) is None:
-            return str(folder)
-    return ""
-
-
-def _can_be_written(folder: Path) -> bool:
-    """Return whether a folder can be written; create it if it does not exist."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(folder, os.W_OK)
-
-
-_folder = _cache_folder()
-if _folder:
-    os.environ["NUMBA_CACHE_DIR"] = _folder
-
-import numba  # noqa: E402  (reads NUMBA_CACHE_DIR when it is imported)
-from numba.core import event  # noqa: E402
-from numba.core.caching import NullCache  # noqa: E402
+_folder = code_folders.cache_folder()
+#: For debuggers: kernels are Python functions.
+DISABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
 def has_cache() -> bool:
     """Return whether machine code is kept on disk."""
-    return _folder != ""
+    return _folder is not None
 
 
 def kernel(function: F) -> F:
-    """Compile on the first call that is not small, without the GIL; cached on disk if there is a writable folder."""
-    compiled: Any = numba.njit(nogil=True, cache=has_cache(), boundscheck=False, error_model="numpy")(function)
-    if not hasattr(compiled, "_compile_for_args"):  # with NUMBA_DISABLE_JIT it is the function itself
-        return function
-    compile_for = compiled._compile_for_args
-
-    def compiled_for(*arguments: Any) -> Any:
-        _expect_safe(compiled)
-        with one_process(_lock_of(compiled)):
-            return compile_for(*arguments)
-
-    # numba calls this where it has no machine code for the types of the arguments, and then what it returns. Calls of
-    # kernels that are loaded do not pass here, and take no longer.
-    compiled._compile_for_args = Kernel(function, compiled_for, lambda: _is_cached(compiled))
-    return compiled  # type: ignore[no-any-return]
-
-
-def _has_cache_file(compiled: Any) -> bool:
-    return hasattr(compiled._cache, "_cache_file")
-
-
-def _expect_safe(compiled: Any) -> None:
-    """Compile a kernel in memory from now on if others could have written its machine code."""
-    if not _has_cache_file(compiled):
-        return
-    file = compiled._cache._cache_file
-    folder, index = Path(file._cache_path), Path(file._index_path)
-    reason = reason_against(folder) or next(
-        filter(None, map(reason_against_file, (index, *folder.glob(f"{glob.escape(index.stem)}.*.nbc")))), None
-    )
-    if reason is not None:
-        compiled._cache = NullCache()
-        if notice.text is not None:
-            notice.text = NOT_SAFE.format(reason=reason)
-
-
-def _is_cached(compiled: Any) -> bool:
-    """Return whether the cache has machine code of a kernel: of its source as it is, not of one before an upgrade."""
-    _expect_safe(compiled)
-    if not _has_cache_file(compiled):
-        return False
-    try:
-        return bool(compiled._cache._cache_file._load_index())
-    except OSError:
-        return False
-
-
-def _lock_of(compiled: Any) -> Path | None:
-    """Return the file that a process locks while it compiles a kernel; None without a cache."""
-    if not _has_cache_file(compiled):
-        return None
-    index = Path(compiled._cache._cache_file._index_path)
-    with suppress(OSError):
-        index.parent.mkdir(parents=True, exist_ok=True)
-    return index.with_suffix(".lock")
+    """Compile on the first call that is not small, without the GIL."""
+    return function if DISABLED else _Kernel(function)  # type: ignore[return-value]
 
 
 def inline(function: F) -> F:
-    """Compile a helper of kernels that is always inlined, so that loads of bytes become one instruction.
+    """Mark a helper of kernels that is always inlined, so that loads of bytes become one instruction.
 
     LLVM inlines it. If numba did (``inline="always"``), it would infer the types of each copy, which takes twice as
     long for the same machine code.
     """
-    compiled: Any = numba.njit(nogil=True, forceinline=True, boundscheck=False, error_model="numpy")(function)
-    return compiled  # type: ignore[no-any-return]
+    return function if DISABLED else _Inline(function)  # type: ignore[return-value]
 
 
-class _Compilations(event.Listener):
-    """Tells the notice when numba compiles; loading from the cache is none."""
+class _Inline:
+    """A helper of kernels; called from Python, it is a Python function."""
 
-    def on_start(self, event: Any) -> None:
-        notice.begin()
+    is_inlined = True
 
-    def on_end(self, event: Any) -> None:
-        notice.end()
+    def __init__(self, function: Any) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+
+    def __call__(self, *arguments: Any) -> Any:
+        with counted(sys.maxsize), np.errstate(all="ignore"):
+            return as_compiled(python_form(self.py_func)(*arguments))
 
 
-_register: Any = event.register
-_register("numba:compile", _Compilations())
+class _Kernel:
+    """A kernel, which chooses its form where no machine code is loaded for the types of the arguments.
+
+    ``compiled_here`` counts what this process has compiled, ``signatures`` names what it has in machine code.
+    """
+
+    is_inlined = False
+
+    def __init__(self, function: Any) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self.compiled_here = 0
+        self.choice = Kernel(function, self.compiled, self.is_cached)
+        self._last: Loaded | None = None
+        self._by_signature: dict[Signature, Loaded] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def signatures(self) -> list[Signature]:
+        """The types of arguments for which this process has machine code."""
+        return list(self._by_signature)
+
+    def __call__(self, *arguments: Any) -> Any:
+        last = self._last
+        if last is not None:
+            result = last(*arguments)
+            if result is not NotImplemented:
+                return result
+        form = self.choice(*arguments)
+        if isinstance(form, Loaded):
+            self._last = form
+        return form(*arguments)
+
+    def compiled(self, *arguments: Any) -> Callable[..., Any]:
+        """Return machine code for arguments: that of this process, else from a file, else compiled now."""
+        signature = Signature.of(arguments)
+        found = self._by_signature.get(signature)
+        if found is None:
+            with self._lock:
+                found = self._by_signature.get(signature)
+                if found is None:
+                    found = self._by_signature[signature] = Loaded(signature, self._read_or_compile(signature))
+        return found if found.takes(arguments) else found.with_usual_types
+
+    def is_cached(self, arguments: tuple[Any, ...]) -> bool:
+        """Return whether there is machine code for arguments, which only needs to be loaded."""
+        signature = Signature.of(arguments)
+        return signature in self._by_signature or self._read(signature) is not None
+
+    def _read(self, signature: Signature) -> Compiled | None:
+        """Return machine code that came with the job, or is in the cache."""
+        pack = _shipped()
+        if pack is not None:
+            data = pack.read(file_name(self.py_func, self._source(), signature, pack.target))
+            if data is not None:
+                return Compiled.from_bytes(data)
+        file = self._file(signature)
+        if file is None:
+            return None
+        data, reason = read_file(file)
+        if reason is not None and notice.text is not None:
+            notice.text = NOT_SAFE.format(reason=reason)
+        return None if data is None else Compiled.from_bytes(data)
+
+    def _read_or_compile(self, signature: Signature) -> Compiled:
+        found = self._read(signature)
+        if found is not None:
+            return found
+        file = self._file(signature)
+        with one_process(file and file.with_suffix(".lock")):
+            found = self._read(signature)
+            if found is not None:
+                return found
+            notice.begin()
+            try:
+                from pyspark_savepoint.formats.kernels.compiling import compiled
+
+                made = compiled(self.py_func, signature)
+            finally:
+                notice.end()
+            self.compiled_here += 1
+            if file is not None and reason_against(file.parent) is None:
+                write_file(file, made.to_bytes())
+            return made
+
+    def _file(self, signature: Signature) -> Path | None:
+        if _folder is None:
+            return None
+        return _folder / file_name(self.py_func, self._source(), signature, this_machine())
+
+    @functools.cache  # noqa: B019  (kernels live as long as their modules)
+    def _source(self) -> bytes:
+        """Return the source of the module that a kernel is in, for one that is not of this package."""
+        file = inspect.getfile(self.py_func)
+        if Path(file).parent == Path(__file__).parent:  # `builds()` has them all
+            return b""
+        with suppress(OSError):
+            return Path(file).read_bytes()
+        return b""
+
+
+def _shipped() -> code_folders.Pack | None:
+    """Return the code that came with the job; say once why it is not used."""
+    path = os.environ.get(code_folders.VARIABLE)
+    if not path:
+        return None
+    pack, reason = code_folders.shipped(path)
+    if reason is not None:
+        notice.say(f"savepoint: compiled code of {path} is not used: {reason}")
+    return pack
+
+
 if not has_cache() and notice.text is not None:
     notice.text = EVERY_TIME

@@ -249,13 +249,13 @@ def count_order(buf: Any, start: Any, end: Any, low: int, high: int) -> Any:
 
 
 @kernel
-def merge_rows(buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_of: Any, first: Any) -> Any:
+def merge_rows(buf: Any, start: Any, end: Any, at: Any, high: Any, row: int, row_of: Any, first: Any) -> Any:
     """Number the distinct keys of sorted runs of entries, in key order, from ``row`` on; return the next row.
 
-    Run s is the entries [low[s], high[s]). ``row_of`` gets the row of every entry, ``first`` one entry of every row.
+    Run s is the entries [at[s], high[s]), where ``at`` becomes ``high``. ``row_of`` gets the row of every entry,
+    ``first`` one entry of every row.
     """
-    runs = low.shape[0]
-    at = low.copy()
+    runs = at.shape[0]
     while True:
         best = -1
         for s in range(runs):
@@ -275,7 +275,7 @@ def merge_rows(buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, ro
 
 @kernel
 def zip_rows(buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_of: Any, first: Any) -> Any:
-    """Do :func:`merge_rows` for runs that have the same keys in the same order; return -1 if they do not."""
+    """Do :func:`merge_rows` for runs [low[s], high[s]) with the same keys in the same order; return -1 for others."""
     n = high[0] - low[0]
     for s in range(1, low.shape[0]):
         if high[s] - low[s] != n:

@@ -20,7 +20,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -38,9 +37,9 @@ KEEPS_TYPES = isinstance(np.uint64(1) + 1, np.uint64)
 MOST_ELEMENTS, MOST_ROUNDS = 1 << 20, 1 << 19
 #: Seconds of the processor after which one kernel, and after which all kernels of this process are compiled.
 KERNEL_SECONDS, PROCESS_SECONDS = 1.0, 2.0
-#: The same for kernels that only need to be loaded, because the cache has their compiled form: the first one takes as
-#: long, as Numba then registers all that it knows.
-CACHED_SECONDS = 0.2
+#: The same for kernels that only need to be loaded, because there is a file with their compiled form: the first one
+#: takes as long, as that imports llvmlite.
+CACHED_SECONDS = 0.05
 
 #: Seconds of compiling after which a line says so.
 SILENT_SECONDS = 1.0
@@ -89,10 +88,12 @@ def always_compile() -> None:
 class Kernel:
     """One kernel, called where no compiled form of it is loaded for the types of the arguments: it chooses a form.
 
-    ``compiled`` returns the compiled form for arguments, ``in_cache`` whether it only needs to be loaded.
+    ``compiled`` returns the compiled form for arguments, ``in_cache`` whether it only needs to be loaded for them.
     """
 
-    def __init__(self, function: Any, compiled: Callable[..., Any], in_cache: Callable[[], bool]) -> None:
+    def __init__(
+        self, function: Any, compiled: Callable[..., Any], in_cache: Callable[[tuple[Any, ...]], bool]
+    ) -> None:
         self.function = function
         self.compiled = compiled
         self.in_cache = in_cache
@@ -109,15 +110,15 @@ class Kernel:
             return False
         if sum(array.size for array in arguments if isinstance(array, np.ndarray)) > MOST_ELEMENTS:
             return False
-        return spending.seconds < CACHED_SECONDS or not self.in_cache()
+        return spending.seconds < CACHED_SECONDS or not self.in_cache(arguments)
 
     def _interpreted(self, *arguments: Any) -> Any:
         arrays = [array for array in arguments if isinstance(array, np.ndarray) and array.flags.writeable]
         before = [array.copy() for array in arrays]
-        choice.left = sys.maxsize if spending.form == INTERPRETED else MOST_ROUNDS
         start = time.thread_time()
         try:
-            with np.errstate(all="ignore"):  # numbers wrap around in silence, as compiled ones do
+            # Numbers wrap around in silence, as compiled ones do.
+            with counted(sys.maxsize if spending.form == INTERPRETED else MOST_ROUNDS), np.errstate(all="ignore"):
                 return as_compiled(python_form(self.function)(*arguments))
         except TooLongError:
             for array, content in zip(arrays, before, strict=True):
@@ -127,6 +128,16 @@ class Kernel:
             self.seconds += seconds
             spending.seconds += seconds
         return self.compiled(*arguments)(*arguments)
+
+
+@contextmanager
+def counted(rounds: int) -> Iterator[None]:
+    """Let the loops of an interpreted call have some rounds."""
+    before, choice.left = choice.left, rounds
+    try:
+        yield
+    finally:
+        choice.left = before
 
 
 def as_compiled(result: Any) -> Any:
@@ -175,6 +186,7 @@ class Notice:
 
     def __init__(self) -> None:
         self.text: str | None = ONCE
+        self.said: set[str] = set()
         self.spent = 0.0
         self.depth = 0
         self.start = 0.0
@@ -201,12 +213,21 @@ class Notice:
             self.timer = None
             self.spent += time.monotonic() - self.start
 
+    def say(self, text: str) -> None:
+        """Print a line of its own, once, unless nothing is to be printed."""
+        if self.text is not None and text not in self.said:
+            self.said.add(text)
+            self._write(text)
+
     def _print(self) -> None:
         text, self.text = self.text, None
         if text is not None:
-            with suppress(OSError, ValueError, AttributeError):  # a closed stream, or none
-                if is_first_to_say():
-                    print(text, file=sys.stderr, flush=True)
+            self._write(text)
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError, ValueError, AttributeError):  # a closed stream, or none
+            if is_first_to_say():
+                print(text, file=sys.stderr, flush=True)
 
 
 def is_first_to_say() -> bool:
@@ -226,24 +247,3 @@ def is_first_to_say() -> bool:
 
 
 notice = Notice()
-
-
-@contextmanager
-def one_process(lock: Path | None) -> Iterator[None]:
-    """Let one process at a time compile a kernel: the others find it in the cache afterwards. None: without a cache."""
-    if lock is None:
-        yield
-        return
-    import fcntl
-
-    try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:  # it can no longer be written
-        yield
-        return
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

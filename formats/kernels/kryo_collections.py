@@ -42,13 +42,12 @@ GROWTH = 6
 @kernel
 def rewrite_rows(
     nodes: Any, children: Any, names: Any, touched: Any, classes: Any, node: int, buf: Any, start: Any, end: Any,
-    out: Any, ends: Any,
+    out: Any, ends: Any, state: Any,
 ) -> Any:  # fmt: skip
     """Write the values of the rows one after another; ``ends`` are their ends, -1 for those left to the caller.
 
-    Returns the number of written bytes.
+    Returns the number of written bytes. ``state`` has room for three numbers.
     """
-    state = np.zeros(3, np.int64)
     flat = nodes[node, 0] == POJO
     for k in range(nodes[node, 1] if flat else 0):
         part = children[nodes[node, 3] + k]

@@ -312,14 +312,15 @@ def sort_groups(
     rows2: Any,
     counts: Any,
     stack: Any,
+    shifts: Any,
+    widths: Any,
 ) -> None:
     """Sort the pairs of every group [bounds[g], bounds[g + 1]) by their whole spans, which share ``skip`` bytes.
 
     Scratch space: ``words2`` and ``rows2`` as large as the largest group, ``counts`` of BUCKETS + 1, ``stack`` of that
-    group divided by FEW, plus one. Words below 8 are still those of their spans afterwards.
+    group divided by FEW, plus one, ``shifts`` and ``widths`` of 64. Words below 8 are still those of their spans
+    afterwards.
     """
-    shifts = np.empty(64, np.int64)
-    widths = np.empty(64, np.int64)
     for g in range(bounds.shape[0] - 1):
         low, high = bounds[g], bounds[g + 1]
         if high - low < 2:

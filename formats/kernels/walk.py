@@ -79,15 +79,15 @@ def find_runs(buf: Any, pos: Any, end: int, key_group: int, prefix: int, states:
 
 @kernel
 def find_key_group_runs(
-    buf: Any, ends: Any, key_groups: Any, prefix: int, column_of: Any, runs: Any, bounds: Any
+    buf: Any, ends: Any, key_groups: Any, prefix: int, column_of: Any, runs: Any, bounds: Any, in_group: Any
 ) -> Any:
     """Find the runs of some states in adjacent key groups, each up to its end; return the number of their entries.
 
     ``column_of`` has a column, or -1, for each state. Each row of ``runs`` is (column, start, stop, entries);
-    ``bounds[g + 1]`` gets the number of runs up to key group g. Returns -1 if a key group has errors, or a state twice.
+    ``bounds[g + 1]`` gets the number of runs up to key group g; ``in_group`` has a row of four for each state. Returns
+    -1 if a key group has errors, or a state twice.
     """
     states = column_of.shape[0]
-    in_group = np.empty((states, 4), np.int64)
     pos, count, entries = 0, 0, 0
     for g in range(ends.shape[0]):
         why, after, found = find_runs(buf, pos, ends[g], key_groups[g], prefix, states, in_group)
@@ -123,22 +123,26 @@ def merge_key_groups(
     value_start: Any,
     value_end: Any,
     row_bounds: Any,
+    finished: Any,
+    scratch: Any,
 ) -> int:
     """Merge the runs of adjacent key groups by :func:`merge_runs`; return the first one that is not sorted, or -1.
 
     ``runs`` and ``bounds`` are those of :func:`find_key_group_runs`; ``row_bounds[g + 1]`` gets the number of rows up
-    to key group g.
+    to key group g. ``finished`` is true for each column, ``scratch`` has room for four numbers of each.
     """
     columns = value_start.shape[0]
     for g in range(bounds.shape[0] - 1):
         first, last = bounds[g], bounds[g + 1]
         row = row_bounds[g]
-        at = runs[first:last, START].copy()
-        stop = runs[first:last, STOP].copy()
-        column = runs[first:last, STATE].copy()
+        count = last - first
+        at, stop = scratch[:count], scratch[columns : columns + count]
+        column, stamps = scratch[2 * columns : 2 * columns + count], scratch[3 * columns : 3 * columns + count]
+        for r in range(count):
+            at[r], stop[r], column[r] = runs[first + r, START], runs[first + r, STOP], runs[first + r, STATE]
         after = merge_runs(
-            buf, at, stop, np.ones(last - first, np.bool_), column, prefix, tail, row,
-            key_start, key_end, value_start, value_end,
+            buf, at, stop, finished[:count], column, prefix, tail, row,
+            key_start, key_end, value_start, value_end, stamps,
         )  # fmt: skip
         if after < 0:
             return g
@@ -168,18 +172,21 @@ def merge_runs(
     key_end: Any,
     value_start: Any,
     value_end: Any,
+    stamps: Any,
 ) -> int:
     """Merge sorted runs into rows from ``row`` on; return the next row, or -1 if the runs are not strictly sorted.
 
     ``at`` and ``stop`` bound the runs; the values of run r go to ``value_start[column[r], row]`` (-1: none). Keys are
     compared without their last ``tail`` bytes; key spans exclude the prefix. The merge stops at the end of a run that
-    is not ``finished``, because its next key is not known; ``at`` is moved to the entries that are left.
+    is not ``finished``, because its next key is not known; ``at`` is moved to the entries that are left. ``stamps`` has
+    room for a number of each run.
     """
     runs = at.shape[0]
     if runs == 0:  # a key group without the chosen states
         return row
     # Runs whose next key is the smallest so far have the current stamp; a smaller key gets a new stamp.
-    stamps = np.zeros(runs, np.int64)
+    for r in range(runs):
+        stamps[r] = 0
     stamp = np.int64(0)
     previous_size = np.int64(-1)
     previous_word = np.uint64(0)

@@ -300,8 +300,9 @@ class CanonicalKeyedStream:
         runs = np.empty((min(len(ends) * len(columns), len(buffer) // MIN_RUN + 1), 4), np.int64)
         bounds = np.zeros(len(ends) + 1, np.int64)
         key_groups = np.array([extent.key_group for extent in extents], np.int64)
+        in_group = np.empty((len(self.header.states), 4), np.int64)
         entries = walk.find_key_group_runs(
-            buffer, np.array(ends, np.int64), key_groups, self.prefix, column_of, runs, bounds
+            buffer, np.array(ends, np.int64), key_groups, self.prefix, column_of, runs, bounds, in_group
         )
         if entries < 0 or (most is not None and entries * ROW_BYTES * (1 + len(columns)) > most):
             return None
@@ -309,7 +310,10 @@ class CanonicalKeyedStream:
         row_bounds = np.zeros(len(bounds), np.int64)
         unsorted = 0
         if self._sorted:
-            unsorted = walk.merge_key_groups(buffer, runs, bounds, self.prefix, compared, *rows.arrays, row_bounds)
+            unsorted = walk.merge_key_groups(
+                buffer, runs, bounds, self.prefix, compared, *rows.arrays, row_bounds,
+                np.ones(len(columns), np.bool_), np.empty(4 * len(columns), np.int64),
+            )  # fmt: skip
             # If a writer did not sort one key group, it will not have sorted the next.
             self._sorted = unsorted < 0
         if not self._sorted:

@@ -212,7 +212,9 @@ class SortedStates:
             column = np.array([run.column for run in runs], np.int64)
             spans.value_start[np.setdiff1d(np.arange(len(self.columns)), column)] = -1
             begin = at.copy()
-            after = walk.merge_runs(buffer, at, stop, finished, column, self.prefix, self.tail, 0, *spans.arrays)
+            after = walk.merge_runs(
+                buffer, at, stop, finished, column, self.prefix, self.tail, 0, *spans.arrays, np.empty_like(at)
+            )
             if after < 0:
                 _refuse(content)
             for run, size in zip(runs, (at - begin).tolist(), strict=True):

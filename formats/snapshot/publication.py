@@ -22,14 +22,11 @@ file that it would reference. Files that cannot be deleted cause a warning; ``va
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import posixpath
-import re
 import secrets
 import time
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -39,40 +36,47 @@ from pyspark_savepoint.formats.errors import (
     ConcurrentWriteError,
     OutputError,
     SavepointError,
-    SavepointWarning,
-    StateFileNotFoundError,
     StoreBusyError,
     UncertainOutcomeError,
-    UnsafePathError,
 )
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.io.byte_source import ChecksummedOutput
 from pyspark_savepoint.formats.io.one_verb import look_again
-from pyspark_savepoint.formats.io.snapshot_files import FileInfo, OutputFile, Published, SnapshotFileSystem
+from pyspark_savepoint.formats.io.snapshot_files import (
+    FileInfo,
+    InputFile,
+    OutputFile,
+    Published,
+    SnapshotFileSystem,
+)
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, read_metadata
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums, Manifest
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.redaction import redacted
+from pyspark_savepoint.formats.snapshot.leftovers import (
+    PENDING,
+    REPLACED,
+    delete_files,
+    delete_replaced,
+    entries_of,
+    is_due,
+    is_state_name,
+    leftovers,
+    put_small,
+    shown_of,
+    some_of,
+    warn_of_leftovers,
+)
+from pyspark_savepoint.formats.snapshot.near_files import NearFolder
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
 
-PENDING, REPLACED, PUBLISHING = ".pending-", ".replaced-", "publishing"
-#: File names that only this package uses: token, optional part, kind of file, and a random suffix per attempt.
-OWN_NAME = re.compile(r"([0-9a-f]{12})-(?:copy-[0-9]+|(?:[a-z0-9]+-)?[a-z0-9]+-[0-9a-f]{8})")
-#: File names of state that Flink writes to a snapshot's own folder.
-FLINK_NAME = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-PENDING_NAME = re.compile(rf"{re.escape(PENDING)}([0-9a-f]{{12}})")
-TEMPORARY_NAME = re.compile(r"\._metadata\.([0-9a-f]{12})")
-RECORD_NAME = re.compile(r"\.replaced-([0-9]{1,12})-([0-9a-f]{12})")
+PUBLISHING = "publishing"
 #: Seconds between attempts to publish while the outcome of an attempt is unknown.
 PAUSES = (0.1, 0.3, 1.0, 2.0)
 LONGEST_PAUSE = 10.0
 #: Seconds after which a mark no longer keeps other writers from publishing: its writer has died long ago.
 STALE_MARK = 600.0
-#: Number of files to delete in parallel.
-DELETERS = 8
-#: Maximum size of a record of replaced files, in bytes.
-MAX_RECORD = 1 << 26
 #: Number of checksum files to read in parallel.
 CHECKSUM_READERS = 32
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
@@ -95,6 +99,10 @@ class Staging:
     begun: bool = False
     #: Checksums of the files of state that were written; None if each has a file of its own.
     kept: dict[str, FileChecksums] | None = field(default=None, compare=False, repr=False)
+    #: The place of intermediate files for tasks on the machine that commits.
+    near: NearFolder | None = field(default=None, compare=False)
+    #: The version of ``_metadata`` in the store that the write was planned with.
+    version: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     @classmethod
     def at(cls, path: str, token: str | None = None, part: str = "") -> Staging:
@@ -152,7 +160,7 @@ class Staging:
         if self.kept is not None:
             self.kept[name] = checksums
             return
-        _put(self.filesystem, self._checksums_path(name), checksums.to_bytes())
+        put_small(self.filesystem, self._checksums_path(name), checksums.to_bytes())
 
     def _checksums_path(self, name: str) -> str:
         return posixpath.join(self.pending, f"{name}.checksums")
@@ -184,7 +192,21 @@ class Staging:
         """Create an intermediate file of this write."""
         if not self.begun:
             self.filesystem.create_directory(self.folder)
-        return self.filesystem.open_output(self.work_path(name), durable=False)
+
+        def there() -> OutputFile:
+            return self.filesystem.open_output(self.work_path(name), durable=False)
+
+        return there() if self.near is None else self.near.create(name, there)
+
+    def open_work(self, name: str) -> InputFile:
+        """Open an intermediate file of this write, wherever its task has created it."""
+        here = None if self.near is None else self.near.open(name)
+        return self.filesystem.open_input(self.work_path(name)) if here is None else here
+
+    def delete_work(self, name: str) -> None:
+        """Delete an intermediate file of this write."""
+        if self.near is None or not self.near.delete(name):
+            self.filesystem.delete_file(self.work_path(name))
 
     def rename_state(self, written: str, name: str) -> None:
         """Give a finished file of state, and its checksums, another name."""
@@ -242,6 +264,8 @@ class Staging:
 
 #: Checksums of files of state by the tokens of the writes that this process commits.
 _KNOWN: dict[str, dict[str, FileChecksums]] = {}
+#: The published versions that they have read, by the same.
+_READ: dict[str, Published] = {}
 
 
 # -- publication ---------------------------------------------------------------------------------------------
@@ -265,14 +289,23 @@ def read_unchanged(staging: Staging, seen: str | None) -> bytes:
         ConcurrentWriteError: If its fingerprint is not ``seen`` any more.
 
     """
-    published = read_published(staging.filesystem, staging.directory)
-    if published is None or fingerprint(published) != seen:
+    published = staging.filesystem.read_published(posixpath.join(staging.directory, METADATA_FILE_NAME))
+    if published is None or fingerprint(published.data) != seen:
         raise ConcurrentWriteError(
             "another writer changed the savepoint at this path while this write was working",
             path=staging.filesystem.uri(staging.directory),
             remedy="nothing of this write was published: check the savepoint that is there now, then write again",
         )
-    return published
+    _READ[staging.token] = published
+    return published.data
+
+
+def is_unchanged(staging: Staging, seen: str | None) -> bool:
+    """Return whether ``_metadata`` still has the fingerprint; a store that knows its version sends no bytes."""
+    known = Published(b"", staging.version) if staging.version else None
+    path = posixpath.join(staging.directory, METADATA_FILE_NAME)
+    published = staging.filesystem.read_published(path, unless=known)
+    return published is known is not None or fingerprint(published.data if published else None) == seen
 
 
 def relative_files(metadata: CheckpointMetadata) -> set[str]:
@@ -302,7 +335,8 @@ def publish_metadata(staging: Staging, data: bytes, seen: str | None) -> None:
     path = posixpath.join(directory, METADATA_FILE_NAME)
     with ThreadPoolExecutor(1) as pool:
         # A store that compares versions may be asked for the current one meanwhile.
-        current = None if filesystem.renames else pool.submit(filesystem.read_published, path)
+        known = _READ.pop(staging.token, None)
+        current = None if filesystem.renames else pool.submit(filesystem.read_published, path, unless=known)
         mark(staging)
     try:
         unseen = filesystem.lacks_conditions(path, mark_path(staging), replacing=seen is not None)
@@ -373,7 +407,7 @@ def _publish(
         "it is unknown whether the savepoint was published"
         + ("" if acknowledged and known else ": the object store did not answer"),
         path=staging.filesystem.uri(path),
-        found=_shown(failed),
+        found=shown_of(failed),
         remedy="nothing was deleted: check whether the new savepoint is there, and write again if not; "
         "Savepoint.vacuum deletes files that are not referenced",
     )
@@ -413,7 +447,7 @@ def _too_late(staging: Staging, published: Published | None) -> ConcurrentWriteE
 def mark(staging: Staging) -> None:
     """Mark that a request may be in progress, for the cleanup; local files need no mark."""
     if not staging.filesystem.renames:
-        _put(staging.filesystem, mark_path(staging), b"")
+        put_small(staging.filesystem, mark_path(staging), b"")
 
 
 def mark_path(staging: Staging) -> str:
@@ -480,6 +514,7 @@ def roll_back(staging: Staging, existed: bool = True) -> bool:
     filesystem, directory = staging.filesystem, staging.directory
     if not staging.part:
         _KNOWN.pop(staging.token, None)
+        _READ.pop(staging.token, None)
     keep: set[str] = set()
     with leftovers(filesystem, directory):
         keep = set() if staging.part else published_names(staging, read_published(filesystem, directory))
@@ -530,110 +565,4 @@ def _delete_or_retain(staging: Staging, names: set[str], retention: int) -> None
         delete_files(filesystem, directory, own)
     elif own:
         name = f"{REPLACED}{int(time.time()) + retention}-{staging.token}"
-        _put(filesystem, posixpath.join(directory, name), json.dumps(own).encode())
-
-
-def _put(filesystem: SnapshotFileSystem, path: str, data: bytes) -> None:
-    """Write a small file."""
-    file = filesystem.open_output(path, durable=False)
-    try:
-        file.write(data)
-        file.close()
-    finally:
-        file.abort()
-
-
-def entries_of(filesystem: SnapshotFileSystem, directory: str) -> list[FileInfo]:
-    """Return the entries of a folder; an empty list if it does not exist."""
-    try:
-        return filesystem.list(directory)
-    except StateFileNotFoundError:
-        return []
-
-
-def is_state_name(name: str) -> bool:
-    """Return whether only a file of state can have this name."""
-    return OWN_NAME.fullmatch(name) is not None or FLINK_NAME.fullmatch(name) is not None
-
-
-def is_due(entry: FileInfo, now: float) -> bool:
-    """Return whether a file is a record of replaced files whose retention has ended."""
-    match = RECORD_NAME.fullmatch(entry.name)
-    return match is not None and not entry.is_directory and int(match[1]) <= now
-
-
-def replaced_names(filesystem: SnapshotFileSystem, record: FileInfo, named: Collection[str]) -> list[str]:
-    """Return the files listed in a record, without those in ``named``, which are still referenced."""
-    try:
-        published = filesystem.read_published(record.path, MAX_RECORD)
-        names = json.loads(published.data) if published is not None else []
-    except (UnsafePathError, ValueError, RecursionError):
-        names = []  # no record of this package, whatever it is
-    texts = (name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
-    return sorted({name for name in texts if is_state_name(name) and name not in named})
-
-
-def delete_replaced(
-    filesystem: SnapshotFileSystem, directory: str, record: FileInfo, named: Collection[str]
-) -> list[str]:
-    """Delete the files listed in a record, then the record; return their names."""
-    names = replaced_names(filesystem, record, named)
-    if not delete_files(filesystem, directory, names):
-        delete_files(filesystem, directory, [record.name])
-    return names
-
-
-def delete_files(filesystem: SnapshotFileSystem, directory: str, names: Iterable[str]) -> list[str]:
-    """Delete files of a folder; return those that could not be deleted, after a warning."""
-
-    def refused(name: str) -> SavepointError | None:
-        try:
-            filesystem.delete_file(posixpath.join(directory, name))
-        except SavepointError as error:
-            return error
-        return None
-
-    listed = list(names)
-    if not listed:
-        return []
-    with ThreadPoolExecutor(min(DELETERS, len(listed))) as pool:
-        errors = dict(zip(listed, pool.map(refused, listed), strict=True))
-    failed = {name: error for name, error in errors.items() if error is not None}
-    if failed:
-        error = next(iter(failed.values()))
-        why = f"{some_of(sorted(failed))}: {_shown(error)}"
-        warn_of_leftovers(filesystem, directory, why)
-    return list(failed)
-
-
-@contextlib.contextmanager
-def leftovers(filesystem: SnapshotFileSystem, directory: str) -> Iterator[None]:
-    """Turn errors during cleanup into a warning."""
-    try:
-        yield
-    except SavepointError as error:
-        warn_of_leftovers(filesystem, directory, _shown(error), known=False)
-    except OSError as error:
-        warn_of_leftovers(filesystem, directory, str(error), known=False)
-
-
-def warn_of_leftovers(filesystem: SnapshotFileSystem, directory: str, why: str, known: bool = True) -> None:
-    """Warn the user of files that remain, or may remain if that is not ``known``."""
-    # Publication must succeed even if Python is configured to turn warnings into errors.
-    with contextlib.suppress(SavepointWarning):
-        warnings.warn(
-            f"files that no savepoint needs {'were' if known else 'may have been'} left in {filesystem.uri(directory)} "
-            f"({why}); Savepoint.vacuum deletes those that this package wrote",
-            SavepointWarning,
-            stacklevel=2,
-        )
-
-
-def _shown(error: SavepointError) -> str:
-    """Return an error on one line: its message, and what was found."""
-    found = error.facts.get("found")
-    return error.message if found is None else f"{error.message}: {found}"
-
-
-def some_of(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        put_small(filesystem, posixpath.join(directory, name), json.dumps(own).encode())

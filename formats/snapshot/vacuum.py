@@ -27,7 +27,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import read_metadata
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.snapshot.publication import (
+from pyspark_savepoint.formats.snapshot.leftovers import (
     OWN_NAME,
     PENDING_NAME,
     RECORD_NAME,
@@ -36,10 +36,9 @@ from pyspark_savepoint.formats.snapshot.publication import (
     entries_of,
     is_due,
     leftovers,
-    read_published,
-    relative_files,
     replaced_names,
 )
+from pyspark_savepoint.formats.snapshot.publication import read_published, relative_files
 
 
 @redacted

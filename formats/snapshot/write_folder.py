@@ -13,18 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateExistsError
 from pyspark_savepoint.formats.io.one_verb import kept_for_verb
-from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
-from pyspark_savepoint.formats.snapshot.publication import (
-    FLINK_NAME,
-    OWN_NAME,
-    PENDING_NAME,
-    Staging,
-    leftovers,
-    mark,
-    mark_path,
-    read_published,
-    some_of,
-)
+from pyspark_savepoint.formats.io.snapshot_files import Published, SnapshotFileSystem
+from pyspark_savepoint.formats.snapshot.leftovers import FLINK_NAME, OWN_NAME, PENDING_NAME, leftovers, some_of
+from pyspark_savepoint.formats.snapshot.publication import Staging, mark, mark_path
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
 
 #: What a folder with such a name in it is, if it has no ``_metadata``.
@@ -53,6 +44,12 @@ def expect_folder(staging: Staging) -> tuple[bool, bytes | None]:
         OutputError: If the user requires conditional writes, and the store has none or ignores their conditions.
 
     """
+    existed, published = folder_of(staging)
+    return existed, None if published is None else published.data
+
+
+def folder_of(staging: Staging) -> tuple[bool, Published | None]:
+    """Return as :func:`expect_folder` does, with the version of ``_metadata`` if the store tells it."""
     filesystem, directory = staging.filesystem, staging.directory
     if filesystem.renames:
         existed, published = _looked_at(filesystem, directory)
@@ -67,11 +64,12 @@ def expect_folder(staging: Staging) -> tuple[bool, bytes | None]:
     return existed, published
 
 
-def _looked_at(filesystem: SnapshotFileSystem, directory: str) -> tuple[bool, bytes | None]:
+def _looked_at(filesystem: SnapshotFileSystem, directory: str) -> tuple[bool, Published | None]:
     at = filesystem.info(directory)
     if at is not None and not at.is_directory:
         raise _is_a_file(filesystem, directory)
-    published = None if at is None else read_published(filesystem, directory)
+    path = posixpath.join(directory, METADATA_FILE_NAME)
+    published = None if at is None else filesystem.read_published(path)
     if published is None:
         for above in _above(directory):
             is_snapshot = False
@@ -84,14 +82,15 @@ def _looked_at(filesystem: SnapshotFileSystem, directory: str) -> tuple[bool, by
     return at is not None, published
 
 
-def _looked_at_together(filesystem: SnapshotFileSystem, directory: str) -> tuple[bool, bytes | None]:
+def _looked_at_together(filesystem: SnapshotFileSystem, directory: str) -> tuple[bool, Published | None]:
     """Return what is at the path in an object store, by requests at the same time."""
     parts = _above(directory)
     with ThreadPoolExecutor(len(parts) + 2) as pool:
         asked = pool.submit(filesystem.is_file, directory)
         above = [(one, pool.submit(filesystem.is_file, posixpath.join(one, METADATA_FILE_NAME))) for one in parts]
         listed = filesystem.first_names(directory, LOOKED_AT)
-        published = read_published(filesystem, directory) if listed else None
+        path = posixpath.join(directory, METADATA_FILE_NAME)
+        published = filesystem.read_published(path) if listed else None
     if asked.result():
         raise _is_a_file(filesystem, directory)
     if published is None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
+from pyspark_savepoint.formats.io.local_files import read_regular
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.logical_types import logical_type_of
@@ -31,6 +32,8 @@ DEFAULT_UID_FORMAT = "<id>_<transformation>"
 #: What a uid of Flink 1.15 looks like, and its parts.
 UID_PARTS = ("<id>", "<type>", "<version>", "<transformation>")
 MAX_NODES = 100_000
+#: Bytes of a plan: those of large jobs have some megabytes.
+MAX_BYTES = 256 << 20
 WHAT = "what COMPILE PLAN writes, with 'nodes' and 'edges', unchanged"
 
 Json = Mapping[str, Any]
@@ -156,17 +159,22 @@ def _document(plan: PlanLike, argument: str) -> Json:
     text = str(plan)
     if not text.lstrip().startswith("{"):
         try:
-            text = Path(plan).expanduser().read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError, ValueError) as error:
+            text = text_of_path(str(plan))
+        except (OSError, ValueError) as error:
             raise OptionError(
                 f"argument '{argument}' cannot be read",
-                found=f"{type(error).__name__}: {error}"[:300],
+                found=f"{getattr(error, 'message', error)}: {plan}"[:300],
                 expected="the path of a file that COMPILE PLAN wrote, or its text",
             ) from None
     parsed = parse_json(text)
     if not isinstance(parsed, Mapping):
         raise TypeError(f"a {type(parsed).__name__} instead of an object")
     return parsed
+
+
+def text_of_path(path: str) -> str:
+    """Return the text of a file; raise OSError or ValueError if it is none."""
+    return read_regular(str(Path(path).expanduser()), MAX_BYTES).decode("utf-8-sig")
 
 
 #: Numbers of inputs by kind; other kinds have one.

@@ -191,7 +191,7 @@ def join(block: KeyedBlock) -> Rows:
         if order == frames.STRICTLY:
             joined = frames.zip_rows(block.buffer, start, end, low, high, row, row_of, first)
         if joined < 0 and order != frames.NOT and len(runs) <= MANY_STATES:
-            joined = frames.merge_rows(block.buffer, start, end, low, high, row, row_of, first)
+            joined = frames.merge_rows(block.buffer, start, end, low.copy(), high, row, row_of, first)
         if joined < 0:
             size = 1 << max(4, int((high - low).sum() * 2 - 1).bit_length())
             table = table if len(table) == size else np.empty(size, np.int32)

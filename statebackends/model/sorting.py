@@ -95,7 +95,8 @@ def _sorted(group: Ints, bounds: Longs, data: Bytes, start: Longs, end: Longs) -
     words2, rows2 = np.empty(largest, np.uint64), np.empty(largest, np.int32)
     counts = np.empty(sort.BUCKETS + 1, np.int64)
     stack = np.empty((largest // sort.FEW + 1, 3), np.int64)
-    sort.sort_groups(data, start, end, bounds, skip, words, rows, words2, rows2, counts, stack)
+    shifts, widths = np.empty(64, np.int64), np.empty(64, np.int64)
+    sort.sort_groups(data, start, end, bounds, skip, words, rows, words2, rows2, counts, stack, shifts, widths)
     return SortedSpans(data, start, end, bounds, rows, words, skip, zero)
 
 

@@ -191,7 +191,7 @@ def _merge_some(plan: WritePlan, names: Sequence[str]) -> str:
     with created_work(plan.staging, name) as file, ExitStack() as stack:
         write_run(file, row_form(plan).schema, merge_runs([_open(plan, part, stack) for part in names]))
     for part in names:
-        plan.staging.filesystem.delete_file(plan.staging.work_path(part))
+        plan.staging.delete_work(part)
     return name
 
 

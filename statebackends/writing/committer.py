@@ -17,7 +17,9 @@ from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_published
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums
 from pyspark_savepoint.formats.snapshot import changes
+from pyspark_savepoint.formats.snapshot.leftovers import put_small
 from pyspark_savepoint.formats.snapshot.publication import (
+    Staging,
     finish,
     publish_metadata,
     read_unchanged,
@@ -55,6 +57,8 @@ def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
         # Spark aborts a write whose commit raises an error, but not one that is interrupted.
         if not published:
             roll_back(staging, plan.existed)
+        if staging.near is not None:
+            staging.near.remove()
     if staging.part:
         staging.discard(relative_files(metadata))
     else:
@@ -63,6 +67,8 @@ def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
 
 def abort(plan: WritePlan) -> None:
     """Remove all files of a failed write, including those of tasks that Spark has not stopped yet."""
+    if plan.staging.near is not None:
+        plan.staging.near.remove()
     roll_back(plan.staging, plan.existed)
     filesystem, folder = plan.staging.filesystem, plan.staging.folder
     end = time.monotonic() + (STRAGGLING if filesystem.renames else 0)
@@ -139,12 +145,21 @@ def _with_operator(plan: WritePlan, base: CheckpointMetadata | None, operator: O
     return changes.assemble(list(by_id.values()), [base], plan.metadata_version)
 
 
+def _put_part(staging: Staging, data: bytes) -> None:
+    """Write the metadata of one of several writes, for the one that publishes them together: no other has its name."""
+    path = posixpath.join(staging.pending, staging.part)
+    if staging.filesystem.renames:
+        staging.filesystem.publish(path, data)
+    else:
+        put_small(staging.filesystem, path, data)
+
+
 def _publish(plan: WritePlan, base: CheckpointMetadata | None, metadata: CheckpointMetadata) -> None:
     staging = plan.staging
     staging.adopt(sorted(name for name in relative_files(metadata) if name.startswith(staging.token)))
     kept = base.checksums if base is not None else None
     checksums = staging.checksums(relative_files(metadata), kept)
     if staging.part:
-        staging.filesystem.publish(posixpath.join(staging.pending, staging.part), write_published(metadata, checksums))
+        _put_part(staging, write_published(metadata, checksums))
         return
     publish_metadata(staging, write_published(metadata, checksums), plan.seen)

@@ -121,7 +121,7 @@ class _Writer:
 
 def open_work(staging: Staging, name: str) -> io.BufferedReader:
     """Open a file that a task of the write left for the commit."""
-    return io.BufferedReader(_Reader(staging.filesystem.open_input(staging.work_path(name))), 1 << 20)
+    return io.BufferedReader(_Reader(staging.open_work(name)), 1 << 20)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.columns import fixed_values
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
-from pyspark_savepoint.formats.snapshot.publication import fingerprint, read_published
+from pyspark_savepoint.formats.snapshot.publication import is_unchanged
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY_GROUP, STATE
 from pyspark_savepoint.statebackends.model.sorting import RowSorter
 from pyspark_savepoint.statebackends.writing.entry_encoder import EntryEncoder
@@ -57,7 +57,7 @@ def _written(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch])
 def _refuse_late(plan: WritePlan) -> None:
     """Raise an error in an attempt that started after its write was published."""
     staging = plan.staging
-    if not staging.part and fingerprint(read_published(staging.filesystem, staging.directory)) != plan.seen:
+    if not staging.part and not is_unchanged(staging, plan.seen):
         raise ConcurrentWriteError(
             "another savepoint was published at this path before this task began",
             path=staging.filesystem.uri(staging.directory),

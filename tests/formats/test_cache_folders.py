@@ -1,9 +1,8 @@
-"""Machine code is loaded only from folders that nobody else can have written: numba's index is a pickle."""
+"""Machine code is loaded only from folders that nobody else can have written."""
 
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from pyspark_savepoint.formats.kernels.cache_folders import reason_against, reason_against_file
 from pyspark_savepoint.formats.kernels.interpretation import VARIABLE
+from pyspark_savepoint.formats.kernels.object_code import Compiled
 
 #: A kernel, loaded or compiled: prints what it computes, and whether machine code was loaded.
 CALL = """
@@ -19,18 +19,8 @@ import numpy as np
 from pyspark_savepoint.formats.kernels import keys
 groups = np.empty(2, np.int32)
 keys.key_groups(np.array([1, 2], np.int32), 128, groups)
-print(groups.tolist(), sum(keys.key_groups.stats.cache_hits.values()))
+print(groups.tolist(), 1 - keys.key_groups.compiled_here)
 """
-
-
-class _Harm:
-    """An object whose pickle makes a file."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.mkdir, (str(self.marker),)
 
 
 def call(cache: Path) -> tuple[str, str]:
@@ -43,34 +33,43 @@ def call(cache: Path) -> tuple[str, str]:
 
 
 def test_code_of_another_user_is_not_run(tmp_path: Path) -> None:
-    """In a cache of this user alone the index is loaded, and what it runs too: that shows what the others do not."""
-    cache, marker = tmp_path / "shared" / "cache", tmp_path / "harm"
+    """In a cache of this user alone the file is loaded, and what it says is run: that shows what the others do not."""
+    cache = tmp_path / "shared" / "cache"
     assert call(cache)[0] == "[86, 127] 0"
     assert call(cache)[0] == "[86, 127] 1"
-    (index,) = cache.rglob("keys.key_groups-*.nbi")
-    index.write_bytes(pickle.dumps(_Harm(marker)))
+    (file,) = cache.glob("keys.key_groups-*.code")
+    data = file.read_bytes()
+    found = Compiled.from_bytes(data)
+    assert found is not None
+    # Code of another kernel would write elsewhere; of the same one, that it returns a number shows that it was used.
+    file.write_bytes(Compiled("?", found.code).to_bytes())
+    assert call(cache)[0] == "[86, 127] 1"
+    file.write_bytes(data)
 
     cache.parent.chmod(0o777)  # others may put another folder in its place
     assert call(cache)[0] == "[86, 127] 0"
     cache.parent.chmod(0o755)
-    index.chmod(0o666)
+    file.chmod(0o666)
     assert call(cache)[0] == "[86, 127] 0"
-    index.chmod(0o644)
-    index.parent.chmod(0o777)
+    file.chmod(0o644)
+    cache.chmod(0o777)
     out, told = call(cache)
     assert out == "[86, 127] 0"
-    assert f"others may write to {index.parent}" in told or "compiling" not in told
-    index.parent.chmod(0o755)
-    kept = index.parent.rename(tmp_path / "elsewhere")
-    index.parent.symlink_to(kept)
+    assert f"others may write to {cache}" in told or "compiling" not in told
+    cache.chmod(0o755)
+    kept = cache.rename(tmp_path / "elsewhere")
+    cache.symlink_to(kept)
     assert call(cache)[0] == "[86, 127] 0"
-    assert not marker.exists()
 
-    index.parent.unlink()
-    kept.rename(index.parent)
-    environment = {**os.environ, VARIABLE: "compiled", "NUMBA_CACHE_DIR": str(cache)}
-    subprocess.run([sys.executable, "-c", CALL], env=environment, capture_output=True, timeout=300, check=False)
-    assert marker.exists()
+
+def test_a_damaged_file_is_compiled_anew(tmp_path: Path) -> None:
+    assert call(tmp_path)[0] == "[86, 127] 0"
+    (file,) = tmp_path.glob("keys.key_groups-*.code")
+    data = file.read_bytes()
+    for damaged in (b"", data[:40], data[:-1], data[:-9] + bytes(9)):
+        file.write_bytes(damaged)
+        assert call(tmp_path)[0] == "[86, 127] 0"
+        assert file.read_bytes() == data
 
 
 def test_folders(tmp_path: Path) -> None:

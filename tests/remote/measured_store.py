@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import socket
+import struct
 import threading
 import time
 from bisect import bisect_left, bisect_right
@@ -22,8 +24,6 @@ from urllib.parse import parse_qs, unquote
 from xml.sax.saxutils import escape, unescape
 
 PAGE = 1000
-#: Seconds in which nothing is sent.
-STALL = 3.0
 NAMESPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 TIME = "2024-01-01T00:00:00.000Z"
 
@@ -41,8 +41,9 @@ class Request:
     end: float
 
 
-#: What happens to a request of a kind for a key: nothing, an error of a status; ``lost``: done, and answered by 503;
-#: ``reset``, ``stall``: half of the answer is sent, then the connection ends, or nothing more is sent for a while.
+#: What happens to a request of a kind for a key: nothing; an error of a status; ``reset`` or ``stall``: it is not done,
+#: and the connection breaks or says nothing; ``lost``, ``vanished`` or ``hang``: it is done, and answered by 503, by a
+#: broken connection or not at all.
 Fault = Callable[[str, str], "int | str | None"]
 
 
@@ -62,6 +63,10 @@ class MeasuredStore(ThreadingHTTPServer):
         self.latency = 0.0
         self.fault: Fault = lambda kind, key: None
         self.refused: set[str] = set()
+        #: Seconds for which a connection says nothing.
+        self.silence = 3.0
+        #: Kinds of requests that the keys have no right to.
+        self.denied: set[str] = set()
         #: What answers to lists become: stores that lie.
         self.listing: Callable[[bytes], bytes] = lambda page: page
         #: Where requests are sent instead, by their keys.
@@ -128,13 +133,21 @@ class _Handler(BaseHTTPRequestHandler):
             answer = _error(400, "ExpiredToken")
         elif (place := self.server.elsewhere(key)) is not None:
             answer = 307, {"location": place + self.path}, b""
+        elif kind in self.server.denied:
+            answer = _error(403, "AccessDenied")
         elif isinstance(fault, int):
             answer = _error(fault, "SlowDown")
+        elif fault in ("reset", "stall"):
+            self._break(fault, Request(kind, key, 0, len(body), 0, begin, begin))
+            return
         else:
             with self.server.lock:
                 answer = self._answer(kind, key, query, body)
             if fault == "lost":
                 answer = _error(503, "SlowDown")
+            elif fault in ("vanished", "hang"):
+                self._break(fault, Request(kind, key, 0, len(body), 0, begin, begin))
+                return
         status, headers, data = answer
         given = 0 if kind == "HEAD" else len(data)
         logged = Request(kind, key or query.get("prefix", ""), status, len(body), given, begin, time.monotonic())
@@ -144,14 +157,19 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in {"content-length": str(len(data)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
-        if fault in ("reset", "stall"):
-            self.wfile.write(data[: len(data) // 2])
-            self.wfile.flush()
-            time.sleep(STALL if fault == "stall" else 0)
-            self.close_connection = True
-        elif kind != "HEAD":
+        if kind != "HEAD":
             self.wfile.write(data)
         logged.end = time.monotonic()
+
+    def _break(self, fault: str, logged: Request) -> None:
+        """End the connection without an answer, at once or after some silence."""
+        self.server.headers.append(dict(self.headers.items()))
+        self.server.requests.append(logged)
+        if fault in ("stall", "hang"):
+            time.sleep(self.server.silence)
+        logged.end = time.monotonic()
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _do  # noqa: N815  (names of the base class)
 

@@ -223,7 +223,8 @@ REFERENCE = Chapter(
                 _names(
                     "Restores, operator ids, upgrades",
                     SAVEPOINT,
-                    "check_restore restore_plan operator_at assign_uid assign_uids check_migration migrate",
+                    "check_restore check_evolution restore_plan operator_at assign_uid assign_uids check_migration "
+                    "migrate",
                 ),
                 _names(
                     "User functions that read, names of FLIP-43",

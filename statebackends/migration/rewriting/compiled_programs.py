@@ -76,8 +76,9 @@ class CompiledProgram:
         ends = np.empty(len(start), np.int64)
         start, end = np.ascontiguousarray(start), np.ascontiguousarray(end)
         size = kryo_collections.rewrite_rows(
-            *self.tables, self.touched, _CLASS_NAMES, self.node, read_only(values), start, end, out, ends
-        )
+            *self.tables, self.touched, _CLASS_NAMES, self.node, read_only(values), start, end, out, ends,
+            np.zeros(3, np.int64),
+        )  # fmt: skip
         left = np.flatnonzero(ends < 0)
         done = np.where(ends < 0, 0, ends)
         stops = np.maximum.accumulate(done) if len(done) else done

@@ -6,6 +6,7 @@ what             no option gives it                          an option gives it
 kind             that of the state                           ``states``, ``kind``
 type             the state's and the key's own serializers   ``types``, ``typesFrom``
 time to live     that of the state                           ``ttl``: ``true`` or a name adds one, ``false`` removes it
+compression      that of the operator's keyed state          ``compression``
 max parallelism  that of the operator, of a new one that of  ``maxParallelism`` of a new operator; that of an existing
                  most operators of the savepoint             one is refused
 ===============  ==========================================  ==========================================================

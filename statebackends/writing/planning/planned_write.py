@@ -13,10 +13,11 @@ import pyarrow as pa
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.snapshot.near_files import NearFolder
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
-from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS, WriteRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,13 @@ class WritePlan:
         numbered = zip(self.request.entry_columns, states, strict=True)
         maps = [number for (number, *_), state in numbered if state.kind is StateKind.MAP]
         return tuple({*self.request.updated, *maps})
+
+    def with_near_files(self) -> WritePlan:
+        """Return the plan with a local folder for sorted runs, if there will be some, for a savepoint in a store."""
+        merges = bool(self.request.bases) and not self.updates
+        if self.clustered or merges or self.request.table == ELEMENTS or not self.staging.filesystem.is_remote:
+            return self
+        return replace(self, staging=replace(self.staging, near=NearFolder.make()))
 
     def operator(self, parallelism: int, subtasks: Mapping[int, OperatorSubtaskState]) -> OperatorState:
         """Return the operator with only this state of its subtasks."""

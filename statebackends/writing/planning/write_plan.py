@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state, has_key_groups, target_version
 from pyspark_savepoint.formats.snapshot.publication import Staging, fingerprint
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.formats.snapshot.write_folder import expect_folder
+from pyspark_savepoint.formats.snapshot.write_folder import folder_of
 from pyspark_savepoint.statebackends.model.descriptors import (
     KeyedDescriptor,
     OperatorStateDescriptor,
@@ -83,7 +83,9 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     token, _, part = (request.fragment or "").partition("/")
     staging = Staging.at(request.path, token or None, part)
     # A fragment belongs to a write whose folder was looked at before.
-    existed, published = (True, None) if request.fragment else expect_folder(staging)
+    existed, found = (True, None) if request.fragment else folder_of(staging)
+    published = None if found is None else found.data
+    staging = replace(staging, version=() if found is None else found.version)
     base = None if published is None else _opened(request, staging, published)
     if base is not None:
         refuse_checkpoint(base)
@@ -137,7 +139,8 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         current.refuse_misfits(plan.header())
     check_parallelism(max_parallelism, parallelism or 1)
     # Fragments are checked by the fluent API, all of a write together.
-    return plan if release is None or request.fragment else fitted(plan, base, current.opened, release)
+    plan = plan if release is None or request.fragment else fitted(plan, base, current.opened, release)
+    return plan.with_near_files()
 
 
 def updating(plan: WritePlan, descriptor: KeyedDescriptor, opened: OpenOperator | None) -> WritePlan:
@@ -408,10 +411,13 @@ class _Existing:
         if not request.is_keyed:
             state = self.operator_states.get(request.state or "")
             return replace(request, kind=request.kind or (state.state_type.lower() if state is not None else None))
-        if self.types is None:
+        if self.types is None or self.opened is None:
             return request
         states, keys = self.types.states, request.key or (KEY,)
         names = {column: state_of_column(column, states) for column in schema.names if column not in keys}
+        headers = self.opened.keyed.headers
+        if headers and request.compression is None:
+            request = replace(request, compression="snappy" if headers[0].compressed else "none")
         return keeping(request, {column: states[name] for column, name in names.items() if name in states})
 
     def refuse_other_case(self, names: Iterable[str]) -> None:

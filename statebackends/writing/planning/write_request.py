@@ -270,7 +270,7 @@ class WriteSpec:
     compression: str | None = option(
         choice("none", "snappy"),
         "of files of keyed state: `none` or `snappy`; Flink's snapshot compression",
-        shown="none",
+        shown="that of the existing operator, else none",
     )
     ttl: bool | tuple[str, ...] | None = option(
         _ttl,

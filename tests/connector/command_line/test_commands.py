@@ -20,7 +20,7 @@ import pyspark_savepoint
 from pyspark_savepoint.command_line.arguments import COMMANDS, markdown
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.errors import OptionError
-from pyspark_savepoint.formats.kernels import _jit
+from pyspark_savepoint.formats.kernels import _jit, code_folders
 from pyspark_savepoint.formats.kernels.interpretation import notice
 from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
@@ -452,8 +452,8 @@ def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, mo
     monkeypatch.setenv("NUMBA_CACHE_DIR", nowhere)
     monkeypatch.setenv("HOME", nowhere)
     monkeypatch.setattr(tempfile, "tempdir", nowhere)
-    monkeypatch.setattr(_jit, "__file__", f"{nowhere}/_jit.py")
-    monkeypatch.setattr(_jit, "_folder", _jit._cache_folder())
+    monkeypatch.setattr(code_folders, "__file__", f"{nowhere}/code_folders.py")
+    monkeypatch.setattr(_jit, "_folder", code_folders.cache_folder())
     done = run("warm-up")
     assert done.code == 2
     assert done.err == (

@@ -12,6 +12,7 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint.doctor.doctor import Budgets, Finding, examine
+from pyspark_savepoint.errors import OptionError
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
@@ -174,3 +175,17 @@ def test_the_exit_code_is_by_severity(run: Run, shop: Path, tmp_path: Path) -> N
     (tmp_path / "job.json").write_text(json.dumps({"operators": [{"uid": "accounts"}]}))
     records = run("doctor", shop, "--job", tmp_path / "job.json", "--json").records
     assert {record["check"] for record in records} == {"orphaned-operator"}
+
+
+def test_budgets_are_a_text_or_a_mapping(shop: Path) -> None:
+    sp = pyspark_savepoint.open(shop)
+    rows = list(sp.doctor({"size": 1000, "ttl_age": "1s"}).rows())
+    assert rows == list(sp.doctor("size=1000,ttl-age=1s").rows())
+    assert [row["check"] for row in rows if row["check"] == "size"] == ["size"]
+    for budgets, match in (
+        ({"sise": 3}, "no budget 'sise'"),
+        ({"size": None}, "texts or numbers"),
+        (5, "or a mapping"),
+    ):
+        with pytest.raises(OptionError, match=match):
+            sp.doctor(budgets)  # type: ignore[arg-type]

@@ -40,7 +40,6 @@ sp = pyspark_savepoint.open(sys.argv[1])
 states = sp.states().to_arrow()
 accounts = sp.keyed_state("accounts", state="total", keys=[1042]).to_arrow().to_pylist()
 timers = sp.timers("accounts").to_arrow().num_rows
-assert "numba" in sys.modules
 print(json.dumps([states.num_rows, accounts, timers]))
 """
 

@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
+from pyspark_savepoint.formats.snapshot.leftovers import warn_of_leftovers
 from pyspark_savepoint.formats.snapshot.publication import (
     Staging,
     fingerprint,
@@ -32,7 +33,6 @@ from pyspark_savepoint.formats.snapshot.publication import (
     read_published,
     read_unchanged,
     roll_back,
-    warn_of_leftovers,
 )
 
 

@@ -1,0 +1,81 @@
+"""Command evolve: what becomes of a SQL job's state under its new query."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark_savepoint.command_line.arguments import UsageError
+from pyspark_savepoint.command_line.files import located
+from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.execution.texts import replacing, writable
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.evolution.changes import Evolution
+from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
+from pyspark_savepoint.statebackends.evolution.plans import read_plan
+from pyspark_savepoint.statebackends.evolution.report import lines_of
+from pyspark_savepoint.statebackends.evolution.stable_plan import stable_plan
+from pyspark_savepoint.verbs.evolution_checks import text_of
+
+
+def evolve(arguments: Namespace, output: Output) -> int:
+    """Say what becomes of the state; write the plan with stable ids where it is asked for."""
+    evolution = decided(arguments)
+    if arguments.stable_plan is not None:
+        _write_stable(arguments, evolution)
+    for line in lines_of(evolution):
+        output.say(line)
+    output.record(
+        {
+            "verdict": evolution.verdict.value,
+            "exit_code": evolution.exit_code,
+            "warnings": list(evolution.warnings),
+            "to_give": sorted({field.backfill for field in evolution.needed if field.backfill}),
+            "rows": evolution.to_rows(),
+        }
+    )
+    return evolution.exit_code
+
+
+def decided(arguments: Namespace) -> Evolution:
+    """Return what becomes of the snapshot's operators, as the arguments say."""
+    options = check_options(
+        fill=arguments.fill,
+        backfill=pairs("--backfill", arguments.backfill),
+        filters=arguments.filters,
+        nodes=pairs("--node", arguments.node),
+        sources=pairs("--source", arguments.source),
+        columns=pairs("--column", arguments.column),
+        casts=pairs("--cast", arguments.cast),
+    )
+    return evolution_of(
+        Path(arguments.old_plan),
+        Path(arguments.new_plan),
+        options,
+        Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside),
+        old_explain=None if arguments.old_explain is None else text_of(Path(arguments.old_explain)),
+        new_explain=None if arguments.new_explain is None else text_of(Path(arguments.new_explain)),
+    )
+
+
+def pairs(name: str, given: Sequence[str]) -> dict[str, str]:
+    """Return what an option gives as NEW=OLD, once for each name."""
+    found: dict[str, str] = {}
+    for text in given:
+        one, sign, other = text.partition("=")
+        if not sign or not one or not other:
+            raise UsageError(f"{name} takes a name and what it is", expected="NAME=VALUE", found=text)
+        if one in found:
+            raise UsageError(f"{name} names {one} twice", found=f"{one}={found[one]}, {text}")
+        found[one] = other
+    return found
+
+
+def _write_stable(arguments: Namespace, evolution: Evolution) -> None:
+    target = writable(Path(arguments.stable_plan).expanduser())
+    document: Mapping[str, Any] = stable_plan(read_plan(Path(arguments.new_plan), "new_plan"), evolution)
+    with replacing(target) as pending:
+        pending.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

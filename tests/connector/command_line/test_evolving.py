@@ -1,0 +1,61 @@
+"""Command evolve: what becomes of a SQL job's state, as text and JSON, with exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.connector.command_line.conftest import Run
+from tests.statebackends.evolution.verdicts import changes
+
+
+def words(name: str) -> list[str]:
+    folder = changes() / "2.3.0" / name
+    return ["evolve", str(folder / "before"), f"--old-plan={folder}/old.json", f"--new-plan={folder}/new.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "code", "said"),
+    [
+        ("agg-reorder", (), 0, "SUM(w): transformed (from SUM(w))"),
+        ("agg-add-sum", (), 1, "SUM(v): filled (give its values by --backfill, or --fill initial to begin with NULL)"),
+        ("agg-add-sum", ("--fill", "initial"), 1, "SUM(v): filled (begins with NULL)"),
+        ("agg-add-sum", ("--backfill", "total=totals.parquet"), 0, "SUM(v): backfilled (given by you)"),
+        ("agg-retract", (), 2, "only its history can give it: --backfill 'hi=FILE'"),
+        ("ids-filter", (), 2, "--filters keep accepts that"),
+        ("ids-filter", ("--filters", "keep"), 0, "as you accept"),
+        ("rename-tables", (), 1, "(a table that was renamed is told by --source)"),
+        ("rename-tables", ("--source", "numbers=t"), 0, "Nothing is lost."),
+    ],
+)
+def test_answers(run: Run, name: str, more: tuple[str, ...], code: int, said: str) -> None:
+    ran = run(*words(name), *more, "--dry-run")
+    assert ran.code == code
+    assert said in ran.out
+
+
+def test_json(run: Run) -> None:
+    (record,) = run(*words("agg-reorder"), "--json").records
+    assert (record["verdict"], record["exit_code"], record["to_give"]) == ("transformed", 0, [])
+    fields = [(row["field"], row["verdict"]) for row in record["rows"] if row["level"] == "field"]
+    assert fields == [("SUM(w)", "transformed"), ("SUM(v)", "transformed")]
+
+
+def test_the_plan_with_stable_ids(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "stable.json"
+    assert run(*words("ids-sink"), "--stable-plan", target).code == 0
+    ids = {node["id"]: node["type"] for node in json.loads(target.read_text("utf-8"))["nodes"]}
+    assert ids[6] == "stream-exec-group-aggregate_1"
+
+
+def test_errors_are_in_the_words_of_the_command(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "cut.json").write_text('{"nodes": []}', "utf-8")
+    path = words("agg-reorder")[1]
+    ran = run("evolve", path, "--old-plan", tmp_path / "cut.json", "--new-plan", tmp_path / "cut.json")
+    assert ran.code == 2
+    assert "--old-plan is not a compiled plan" in ran.err
+    twice = run(*words("agg-reorder"), "--node", "6=6", "--node", "6=7")
+    assert twice.code == 2
+    assert "--node names 6 twice" in twice.err

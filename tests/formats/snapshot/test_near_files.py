@@ -1,0 +1,85 @@
+"""Intermediate files of a write to a store stay on the machine that commits, as long as its disk takes them."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyspark_savepoint.formats.filesystems.filesystem import locate, store_of
+from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
+from pyspark_savepoint.formats.snapshot.near_files import NearFolder
+from pyspark_savepoint.formats.snapshot.publication import Staging
+from tests.remote.measured_store import MeasuredStore, measured_store
+from tests.remote.storage import CREDENTIALS
+
+DATA = os.urandom(300_000)
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[MeasuredStore]:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    store_of.cache_clear()
+    with measured_store() as store:
+        yield store
+
+
+def staging_of(store: MeasuredStore, near: NearFolder | None) -> Staging:
+    path = StoragePath.of("s3://bucket/new", StorageOptions.of({"endpoint": store.endpoint}))
+    filesystem, directory = locate(path)
+    return Staging(filesystem, directory, "0123456789ab", begun=True, near=near)
+
+
+def written(staging: Staging, *parts: bytes) -> bytes:
+    """Write a file in parts, and read it as the commit does."""
+    file = staging.create_work("run")
+    for part in parts:
+        file.write(part)
+    file.close()
+    assert file.size == sum(map(len, parts))
+    opened = staging.open_work("run")
+    data = bytearray(opened.size)
+    opened.read_into(0, data)
+    opened.close()
+    return bytes(data)
+
+
+def test_a_file_is_local_and_gone_in_the_end(measured: MeasuredStore) -> None:
+    near = NearFolder.make()
+    assert near is not None
+    staging = staging_of(measured, near)
+    assert written(staging, DATA[:1000], DATA[1000:]) == DATA
+    assert measured.requests == []
+    assert os.stat(near.path).st_mode & 0o077 == 0
+    staging.delete_work("run")
+    assert os.listdir(near.path) == []
+    near.remove()
+    near.remove()
+    assert not Path(near.path).exists()
+
+
+def test_a_task_of_another_machine_writes_to_the_store(measured: MeasuredStore, tmp_path: Path) -> None:
+    staging = staging_of(measured, NearFolder(str(tmp_path / "not-here")))
+    assert written(staging, DATA) == DATA
+    assert measured.kinds() == {"PUT": 1, "GET": 2}
+    staging.delete_work("run")
+    assert measured.objects == {}
+
+
+def test_a_full_disk_moves_the_file_to_the_store(measured: MeasuredStore) -> None:
+    near = NearFolder.make()
+    assert near is not None
+    staging = staging_of(measured, near)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
+    try:
+        assert written(staging, *(DATA[low : low + 70_000] for low in range(0, len(DATA), 70_000))) == DATA
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert measured.kinds()["PUT"] == 1
+    assert os.listdir(near.path) == []
+    near.remove()

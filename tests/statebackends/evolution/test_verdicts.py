@@ -1,0 +1,148 @@
+"""What becomes of state when a query changes: recorded changes, with the savepoint that real Flink wrote."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.evolution.changes import Backfilled, Constant, Verdict
+from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
+from pyspark_savepoint.statebackends.evolution.plans import read_plan
+from pyspark_savepoint.statebackends.evolution.report import lines_of
+from pyspark_savepoint.statebackends.evolution.stable_plan import stable_plan
+from tests.statebackends.evolution.verdicts import VERDICTS, changes, evolution, names, shown
+
+EXPECTED = json.loads(VERDICTS.read_text("utf-8"))
+CASES = {name: json.loads((changes() / name / "case.json").read_text("utf-8")) for name in names()}
+#: Changes that no plan tells: parallelism is that of the job, and a partner without state that would be missed.
+TOLD = (Verdict.AS_IS, Verdict.TRANSFORMED, Verdict.DERIVED)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_verdicts(name: str) -> None:
+    found = evolution(name)
+    assert json.loads(json.dumps(shown(found))) == EXPECTED[name]
+    assert list(lines_of(found))[-1]
+    for one in found.operators:
+        for state in one.states:
+            new = state.new
+            if new is not None and new.columns and state.fields and state.old is not None:
+                assert len(state.fields) == len(new.columns), state
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case["restored"] and not case["same_rows"]])
+def test_what_restores_with_other_rows_is_never_as_is(name: str) -> None:
+    assert evolution(name).verdict is not Verdict.AS_IS
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case["restored"]])
+def test_what_does_not_restore_is_as_is_only_where_ids_or_key_groups_are_others(name: str) -> None:
+    found = evolution(name)
+    if found.verdict is Verdict.AS_IS:
+        assert any(one.moves for one in found.operators) or name.endswith("parallelism-max")
+
+
+def test_only_what_is_asked_for_is_filled() -> None:
+    (field,) = evolution("2.3.0/agg-add-sum").needed
+    assert (field.name, field.source, field.backfill) == ("SUM(v)", None, "total")
+    filled = evolution("2.3.0/agg-add-sum", fill="initial")
+    assert not filled.needed
+    assert filled.exit_code == 1
+    change = filled.of("6_group-aggregate")
+    assert change is not None
+    assert change.states[0].fields[1].source == Constant(None)
+    given = evolution("2.3.0/agg-add-sum", backfill=["total"])
+    change = given.of("6_group-aggregate")
+    assert change is not None
+    assert change.states[0].fields[1].source == Backfilled("total")
+    assert (given.verdict, given.exit_code) == (Verdict.BACKFILLED, 0)
+
+
+def test_a_fill_that_would_be_wrong_later_is_not_made() -> None:
+    found = evolution("2.3.0/agg-retract", fill="initial")
+    assert {field.name for field in found.needed} == {"SUM(v) count of values", "MAX(v)", "COUNT(*)", "hi"}
+    assert found.exit_code == 2
+
+
+def test_other_conditions_are_refused_until_they_are_accepted() -> None:
+    assert evolution("2.3.0/ids-filter").exit_code == 2
+    kept = evolution("2.3.0/ids-filter", filters="keep")
+    assert (kept.verdict, kept.exit_code) == (Verdict.AS_IS, 0)
+    assert any("as you accept" in line for line in lines_of(kept))
+
+
+def test_renamed_tables_are_told() -> None:
+    assert evolution("2.3.0/rename-tables").verdict is Verdict.LOST
+    assert evolution("2.3.0/rename-tables", sources={"numbers": "t"}).verdict is Verdict.AS_IS
+    with pytest.raises(OptionError, match="sources"):
+        evolution("2.3.0/rename-tables", sources={"numbrs": "t"})
+
+
+def test_a_plan_of_another_job_is_refused() -> None:
+    folder = changes() / "2.3.0"
+    savepoint = Snapshot.open(str(folder / "join-to-left" / "before"))
+    plan = folder / "agg-reorder" / "old.json"
+    with pytest.raises(OptionError, match="not the plan of this savepoint"):
+        evolution_of(plan, plan, check_options(), savepoint)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        '{"nodes": [], "edges": []}',
+        '{"nodes": [{"id": 1}], "edges": []}',
+        '{"nodes": 1, "edges": []}',
+        '{"nodes": [{"id": 1, "type": "stream-exec-sink_1", "outputType": "ROW<`a` INT>"}], "edges": []}',
+    ],
+)
+def test_what_is_no_plan_is_one_error(text: str) -> None:
+    with pytest.raises(OptionError, match="old_plan"):
+        read_plan(text, "old_plan")
+
+
+def test_cut_plans_are_one_error() -> None:
+    whole = json.loads((changes() / "2.3.0" / "pipeline" / "old.json").read_text("utf-8"))
+    for number in range(len(whole["nodes"]) - 1):
+        cut = {**whole, "nodes": [node for place, node in enumerate(whole["nodes"]) if place != number]}
+        with pytest.raises(OptionError, match="new_plan"):
+            read_plan(cut, "new_plan")
+
+
+@pytest.mark.parametrize("name", ["ids-sink", "mini-batch-on", "mini-batch-two-phase", "union-branch"])
+def test_a_stable_plan_has_the_ids_of_the_old_one(name: str) -> None:
+    folder = changes() / "2.3.0" / name
+    found = evolution(f"2.3.0/{name}")
+    stable = stable_plan(read_plan(folder / "new.json"), found)
+    again = evolution_of(folder / "old.json", stable, check_options(), Snapshot.open(str(folder / "before")))
+    partners = [one for one in again.operators if one.old is not None and one.new is not None]
+    assert len(partners) >= 2
+    assert not any(one.moves for one in partners)
+    assert len({node["id"] for node in stable["nodes"]}) == len(stable["nodes"])
+
+
+def test_alike_operators_are_ambiguous_until_one_is_named() -> None:
+    plan = json.loads((changes() / "2.3.0" / "agg-add-sum" / "old.json").read_text("utf-8"))
+    twice = json.loads(json.dumps(plan))
+    for node in plan["nodes"][1:]:
+        twice["nodes"].append({**node, "id": node["id"] + 10})
+    twice["nodes"][-2]["aggCalls"][0] = {**twice["nodes"][-2]["aggCalls"][0], "filterArg": 0}
+    for edge in plan["edges"]:
+        source = edge["source"] if edge["source"] == 1 else edge["source"] + 10
+        twice["edges"].append({**edge, "source": source, "target": edge["target"] + 10})
+    new = json.loads((changes() / "2.3.0" / "agg-add-sum" / "old.json").read_text("utf-8"))
+    new["nodes"][5]["aggCalls"][0]["distinct"] = True
+    new["nodes"][5]["aggCalls"][0]["argList"] = [0]
+    found = evolution_of(twice, new, check_options())
+    (change,) = [one for one in found.operators if one.verdict is Verdict.AMBIGUOUS]
+    assert len(change.candidates) == 2
+    assert all("nodes={'6': " in text for text in change.candidates)
+    assert found.exit_code == 2
+    settled = evolution_of(twice, new, check_options(nodes={"6": "16"})).of("6_group-aggregate")
+    assert settled is not None
+    assert settled.old_uid == "16_group-aggregate"
+    with pytest.raises(OptionError, match="nodes"):
+        evolution_of(twice, new, check_options(nodes={"6": "99"}))
