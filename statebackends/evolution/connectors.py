@@ -89,7 +89,12 @@ def _sources(decision: Decision) -> Iterator[OperatorChange]:
             yield OperatorChange(Verdict.BEGINS_EMPTY, None, shape, reasons=(NEW_SOURCE,))
             continue
         (before,) = decision.old_shapes[partners.pop(0)]
-        yield OperatorChange(Verdict.AS_IS, before, shape, reasons=("it goes on where it was",))
+        reasons = ["it goes on where it was"]
+        options = _table(decision.old.plan.nodes[before.node])[1], _table(node)[1]
+        other = sorted(one for one in {*options[0], *options[1]} if options[0].get(one) != options[1].get(one))
+        if other:
+            reasons.append(f"options of its table are others: {', '.join(other)}")
+        yield OperatorChange(Verdict.AS_IS, before, shape, reasons=tuple(reasons))
     for numbers in waiting.values():
         for number in numbers:
             (before,) = decision.old_shapes[number]

@@ -11,6 +11,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     FieldSource,
     Merge,
     OldField,
+    OldKey,
     OperatorChange,
     Rex,
     StateChange,
@@ -202,7 +203,8 @@ class Pair:
                 return None, False
             label = f"{self.node.id}.{column.name}"
             cast = self.decision.options.casts.get(label, self.decision.options.casts.get(column.name))
-            one = taken(column.name, column.kind, found, place=place, cast=cast)
+            here = place if isinstance(found[0], OldKey) else None
+            one = taken(column.name, column.kind, found, place=here, cast=cast)
             fields.append(one)
         used = {one.digest for one in news}
         fewer = any(term.digest not in used for term in olds) and self.node.kind not in JOINS

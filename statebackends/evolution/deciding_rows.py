@@ -65,7 +65,8 @@ def row_change(
         found = available.of(term) or _named(options, node, column.name, old)
         derived |= found is None and emitted is not None and emitted.rows.of(term) is not None
         if found is not None:
-            fields.append(taken(column.name, column.kind, found, place=place, cast=cast))
+            here = place if isinstance(found[0], OldField) else None
+            fields.append(taken(column.name, column.kind, found, place=here, cast=cast))
         else:
             why = "" if may_fill else RETRACTED
             fields.append(missing(options, node, column.name, column.kind, None, may_fill=may_fill, why_not=why))

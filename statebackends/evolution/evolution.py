@@ -78,15 +78,15 @@ def evolution_of(
         new_shapes = with_generated_ids(new, new_shapes, new_explain, "new_explain")
     if savepoint is not None:
         check_belongs(old_shapes, savepoint)
-    matches = match_nodes(old_lineage, new_lineage, old_shapes, new_shapes, options.nodes)
-    decision = Decision(old_lineage, new_lineage, old_shapes, new_shapes, matches, options)
-    changes = [*decision.operators()]
-    changes += connector_changes(decision)
-    changes += dropped(decision)
+    with refusing("old_plan' or 'new_plan"):
+        matches = match_nodes(old_lineage, new_lineage, old_shapes, new_shapes, options.nodes)
+        decision = Decision(old_lineage, new_lineage, old_shapes, new_shapes, matches, options)
+        changes = [*decision.operators(), *connector_changes(decision), *dropped(decision)]
+        warnings = tuple(_warnings(decision))
     kept = None
     if savepoint is not None:
         kept = frozenset(str(operator.operator_id) for operator in savepoint.operators if has_state(operator))
-    return Evolution(tuple(_relevant(changes, kept)), tuple(_warnings(decision)))
+    return Evolution(tuple(_relevant(changes, kept)), warnings)
 
 
 def _relevant(changes: Iterable[OperatorChange], kept: frozenset[str] | None) -> Iterator[OperatorChange]:

@@ -25,7 +25,7 @@ ASYNC = "table.exec.async-state.enabled"
 
 def operators_of(plan: Plan, node: Node) -> tuple[OperatorShape, ...]:
     """Return what the operators of a node keep; none of a node without state."""
-    if node.kind in STATELESS:
+    if node.kind in STATELESS or _looks_up(node):
         return ()
     if node.kind in SOURCES:
         return (OperatorShape(node.id, "source", node.uid("source"), node.description, of_connector=True),)
@@ -41,6 +41,13 @@ def operators_of(plan: Plan, node: Node) -> tuple[OperatorShape, ...]:
     except UnsupportedStateError as error:
         return (replace(shape, known=False, notes=(error.message,)),)
     return (shape,) if shape.is_stateful else ()
+
+
+def _looks_up(node: Node) -> bool:
+    """Return whether a node looks rows up in a table, one after the other, and keeps none."""
+    if node.kind != "lookup-join":
+        return False
+    return not any(node.attributes.get(name) for name in ("upsertMaterialize", "asyncLookupOptions", "asyncOptions"))
 
 
 def shapes_of(plan: Plan) -> dict[int, tuple[OperatorShape, ...]]:

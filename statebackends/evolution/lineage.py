@@ -224,19 +224,26 @@ class Lineage:
         return self.of(below)
 
     def time_of(self, node: Node) -> str:
-        """Return the digest of the time by which windows are made; empty for windows that the rows have."""
+        """Return the digest of the time by which windows are made, or of the windows that the rows have."""
+        below = node
+        while node.kind in LOCAL and below.kind in ("exchange", node.kind):
+            (below,) = self.plan.inputs(below)
+        if below.kind == LOCAL.get(node.kind):
+            node = below
+        rows = self.inputs(node)[0].fields
         windowing = node.attributes.get("windowing") or {}
-        index = windowing.get("timeAttributeIndex")
-        if index is not None and windowing.get("strategy") == "TimeAttribute":
-            rows = self.inputs(node)[0].fields
-            return rows[int(index)].digest if int(index) < len(rows) else ""
-        return ""
+        window = node.attributes.get("window") or {}
+        places = [windowing.get(name) for name in ("timeAttributeIndex", "windowStart", "windowEnd")]
+        places += [window.get("timeField", {}).get("fieldIndex")] if isinstance(window, Mapping) else []
+        zone = (node.attributes.get("configuration") or {}).get("table.local-time-zone")
+        known = [rows[int(place)].digest for place in places if place is not None and 0 <= int(place) < len(rows)]
+        return digest(known, zone)
 
     def _join(self, node: Node, inputs: Sequence[Meaning]) -> Meaning:
+        settings = [_settings(node), self.times(node)]
         relation = digest(
-            node.kind, [one.relation for one in inputs], self.join_keys(node), self.residual(node), _settings(node)
+            node.kind, [one.relation for one in inputs], self.join_keys(node), self.residual(node), settings
         )
-        fields = tuple(Term(digest("of join", one.digest), one.name) for side in inputs for one in side.fields)
         fields = tuple(
             Term(digest("of join", number, one.digest), one.name)
             for number, side in enumerate(inputs)
@@ -252,6 +259,20 @@ class Lineage:
         pairs = zip(spec.get("leftKeys") or (), spec.get("rightKeys") or (), strict=True)
         return [(left.fields[one].digest, right.fields[other].digest) for one, other in pairs]
 
+    def times(self, node: Node) -> list[str]:
+        """Return the digests of the times, or of the windows, by which a join finds rows."""
+        attributes, (left, right) = node.attributes, self.inputs(node)
+        bounds = (attributes.get("intervalJoinSpec") or {}).get("windowBounds") or {}
+        places = [
+            (left, bounds.get("leftTimeIndex", attributes.get("leftTimeAttributeIndex"))),
+            (right, bounds.get("rightTimeIndex", attributes.get("rightTimeAttributeIndex"))),
+        ]
+        for side, name in ((left, "leftWindowing"), (right, "rightWindowing")):
+            windowing = attributes.get(name) or {}
+            places += [(side, windowing.get(each)) for each in ("windowStart", "windowEnd")]
+        known = [(side, int(place)) for side, place in places if place is not None]
+        return [side.fields[place].digest for side, place in known if 0 <= place < len(side.fields)]
+
     def residual(self, node: Node) -> str:
         """Return the digest of a join's condition beyond its keys; empty if there is none."""
         condition = join_spec(node).get("nonEquiCondition")
@@ -264,7 +285,11 @@ class Lineage:
         relation = digest(node.kind, below.relation, self.described(node))
         fields = below.fields
         more = [Term(digest("rank of", relation), column.name) for column in node.output[len(fields) :]]
-        return replace(below, relation=relation, fields=(*fields, *more))
+        filters = dict(below.filters)
+        condition = node.attributes.get("filterCondition")
+        for conjunct in _conjuncts(condition) if condition is not None else ():
+            filters[self.term(conjunct, fields, "").digest] = node.description
+        return replace(below, relation=relation, fields=(*fields, *more), filters=filters)
 
     def described(self, node: Node) -> str:
         """Return the digest of the attributes of a node that mean something, with fields by their meaning."""
@@ -341,7 +366,7 @@ def _settings(node: Node) -> Any:
     bounds = (node.attributes.get("intervalJoinSpec") or {}).get("windowBounds") or {}
     times = {name: value for name, value in bounds.items() if not name.endswith("Index")}
     windows = [(node.attributes.get(name) or {}).get("window") for name in ("leftWindowing", "rightWindowing")]
-    return [join_spec(node).get("joinType"), times, windows]
+    return [join_spec(node).get("joinType"), join_spec(node).get("filterNulls"), times, windows]
 
 
 def windows_of(node: Node, time: str) -> Any:
@@ -351,7 +376,7 @@ def windows_of(node: Node, time: str) -> Any:
         return [windowing.get("window"), windowing.get("isRowtime"), time]
     window = node.attributes.get("window")
     if isinstance(window, Mapping):
-        return {name: value for name, value in window.items() if name not in ("alias", "timeField")}
+        return [{name: value for name, value in window.items() if name not in ("alias", "timeField")}, time]
     return None
 
 

@@ -40,16 +40,20 @@ def compare_settings(old: Lineage, new: Lineage, before: Node, node: Node) -> Se
         return _rank(old, new, before, node)
     if node.kind == "over-aggregate":
         return _over(old, new, before, node)
+    if node.kind in ("interval-join", "window-join", "temporal-join") and old.times(before) != new.times(node):
+        return Settings(Verdict.BACKFILLED, "its times or windows are others: all of it from history")
     if node.kind == "interval-join":
         return _interval(before, node)
     if node.kind in ("window-join", "temporal-join"):
         return _plain(_joined(before), _joined(node), "its windows, times or kind are others: all of it from history")
     if node.kind == "join":
-        return _join(before, node)
+        return _join(old, new, before, node)
     if node.kind == "deduplicate":
         kinds = [(bool(one.attributes["isRowtime"]), bool(one.attributes["keepLastRow"])) for one in (before, node)]
         return _plain(kinds[0], kinds[1], "it keeps the first row, not the last, or by another time: from history")
-    if node.kind in ("group-aggregate", "global-group-aggregate", "changelog-normalize", "incremental-group-aggregate"):
+    if node.kind == "changelog-normalize":
+        return _normalize(old, new, before, node)
+    if node.kind in ("group-aggregate", "global-group-aggregate", "incremental-group-aggregate"):
         return Settings()
     if node.kind == "match":
         return _match(old, new, before, node)
@@ -68,12 +72,24 @@ def _joined(node: Node) -> Any:
     ]
 
 
-def _join(before: Node, node: Node) -> Settings:
-    old, new = (join_spec(one).get("joinType") for one in (before, node))
-    if old == new:
+def _normalize(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
+    """Compare the conditions that it applies itself: rows that they leave out are not in its state."""
+    conditions = [set(lineage.of(one).filters) for lineage, one in ((old, before), (new, node))]
+    return _plain(conditions[0], conditions[1], "the condition that it applies is another one: all of it from history")
+
+
+def _join(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
+    nulls = [
+        dict(zip(lineage.join_keys(one), join_spec(one).get("filterNulls") or (), strict=False))
+        for lineage, one in ((old, before), (new, node))
+    ]
+    if any(nulls[0][pair] != nulls[1][pair] for pair in nulls[0].keys() & nulls[1].keys()):
+        return Settings(Verdict.BACKFILLED, "NULL in its keys is compared otherwise: all of it from history")
+    kind, other = (join_spec(one).get("joinType") for one in (before, node))
+    if kind == other:
         return Settings()
-    sentence = f"{old} becomes {new}"
-    if new in ("LEFT", "FULL", "RIGHT"):
+    sentence = f"{kind} becomes {other}"
+    if other in ("LEFT", "FULL", "RIGHT"):
         sentence += ": rows of before that never matched were not emitted, and are emitted only when they change"
     return Settings(sentences=(sentence,))
 

@@ -146,3 +146,69 @@ def test_alike_operators_are_ambiguous_until_one_is_named() -> None:
     assert settled.old_uid == "16_group-aggregate"
     with pytest.raises(OptionError, match="nodes"):
         evolution_of(twice, new, check_options(nodes={"6": "99"}))
+
+
+def changed(name: str, kind: str, attribute: str, value: object) -> Verdict:
+    """The verdict of a recorded query against itself, with one attribute of the nodes of a kind changed."""
+    old = json.loads((changes() / "2.3.0" / name / "old.json").read_text("utf-8"))
+    new = json.loads(json.dumps(old))
+    places = [place.replace("\0", ".") for place in attribute.split(".")]
+    for node in new["nodes"]:
+        if kind in node["type"]:
+            inner = node
+            for place in places[:-1]:
+                inner = inner.setdefault(place, {})
+            inner[places[-1]] = value
+    assert old != new
+    return evolution_of(old, new, check_options()).verdict
+
+
+#: A condition: the first field is greater than itself.
+CONDITION = {
+    "kind": "CALL",
+    "internalName": "$>$1",
+    "operands": [{"kind": "INPUT_REF", "inputIndex": 0, "type": "BIGINT"}] * 2,
+    "type": "BOOLEAN",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "attribute", "value"),
+    [
+        ("window-add", "global-window-aggregate", "windowing.window.size", "PT7M"),
+        ("window-add", "local-window-aggregate", "configuration.table\0local-time-zone", "Asia/Tokyo"),
+        ("old-window-add", "group-window-aggregate", "window.timeField.fieldIndex", 0),
+        ("join-to-left", "join_1", "joinSpec.filterNulls", [False]),
+        ("join-to-left", "join_1", "joinSpec.leftKeys", [0]),
+        ("interval-join", "interval-join", "intervalJoinSpec.windowBounds.leftTimeIndex", 0),
+        ("interval-join", "interval-join", "intervalJoinSpec.windowBounds.leftUpperBound", 120_000),
+        ("window-join", "window-join", "leftWindowing.windowEnd", 1),
+        ("normalize-column", "changelog-normalize", "filterCondition", CONDITION),
+        ("dedup-last", "deduplicate", "keepLastRow", False),
+        ("dedup-last", "deduplicate", "isRowtime", True),
+        ("dedup-last", "deduplicate", "type", "stream-exec-deduplicate_2"),
+        ("top-number", "rank", "rankRange.end", 7),
+        ("top-number", "rank", "rankRange.start", 2),
+        ("top-number", "rank", "orderBy.fields", [{"index": 1, "isAscending": True, "nullIsLast": True}]),
+        ("over-add", "over-aggregate", "overSpec.constants", [{"kind": "LITERAL", "value": 9, "type": "INT NOT NULL"}]),
+        ("agg-add-sum", "group-aggregate", "grouping", []),
+        ("agg-add-sum", "group-aggregate", "configuration", {"table.exec.async-state.enabled": "true"}),
+        ("pipeline", "deduplicate", "keepLastRow", False),
+        ("match-column", "match", "matchSpec.pattern", CONDITION),
+    ],
+)
+def test_what_changes_the_meaning_is_never_as_is(name: str, kind: str, attribute: str, value: object) -> None:
+    assert changed(name, kind, attribute, value) is not Verdict.AS_IS
+
+
+def test_what_changes_before_an_operator_flows_down() -> None:
+    """The rows of a join behind a deduplication are others, when that keeps another row."""
+    old = json.loads((changes() / "2.3.0" / "pipeline" / "old.json").read_text("utf-8"))
+    new = json.loads(json.dumps(old))
+    for node in new["nodes"]:
+        if "deduplicate" in node["type"]:
+            node["keepLastRow"] = False
+    change = evolution_of(old, new, check_options()).of("15_join")
+    assert change is not None
+    assert change.verdict is Verdict.REFUSED
+    assert "other rows than before" in change.reasons[0]
