@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OutputError
@@ -28,7 +28,7 @@ COPY_BUFFER = 8 << 20
 class NearFolder:
     """A local folder for the files of one write."""
 
-    path: str
+    path: str = field(repr=False)
 
     @classmethod
     def make(cls) -> NearFolder | None:

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from pyspark_savepoint.command_line.warming import unpack
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.evolution.changes import Evolution, FieldSource
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
@@ -21,8 +22,7 @@ VERDICTS = HERE / "verdicts.json"
 def changes() -> Path:
     """Unpack the recorded changes once per process, and return their folder."""
     folder = Path(tempfile.mkdtemp(prefix="changed-queries-"))
-    with tarfile.open(HERE / "changed-queries.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+    unpack(HERE / "changed-queries.tar.xz", folder)
     return folder / "changed-queries"
 
 
