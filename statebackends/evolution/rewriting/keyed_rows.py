@@ -7,38 +7,80 @@ at hand, because they are in the same row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import struct_array
-from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
-from pyspark_savepoint.statebackends.evolution.changes import Expression, FieldSource, StateChange
+from pyspark_savepoint.statebackends.evolution.changes import (
+    Backfilled,
+    Call,
+    Expression,
+    FieldSource,
+    Merge,
+    StateChange,
+)
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import StateColumns
-from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
+from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly, raw_type
+from pyspark_savepoint.statebackends.evolution.rewriting.lookups import PLACES, Lookup
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
+    COUNT,
     LAST_ACCESS,
+    NUMBER,
     PARTS,
+    RANK,
     SINGLE,
     StateRows,
     put_together,
     taken_apart,
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows, Values
-from pyspark_savepoint.statebackends.evolution.shapes import StateShape
+from pyspark_savepoint.statebackends.evolution.shapes import Layout, StateShape
 from pyspark_savepoint.statebackends.model.descriptors import WINDOW_COLUMN
+from pyspark_savepoint.statebackends.model.groups import group_numbers
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS as ACCESS_SUFFIX
 
 KEY = "key"
 LONG = LogicalType("BIGINT")
+NOTHING = pa.nulls(0, pa.int64())
+
+
+@dataclass(frozen=True)
+class Order:
+    """A field by which rows are ordered."""
+
+    field: int
+    ascending: bool = True
+    nulls_last: bool = False
+
+
+def best_rows(rows: StateRows, limit: int, order: Sequence[Order]) -> StateRows:
+    """Return the first rows of each owner, in this order; equal ones by their rank, or as they come."""
+    columns = [np.unique(rows.owner, return_inverse=True)[1]]
+    for one in order:
+        column = rows.fields[one.field]
+        ranks = pc.rank(column, "ascending" if one.ascending else "descending", tiebreaker="dense")
+        places = np.asarray(ranks, np.int64)
+        nulls = np.asarray(column.is_null())
+        columns += [np.where(nulls, 1 if one.nulls_last else -1, 0), places]
+    if RANK in rows.parts:
+        columns.append(np.asarray(rows.parts[RANK], np.int64))
+    sorted_rows = np.lexsort([np.arange(len(rows)), *reversed(columns)])
+    owner = rows.owner[sorted_rows]
+    firsts = np.flatnonzero(np.diff(owner, prepend=-1)) if len(owner) else np.zeros(0, np.int64)
+    place = np.arange(len(owner)) - np.repeat(firsts, np.diff(np.append(firsts, len(owner))))
+    return rows.take(np.sort(sorted_rows[place < limit]))
 
 
 @dataclass(frozen=True)
 class OldStates:
-    """The states of OLD that a table has, with their columns in it."""
+    """The states of OLD, with their columns in a table: none of a state that no key had, which Flink does not write."""
 
     shapes: tuple[tuple[StateShape, str], ...]
 
@@ -48,6 +90,9 @@ class OldStates:
 
     @staticmethod
     def _rows(batch: pa.RecordBatch, shape: StateShape, column: str) -> StateRows:
+        if not column:
+            fields = tuple(pa.nulls(0, raw_type(one.kind)) for one in shape.columns)
+            return StateRows(np.zeros(0, np.int64), fields, dict.fromkeys(PARTS.get(shape.layout, ()), NOTHING))
         access = column + ACCESS_SUFFIX
         times = batch.column(access) if shape.ttl and access in batch.schema.names else None
         return taken_apart(shape, batch.column(column), times)
@@ -68,6 +113,8 @@ class RewrittenRows:
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     now: int = 0
     label: str = ""
+    #: By state whose rows are limited: fields by which they are ordered.
+    orders: Mapping[str, Sequence[Order]] = field(default_factory=dict)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of NEW."""
@@ -84,12 +131,16 @@ class RewrittenRows:
 
     def of_keys(self, keys: KeyRows, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of NEW for some keys; ``batch`` has as many rows, with their key and window."""
+        keys = with_new_states(self.changes, keys)
         columns = [self._key(batch, keys)]
         if WINDOW_COLUMN in self.schema.names:
             columns.append(batch.column(WINDOW_COLUMN))
         for change, one in zip(self.changes, self.columns, strict=True):
-            rows = rewritten(change, keys)
-            values, access = put_together(_shape(change), rows, one.kind, keys.count, adds=change.merge is not None)
+            made = change.old is None and change.new is not None and change.new.name in keys.made
+            rows = keys.states[_shape(change).name] if made else rewritten(change, keys)
+            if change.limit is not None:
+                rows = best_rows(rows, change.limit, self.orders[_shape(change).name])
+            values, access = put_together(_shape(change), rows, one.kind, keys.count, adds=change.merge is Merge.ADD)
             columns.append(values)
             if one.access is not None:
                 columns.append(pa.nulls(keys.count, one.access) if access is None else access.cast(one.access))
@@ -128,22 +179,97 @@ def rewritten(change: StateChange, keys: KeyRows) -> StateRows:
     """Return the rows of a state of NEW; they belong to the keys of OLD."""
     assert change.new is not None
     if change.old is None:
-        rows, state = _new_rows(change, keys), None
+        rows, state = _given_rows(change, keys), None
+        if NUMBER in rows.parts and len(rows.fields) == 1:
+            fields = (exactly(rows.fields[0], change.fields[0].kind, change.fields[0].name),)
+            return replace(rows, fields=fields)
     else:
         rows, state = keys.states[change.old.name], change.old.name
     values = Values(keys, rows, state)
     fields = rows.fields
-    if change.fields:
+    if change.fields and change.new.layout not in WITHOUT_FIELDS:
         fields = tuple(values.of(_source(one), one.kind, one.name) for one in change.fields)
     parts = dict(rows.parts)
     for name, source in change.parts.items():
         parts[name] = values.plain(source, LONG)
-    kept = {*PARTS.get(change.new.layout, ()), *([LAST_ACCESS] if change.new.ttl else [])}
+    wanted = PARTS.get(change.new.layout, ())
+    if COUNT in wanted and COUNT not in parts:
+        parts[COUNT] = pa.array(np.ones(len(rows), np.int64))
+    elif COUNT in parts and COUNT not in wanted:
+        _expect_once(parts[COUNT], change.new)
+    kept = {*wanted, *([LAST_ACCESS] if change.new.ttl else [])}
     return replace(rows, fields=fields, parts={name: part for name, part in parts.items() if name in kept})
 
 
-def _new_rows(change: StateChange, keys: KeyRows) -> StateRows:
-    """Return the rows of a state that OLD does not have: one for each key of a row, none of others."""
+def _expect_once(counts: pa.Array, state: StateShape) -> None:
+    """Raise DuplicateKeyError for a row that is there several times, where NEW keeps it once."""
+    most = pc.max(counts).as_py()
+    if most is not None and most != 1:
+        raise DuplicateKeyError(
+            "a row is there several times, and the new query has a unique key of which there is one row",
+            state=state.name,
+            found=f"{most} equal rows",
+            remedy="remove the duplicates first, or leave the primary key out",
+        )
+
+
+def with_new_states(changes: Sequence[StateChange], keys: KeyRows) -> KeyRows:
+    """Return keys with the states that OLD does not have, from which others may be computed."""
+    states, made = dict(keys.states), []
+    for change in changes:
+        if change.old is None and change.new is not None and change.new.name not in keys.states:
+            states[change.new.name] = rewritten(change, keys)
+            made.append(change.new.name)
+    return replace(keys, states=states, made=frozenset(made))
+
+
+#: Layouts whose value is no row.
+WITHOUT_FIELDS = (Layout.DISTINCT_NULLS, Layout.OTHER)
+
+
+def _given_rows(change: StateChange, keys: KeyRows) -> StateRows:
+    """Return the rows of a state that OLD does not have: those that the user gave for a key, or one for each key."""
     assert change.new is not None
-    count = keys.count if change.new.layout in SINGLE and change.fields else 0
-    return StateRows(np.arange(count))
+    if not change.fields or change.new.layout in WITHOUT_FIELDS:
+        return StateRows(np.arange(0), (), dict.fromkeys(PARTS.get(change.new.layout, ()), NOTHING))
+    if change.new.layout in SINGLE:
+        return StateRows(np.arange(keys.count))
+    view = change.fields[0].source
+    if isinstance(view, Call) and view.function == "view_of_rows":
+        return _view(keys, *view.arguments)
+    names = [one.source.name for one in change.fields if isinstance(one.source, Backfilled)]
+    if not names:
+        return StateRows(np.arange(0))
+    owner, places = keys.lookups[names[0]].rows_of(list(keys.key))
+    return StateRows(owner, (pa.array(places),))
+
+
+def _view(keys: KeyRows, state: Any, place: Any) -> StateRows:
+    """Return the values of a field of a state's rows, each once for a key, with the number of its rows."""
+    rows = keys.states[state.state]
+    there = np.flatnonzero(np.asarray(rows.fields[place].is_valid()))
+    rows = rows.take(there)
+    weights = np.asarray(rows.parts[COUNT], np.int64) if COUNT in rows.parts else np.ones(len(rows), np.int64)
+    number = group_numbers([rows.fields[place]], len(rows), rows.owner)
+    firsts = np.unique(number, return_index=True)[1]
+    counts = np.bincount(number, weights=weights, minlength=len(firsts)).astype(np.int64)
+    values = rows.fields[place].take(pa.array(firsts))
+    return StateRows(rows.owner[firsts], (values,), {NUMBER: pa.array(counts)})
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    """Function of batches of keys: the numbers of the rows of a lookup that belong to them."""
+
+    lookup: Lookup
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the numbers of the rows that a batch of keys has."""
+        for batch in batches:
+            if not len(batch):
+                continue
+            keys = KeyRows(len(batch), tuple(batch.column(KEY).flatten()), {})
+            values = Values(keys, StateRows(np.arange(keys.count)))
+            columns = [values.plain(place, LONG) for _, place in self.lookup.by]
+            _, places = self.lookup.rows_of(columns)
+            yield pa.RecordBatch.from_arrays([pa.array(np.unique(places))], schema=PLACES)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.statebackends.evolution.changes import Expression
 from pyspark_savepoint.statebackends.model.groups import group_numbers
@@ -30,6 +31,18 @@ class Lookup:
         given = self.table.column(name).combine_chunks()
         places = self.places(columns, name)
         return given.take(places)
+
+    def rows_of(self, columns: Sequence[pa.Array]) -> tuple[Longs, Longs]:
+        """Return all rows of the table for keys that have several: the keys that they are of, and their numbers."""
+        count = len(columns[0])
+        own = [self.table.column(one).combine_chunks() for one, _ in self.by]
+        both = [pa.concat_arrays([mine, theirs.cast(mine.type)]) for mine, theirs in zip(own, columns, strict=True)]
+        numbers = group_numbers(both, len(self.table) + count)
+        owners = pc.index_in(pa.array(numbers[: len(self.table)]), value_set=pa.array(numbers[len(self.table) :]))
+        there = np.flatnonzero(np.asarray(owners.is_valid()))
+        owner = np.asarray(owners.take(pa.array(there)), np.int64)
+        order = np.argsort(owner, kind="stable")
+        return owner[order], there[order]
 
     def places(self, columns: Sequence[pa.Array], name: str = "") -> pa.Array:
         """Return the number of the row of the table for each row."""
@@ -55,3 +68,8 @@ class Lookup:
                 "after the job's own",
             )
         return places
+
+
+#: The column of the numbers of rows that were found.
+PLACE = "place"
+PLACES = pa.schema([pa.field(PLACE, pa.int64())])

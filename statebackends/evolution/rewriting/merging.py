@@ -71,7 +71,7 @@ class Rekeyed:
     def _by_row(self, batch: pa.RecordBatch, keys: KeyRows) -> Iterator[pa.RecordBatch]:
         for shape, column in self.old.shapes:
             rows = keys.states[shape.name]
-            if not len(rows):
+            if not len(rows) or not column:
                 continue
             values = Values(keys, rows, shape.name)
             fields = [values.of(_known(one), one.kind, one.name) for one in self.by_row[shape.name]]

@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError, ValueRangeError
-from pyspark_savepoint.formats.serializers.notation.lexer import Tokens
-from pyspark_savepoint.formats.serializers.notation.sql import logical_type
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
+from pyspark_savepoint.statebackends.evolution.logical_types import logical_type_of
 from pyspark_savepoint.statebackends.evolution.rewriting.exact import WHOLE_NUMBERS, exactly, raw_type
 
 COMPARISONS: Mapping[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
@@ -118,12 +117,11 @@ def function_of(node: Mapping[str, Any]) -> str:
 
 
 def type_of(given: Any) -> LogicalType:
-    """Return a type of a plan: a text, or an object with its parts."""
-    text = given.get("type") if isinstance(given, Mapping) else given
+    """Return a type of a plan."""
     try:
-        return logical_type(Tokens(str(text)))
-    except SavepointError:
-        raise _unknown(f"the type {text}") from None
+        return logical_type_of(given)
+    except (SavepointError, KeyError, TypeError, ValueError):
+        raise _unknown(f"the type {given}") from None
 
 
 def _unknown(what: str) -> UnsupportedStateError:

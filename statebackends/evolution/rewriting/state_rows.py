@@ -48,7 +48,7 @@ PARTS: Mapping[Layout, tuple[str, ...]] = {
     Layout.FLAGGED_ROWS_BY_TIME: (TIME, EMITTED),
     Layout.ROW_BY_NUMBER: (NUMBER,),
     Layout.RANKED_ROWS: (RANK,),
-    Layout.DISTINCT_NULLS: (NUMBER,),
+    Layout.DISTINCT_NULLS: (VALUE,),
     Layout.OTHER: (VALUE,),
 }
 #: Parts that are added where two entries become one.

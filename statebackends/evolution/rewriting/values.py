@@ -19,6 +19,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     Call,
     Cast,
     Constant,
+    Emitted,
     Expression,
     Nested,
     OldField,
@@ -31,7 +32,8 @@ from pyspark_savepoint.statebackends.evolution.rewriting import aggregates
 from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
 from pyspark_savepoint.statebackends.evolution.rewriting.rex import RexValues
-from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import COUNT, NUMBER, StateRows
+from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import COUNT, NUMBER, VALUE, StateRows
+from pyspark_savepoint.statebackends.model.groups import group_numbers
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class KeyRows:
     states: Mapping[str, StateRows]
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     now: int = 0
+    #: States of NEW that OLD does not have, which are among ``states``.
+    made: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,8 @@ class Values:
                 return self.keys.key[source.index].take(self.owner)
             case OldPart():
                 return self._of_state(source.state, lambda rows: rows.parts[source.part])
+            case Emitted():
+                return self.rows.fields[source.index]
             case Constant():
                 return self._constant(source.value, kind)
             case Backfilled():
@@ -90,7 +96,7 @@ class Values:
 
     def _of_state(self, state: str, column: Callable[[StateRows], pa.Array]) -> pa.Array:
         """Return a column of this state's rows, or of the one row that another state has for the key."""
-        if state == self.state:
+        if state == self.state or self.state == NESTED:
             return column(self.rows)
         other = self.keys.states[state]
         return aggregates.placed(column(other), other.owner, self.keys.count).take(self.owner)
@@ -103,6 +109,9 @@ class Values:
 
     def _backfilled(self, source: Backfilled) -> pa.Array:
         lookup = self.keys.lookups[source.name]
+        if self.state is None and len(self.rows.fields) == 1:
+            # Rows that the user gave, by their numbers.
+            return lookup.table.column(source.name).combine_chunks().take(self.rows.fields[0])
         columns = [self._by(name, place) for name, place in lookup.by]
         return lookup.values(source.name, columns)
 
@@ -116,9 +125,8 @@ class Values:
         fields = []
         for one in source.fields:
             expression = one.source if one.source is not None else Constant(None)
-            within = OldField(NESTED, expression.index) if isinstance(expression, OldField) else expression
             nullable = LogicalType(**{**one.kind.__dict__, "nullable": True})
-            fields.append(pa.concat_arrays([inner.of(within, nullable, one.name)]))
+            fields.append(pa.concat_arrays([inner.of(expression, nullable, one.name)]))
         return struct_array(raw_type(kind), fields, len(whole), valid)
 
     def _call(self, call: Call, kind: LogicalType) -> pa.Array:
@@ -220,11 +228,26 @@ def _set_bits(call: Called) -> pa.Array:
 
 
 def _moved_bits(call: Called) -> pa.Array:
-    old = np.asarray(call.values.rows.parts[NUMBER], np.int64)
+    parts = call.values.rows.parts
+    old = np.asarray(parts[NUMBER] if NUMBER in parts else parts[VALUE], np.int64)
     new = np.zeros(len(old), np.int64)
     for before, after in zip(call.arguments[::2], call.arguments[1::2], strict=True):
         new |= (old >> before & 1) << after
     return pa.array(new)
+
+
+def _structure(call: Called, *, largest: bool) -> pa.Array:
+    """Return the accumulator of MIN or MAX with retraction: the extreme, the number of values, and a view."""
+    kind = raw_type(call.kind)
+    rows, count = call.rows, call.values.keys.count
+    there = np.asarray(call.column.is_valid())
+    numbers = group_numbers([call.column], len(rows), rows.owner)
+    firsts = np.unique(np.where(there, numbers, -1), return_index=True)[1]
+    firsts = firsts[there[firsts]]
+    sizes = aggregates.summed(np.ones(len(firsts), np.int64), rows.owner[firsts], count)
+    parts = [call.extreme(largest=largest), call.of_key(pa.array(sizes)), pa.nulls(len(call.values.rows), kind[2].type)]
+    columns = [pa.concat_arrays([part.cast(one.type)]) for part, one in zip(parts, kind, strict=True)]
+    return struct_array(kind, columns, len(call.values.rows))
 
 
 FUNCTIONS: Mapping[str, Callable[[Called], pa.Array]] = {
@@ -241,6 +264,8 @@ FUNCTIONS: Mapping[str, Callable[[Called], pa.Array]] = {
     "count_of_field": _count_of_field,
     "min_of_rows": lambda call: call.extreme(largest=False),
     "max_of_rows": lambda call: call.extreme(largest=True),
+    "min_structure_of_rows": lambda call: _structure(call, largest=False),
+    "max_structure_of_rows": lambda call: _structure(call, largest=True),
     "associations": lambda call: call.counted(call.weights),
     "true": lambda call: pa.array(np.ones(len(call.values.rows), np.bool_)),
 }

@@ -1,0 +1,77 @@
+"""What operators of a plan emit, as far as it follows from their state: aggregates their results, others their row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyspark_savepoint.statebackends.evolution.accumulators import Accumulator, is_count_star
+from pyspark_savepoint.statebackends.evolution.expected import operators_of
+from pyspark_savepoint.statebackends.evolution.expected_aggregates import accumulator, aggregate_calls
+from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node, Plan
+from pyspark_savepoint.statebackends.evolution.rewriting.emitted import Emission, Result
+from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, Order
+from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape
+
+AGGREGATES = ("group-aggregate", "global-group-aggregate")
+#: Nodes that emit the row that they keep.
+OF_ROWS = ("deduplicate", "changelog-normalize")
+KNOWN = ("COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "LISTAGG", "FIRST_VALUE", "LAST_VALUE")
+
+
+def emissions_of(plan: Plan) -> dict[str, Emission]:
+    """Return what the operators of a plan emit, by uid: of those of which it is known."""
+    return {emission.uid: emission for node in plan.nodes.values() for emission in _emissions(plan, node)}
+
+
+def _emissions(plan: Plan, node: Node) -> Iterator[Emission]:
+    if node.kind not in (*AGGREGATES, *OF_ROWS):
+        return
+    for shape in operators_of(plan, node):
+        if not shape.known:
+            continue
+        if node.kind in AGGREGATES:
+            yield from _of_aggregate(plan, node, shape)
+        elif len(shape.states) == 1 and shape.states[0].layout is Layout.ROW:
+            yield Emission(shape.uid, shape.states[0])
+
+
+def _of_aggregate(plan: Plan, node: Node, shape: OperatorShape) -> Iterator[Emission]:
+    state, calls, found = shape.state("accState"), aggregate_calls(node), accumulator(plan, node)
+    columns, keys = node.output, len(shape.key)
+    if state is None or len(columns) != keys + len(calls) or any(call.function not in KNOWN for call in calls):
+        return
+    places = _places(found)
+    results = [Result(column, KEY, (index,)) for index, column in enumerate(columns[:keys])]
+    for number, (call, column) in enumerate(zip(calls, columns[keys:], strict=True)):
+        counted = call.function == "SUM" and call.retracts
+        results.append(Result(column, call.function, places.get(number, ()), counted))
+    yield Emission(shape.uid, state, tuple(results), _counter(node, found, calls))
+
+
+def _places(found: Accumulator) -> Mapping[int, tuple[int, ...]]:
+    """Return the places of the fields of each call."""
+    places: dict[int, tuple[int, ...]] = {}
+    for place, buffer in enumerate(found.buffers):
+        if buffer.call is not None:
+            places[buffer.call] = (*places.get(buffer.call, ()), place)
+    return places
+
+
+def _counter(node: Node, found: Accumulator, calls: tuple[AggregateCall, ...]) -> int | None:
+    """Return the place of the field that counts rows, if rows are also taken out."""
+    if not node.attributes.get("needRetraction"):
+        return None
+    number = next((index for index, call in enumerate(calls) if is_count_star(call)), -1)
+    return next((place for place, buffer in enumerate(found.buffers) if buffer.call == number), None)
+
+
+def orders_of(plan: Plan) -> dict[str, tuple[Order, ...]]:
+    """Return the order in which nodes rank rows, by uid."""
+    return {node.uid("rank"): _order(node) for node in plan.of_kind("rank")}
+
+
+def _order(node: Node) -> tuple[Order, ...]:
+    return tuple(
+        Order(int(one["index"]), bool(one["isAscending"]), bool(one["nullIsLast"]))
+        for one in node.attributes["orderBy"]["fields"]
+    )
