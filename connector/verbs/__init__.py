@@ -7,6 +7,7 @@ from typing import TypeVar
 from pyspark_savepoint.verbs.edits import Edits
 from pyspark_savepoint.verbs.erasures import Erasures
 from pyspark_savepoint.verbs.evolution_checks import EvolutionChecks
+from pyspark_savepoint.verbs.evolutions import Evolutions
 from pyspark_savepoint.verbs.lookups import Lookups
 from pyspark_savepoint.verbs.migrations import Migrations
 from pyspark_savepoint.verbs.salvages import Salvages
@@ -21,6 +22,7 @@ class SavepointVerbs(
     Lookups[R, T],
     Migrations[R, T],
     EvolutionChecks[R, T],
+    Evolutions[R, T],
     Erasures[R, T],
     Salvages[R, T],
     Edits[R, T],

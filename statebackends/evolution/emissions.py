@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark_savepoint.statebackends.evolution.accumulators import Accumulator, is_count_star
 from pyspark_savepoint.statebackends.evolution.expected import operators_of
@@ -10,7 +10,7 @@ from pyspark_savepoint.statebackends.evolution.expected_aggregates import accumu
 from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node, Plan
 from pyspark_savepoint.statebackends.evolution.rewriting.emitted import Emission, Result
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, Order
-from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape
+from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape, StateShape
 
 AGGREGATES = ("group-aggregate", "global-group-aggregate")
 #: Nodes that emit the row that they keep.
@@ -75,3 +75,47 @@ def _order(node: Node) -> tuple[Order, ...]:
         Order(int(one["index"]), bool(one["isAscending"]), bool(one["nullIsLast"]))
         for one in node.attributes["orderBy"]["fields"]
     )
+
+
+def key_places_of(plan: Plan) -> dict[tuple[str, int], tuple[int, ...]]:
+    """Return where rows of an input have the key of an operator: by its uid and the number of the input."""
+    places: dict[tuple[str, int], tuple[int, ...]] = {}
+    for node in plan.nodes.values():
+        for shape in operators_of(plan, node):
+            for state in shape.states:
+                if state.input is not None:
+                    places[shape.uid, state.input] = tuple(_key_places(node, shape, state))
+    return places
+
+
+def _key_places(node: Node, shape: OperatorShape, state: StateShape) -> Sequence[int]:
+    attributes = node.attributes
+    join = attributes.get("joinSpec") or (attributes.get("intervalJoinSpec") or {}).get("joinSpec")
+    if join is not None:
+        return [int(place) for place in join[("leftKeys", "rightKeys")[state.input or 0]]]
+    if "partition" in attributes:
+        return [int(place) for place in attributes["partition"]["fields"]]
+    if "uniqueKeys" in attributes:
+        return [int(place) for place in attributes["uniqueKeys"]]
+    names = [column.name for column in state.columns]
+    return [names.index(column.name) for column in shape.key if column.name in names]
+
+
+def view_bits_of(plan: Plan) -> dict[tuple[str, str], int]:
+    """Return the number that a value of a set of DISTINCT values has: a bit for each call, by uid and state.
+
+    Calls with filters have it for some values alone, which is not known; rows that are also taken out are counted.
+    """
+    found: dict[tuple[str, str], int] = {}
+    for node in plan.nodes.values():
+        for shape in operators_of(plan, node):
+            if not any(state.layout is Layout.DISTINCT_VALUES for state in shape.states):
+                continue
+            calls = aggregate_calls(node)
+            for number, (_, users) in enumerate(accumulator(plan, node).distinct):
+                if not any(calls[user].filter >= 0 or calls[user].retracts for user in users):
+                    found |= dict.fromkeys(
+                        ((shape.uid, f"distinctAcc_{number}{end}") for end in ("", "_null_state")),
+                        (1 << len(users)) - 1,
+                    )
+    return found

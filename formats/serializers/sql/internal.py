@@ -122,7 +122,32 @@ UNMODIFIABLE_LIST = "java.util.Collections$UnmodifiableList"
 UNMODIFIABLE_COLLECTION = "java.util.Collections$UnmodifiableCollection"
 ARRAY_LIST = "java.util.ArrayList"
 
+DATA_TYPE, ATOMIC_DATA_TYPE = (f"org.apache.flink.table.types.{name}" for name in ("DataType", "AtomicDataType"))
+NUMBER = "java.lang.Number"
+#: Serial version and type of the only field of Java's classes of single values.
+BOXES: Mapping[str, tuple[int, str]] = {
+    "Byte": (-7183698231559129828, "B"),
+    "Short": (7515723908773894738, "S"),
+    "Integer": (1360826667806852920, "I"),
+    "Long": (4290774380558885855, "J"),
+    "Float": (-2671257302660747028, "F"),
+    "Double": (-9172774392245257468, "D"),
+}
+
 CLASSES: Mapping[str, Described] = {
+    DATA_TYPE: Described(
+        -4138822262654336147,
+        SERIALIZABLE,
+        (_reference("conversionClass", "java.lang.Class"), _reference("logicalType", LOGICAL_TYPE)),
+        None,
+    ),
+    ATOMIC_DATA_TYPE: Described(1911869481579848498, SERIALIZABLE, (), DATA_TYPE),
+    NUMBER: Described(-8742448824652078965, SERIALIZABLE, (), None),
+    "java.lang.Boolean": Described(-3665804199014368530, SERIALIZABLE, (ObjectStreamField("Z", "value"),), None),
+    **{
+        f"java.lang.{name}": Described(uid, SERIALIZABLE, (ObjectStreamField(code, "value"),), NUMBER)
+        for name, (uid, code) in BOXES.items()
+    },
     LOGICAL_TYPE: Described(
         1, SERIALIZABLE, (ObjectStreamField("Z", "isNullable"), _reference("typeRoot", ROOT)), None
     ),
@@ -274,6 +299,14 @@ def _is_of_flink(kind: LogicalType) -> bool:
     return kind.root != "STRUCTURED_TYPE" or kind.class_name.startswith(ACCUMULATORS)
 
 
+def data_type_stream(kind: LogicalType, conversion_class: str) -> bytes:
+    """Return the stream of a data type: a logical type, and the class to which its values are converted."""
+    stream = _Stream()
+    fields = {"conversionClass": ClassObject(conversion_class), "logicalType": _instance(kind)}
+    stream.value(WrittenObject(ATOMIC_DATA_TYPE, fields))
+    return stream.view.getvalue()
+
+
 class _Stream:
     """Stream under construction, with handles of classes and signatures by name and of objects by identity."""
 
@@ -345,13 +378,16 @@ class _Stream:
         self.text(constant.name, key=None)
 
     def class_object(self, value: ClassObject) -> None:
-        """Write a class that is not serializable: it has no number and no fields."""
+        """Write a class; one that is not serializable has no number and no fields."""
         if self.seen(value):
             return
         self.view.write_u8(CLASS)
-        _class(self.view, value.name, 0, flags=0)
-        self.reserve(("class", value.name))
-        self.view.write_u8(NULL)
+        if value.name in CLASSES:
+            self.description(value.name)
+        else:
+            _class(self.view, value.name, 0, flags=0)
+            self.reserve(("class", value.name))
+            self.view.write_u8(NULL)
         self.reserve(value)
 
     def instance(self, instance: WrittenObject) -> None:

@@ -91,8 +91,7 @@ class OldStates:
     @staticmethod
     def _rows(batch: pa.RecordBatch, shape: StateShape, column: str) -> StateRows:
         if not column:
-            fields = tuple(pa.nulls(0, raw_type(one.kind)) for one in shape.columns)
-            return StateRows(np.zeros(0, np.int64), fields, dict.fromkeys(PARTS.get(shape.layout, ()), NOTHING))
+            return no_rows_of(shape)
         access = column + ACCESS_SUFFIX
         times = batch.column(access) if shape.ttl and access in batch.schema.names else None
         return taken_apart(shape, batch.column(column), times)
@@ -110,11 +109,14 @@ class RewrittenRows:
     columns: tuple[StateColumns, ...]
     schema: pa.Schema
     key: tuple[FieldSource, ...] = ()
-    lookups: Mapping[str, Lookup] = field(default_factory=dict)
+    #: What was given, by state of NEW and name.
+    lookups: Mapping[tuple[str, str], Lookup] = field(default_factory=dict)
     now: int = 0
     label: str = ""
     #: By state whose rows are limited: fields by which they are ordered.
     orders: Mapping[str, Sequence[Order]] = field(default_factory=dict)
+    #: By states of NEW: those of OLD that have their rows.
+    partners: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of NEW."""
@@ -131,6 +133,7 @@ class RewrittenRows:
 
     def of_keys(self, keys: KeyRows, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of NEW for some keys; ``batch`` has as many rows, with their key and window."""
+        keys = replace(keys, partners=dict(self.partners), given=self.lookups)
         keys = with_new_states(self.changes, keys)
         columns = [self._key(batch, keys)]
         if WINDOW_COLUMN in self.schema.names:
@@ -149,7 +152,7 @@ class RewrittenRows:
     def keys(self, batch: pa.RecordBatch) -> KeyRows:
         """Return the keys of a batch with their states."""
         key = tuple(batch.column(KEY).flatten())
-        return KeyRows(len(batch), key, self.old.rows(batch), self.lookups, self.now)
+        return KeyRows(len(batch), key, self.old.rows(batch), now=self.now, window=window_ends(batch))
 
     def _key(self, batch: pa.RecordBatch, keys: KeyRows) -> pa.Array:
         if not self.key:
@@ -157,6 +160,21 @@ class RewrittenRows:
         values = key_values(self.key, keys)
         kind = self.schema.field(KEY).type
         return struct_array(kind, [pa.concat_arrays([value]) for value in values], keys.count)
+
+
+def no_rows_of(shape: StateShape) -> StateRows:
+    """Return no rows of a state."""
+    fields = tuple(pa.nulls(0, raw_type(one.kind)) for one in shape.columns)
+    fields = () if shape.layout in WITHOUT_FIELDS else fields
+    return StateRows(np.zeros(0, np.int64), fields, dict.fromkeys(PARTS.get(shape.layout, ()), NOTHING))
+
+
+def window_ends(batch: pa.RecordBatch) -> pa.Array | None:
+    """Return the ends of the windows of a batch; None without windows."""
+    if WINDOW_COLUMN not in batch.schema.names:
+        return None
+    window = batch.column(WINDOW_COLUMN)
+    return pc.struct_field(window, "end") if pa.types.is_struct(window.type) else window
 
 
 def _shape(change: StateChange) -> StateShape:
@@ -178,9 +196,10 @@ def _source(one: FieldSource) -> Expression:
 def rewritten(change: StateChange, keys: KeyRows) -> StateRows:
     """Return the rows of a state of NEW; they belong to the keys of OLD."""
     assert change.new is not None
+    keys = keys.of_state(change.new.name)
     if change.old is None:
         rows, state = _given_rows(change, keys), None
-        if NUMBER in rows.parts and len(rows.fields) == 1:
+        if isinstance(change.fields[0].source if change.fields else None, Call) and NUMBER in rows.parts:
             fields = (exactly(rows.fields[0], change.fields[0].kind, change.fields[0].name),)
             return replace(rows, fields=fields)
     else:
@@ -230,8 +249,8 @@ WITHOUT_FIELDS = (Layout.DISTINCT_NULLS, Layout.OTHER)
 def _given_rows(change: StateChange, keys: KeyRows) -> StateRows:
     """Return the rows of a state that OLD does not have: those that the user gave for a key, or one for each key."""
     assert change.new is not None
-    if not change.fields or change.new.layout in WITHOUT_FIELDS:
-        return StateRows(np.arange(0), (), dict.fromkeys(PARTS.get(change.new.layout, ()), NOTHING))
+    if not change.fields or change.new.layout is Layout.OTHER:
+        return no_rows_of(change.new)
     if change.new.layout in SINGLE:
         return StateRows(np.arange(keys.count))
     view = change.fields[0].source
@@ -239,9 +258,20 @@ def _given_rows(change: StateChange, keys: KeyRows) -> StateRows:
         return _view(keys, *view.arguments)
     names = [one.source.name for one in change.fields if isinstance(one.source, Backfilled)]
     if not names:
-        return StateRows(np.arange(0))
-    owner, places = keys.lookups[names[0]].rows_of(list(keys.key))
-    return StateRows(owner, (pa.array(places),))
+        return no_rows_of(change.new)
+    lookup = keys.lookups[names[0]]
+    values = Values(keys, StateRows(np.arange(keys.count)))
+    owner, places = lookup.rows_of([values.plain(place, LONG) for _, place in lookup.by])
+    given = lookup.table.column(names[0]).combine_chunks().take(pa.array(places))
+    if change.new.layout is Layout.DISTINCT_NULLS:
+        return StateRows(np.unique(owner[np.asarray(given.is_null())]))
+    there = np.flatnonzero(np.asarray(given.is_valid()))
+    if change.new.layout is Layout.DISTINCT_VALUES:
+        # A set has each value once, however often the user's rows have it.
+        number = group_numbers([given.take(pa.array(there))], len(there), owner[there])
+        there = there[np.sort(np.unique(number, return_index=True)[1])]
+    parts = {NUMBER: pa.array(np.ones(len(there), np.int64))} if change.new.layout is Layout.VALUE_COUNTS else {}
+    return StateRows(owner[there], (pa.array(places[there]),), parts)
 
 
 def _view(keys: KeyRows, state: Any, place: Any) -> StateRows:
@@ -268,7 +298,8 @@ class FoundRows:
         for batch in batches:
             if not len(batch):
                 continue
-            keys = KeyRows(len(batch), tuple(batch.column(KEY).flatten()), {})
+            key = tuple(batch.column(KEY).flatten())
+            keys = KeyRows(len(batch), key, {}, window=window_ends(batch))
             values = Values(keys, StateRows(np.arange(keys.count)))
             columns = [values.plain(place, LONG) for _, place in self.lookup.by]
             _, places = self.lookup.rows_of(columns)

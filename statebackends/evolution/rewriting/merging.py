@@ -24,7 +24,13 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     StateChange,
 )
 from pyspark_savepoint.statebackends.evolution.rewriting import aggregates
-from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, OldStates, RewrittenRows, key_values
+from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import (
+    KEY,
+    OldStates,
+    RewrittenRows,
+    key_values,
+    window_ends,
+)
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
     LAST_ACCESS,
     NUMBER,
@@ -138,7 +144,8 @@ class MergedRows:
             shape = next(one for one, _ in self.rewrites.old.shapes if one.name == name)
             moved = replace(apart, owner=numbers[apart.owner])
             states[name] = moved if name not in merges else merged(shape, moved, merges[name])
-        keys = KeyRows(count, tuple(rows.column(KEY).flatten()), states, self.rewrites.lookups, self.rewrites.now)
+        key = tuple(rows.column(KEY).flatten())
+        keys = KeyRows(count, key, states, now=self.rewrites.now, window=window_ends(rows))
         return self.rewrites.of_keys(keys, rows)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -43,10 +43,21 @@ class KeyRows:
     count: int
     key: tuple[pa.Array, ...]
     states: Mapping[str, StateRows]
+    #: What was given for the state that is computed, by name; and for all states, by state and name.
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
+    given: Mapping[tuple[str, str], Lookup] = field(default_factory=dict)
     now: int = 0
+    #: The end of each key's window.
+    window: pa.Array | None = None
     #: States of NEW that OLD does not have, which are among ``states``.
     made: frozenset[str] = frozenset()
+    #: Names of states in OLD by those in NEW, where they have a partner.
+    partners: Mapping[str, str] = field(default_factory=dict)
+
+    def of_state(self, name: str) -> KeyRows:
+        """Return the keys with what was given for one state of NEW."""
+        given = {one: lookup for (state, one), lookup in self.given.items() if state == name}
+        return replace(self, lookups={**self.lookups, **given})
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,9 @@ class Values:
                 return self._field(source)
             case OldKey():
                 return self.keys.key[source.index].take(self.owner)
+            case OldPart(part="window end"):
+                assert self.keys.window is not None
+                return self.keys.window.take(self.owner)
             case OldPart():
                 return self._of_state(source.state, lambda rows: rows.parts[source.part])
             case Emitted():
@@ -236,6 +250,15 @@ def _moved_bits(call: Called) -> pa.Array:
     return pa.array(new)
 
 
+def _of_partner(call: Called) -> Called:
+    """Return the call with the state of OLD whose rows a state of NEW has: there are as many."""
+    (state,) = call.arguments
+    name = call.values.keys.partners.get(state.state)
+    if name is None:
+        _unknown("the number of rows that match rows which another operator has emitted")
+    return replace(call, arguments=(OldState(name),))
+
+
 def _structure(call: Called, *, largest: bool) -> pa.Array:
     """Return the accumulator of MIN or MAX with retraction: the extreme, the number of values, and a view."""
     kind = raw_type(call.kind)
@@ -266,6 +289,7 @@ FUNCTIONS: Mapping[str, Callable[[Called], pa.Array]] = {
     "max_of_rows": lambda call: call.extreme(largest=True),
     "min_structure_of_rows": lambda call: _structure(call, largest=False),
     "max_structure_of_rows": lambda call: _structure(call, largest=True),
-    "associations": lambda call: call.counted(call.weights),
+    "associations": lambda call: _of_partner(call).counted(_of_partner(call).weights),
+    "new_associations": lambda call: _of_partner(call).counted(_of_partner(call).weights),
     "true": lambda call: pa.array(np.ones(len(call.values.rows), np.bool_)),
 }

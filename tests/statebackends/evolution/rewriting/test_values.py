@@ -40,7 +40,9 @@ ACC = StateRows(np.arange(2), (pa.array([5, None], pa.int32()), pa.array([2, 0])
 SET = StateRows(np.array([0, 0, 0]), (pa.array([3, 4, 9], pa.int32()),), {"number": pa.array([1, 3, 2])})
 SIDE = StateRows(np.array([0, 1, 1]), (pa.array(["x", None, "y"]),), {COUNT: pa.array([2, 1, 4], pa.int32())})
 GIVEN = Lookup(pa.table({"shop": ["b", "a"], "total": [7, 8]}), (("shop", OldKey(0)),))
-KEYS = KeyRows(2, (pa.array(["a", "b"]),), {"acc": ACC, "set": SET, "side": SIDE}, {"total": GIVEN})
+KEYS = KeyRows(
+    2, (pa.array(["a", "b"]),), {"acc": ACC, "set": SET, "side": SIDE}, {"total": GIVEN}, partners={"side": "side"}
+)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,298 @@
+"""What a user gives for a changed query: tables by name, as values that are looked up by key or by columns of rows.
+
+A table has the columns that find a value (those of the operator's key, or of the state's rows) and the value itself, in
+a column of its name or in the only other one. Its rows are held in memory, by every task that rewrites state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, did_you_mean
+from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
+from pyspark_savepoint.plan.engine import Engine, Rows
+from pyspark_savepoint.statebackends.evolution.changes import (
+    Backfilled,
+    Call,
+    Cast,
+    Evolution,
+    Expression,
+    FieldSource,
+    Nested,
+    OldKey,
+    OldPart,
+    OldState,
+    OperatorChange,
+    StateChange,
+)
+from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import VOID_NAMESPACE
+from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly
+from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
+from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout
+from pyspark_savepoint.statebackends.model.groups import group_numbers
+
+#: Layouts of views, whose rows are found by the key alone: a key has several.
+VIEWS = (Layout.DISTINCT_VALUES, Layout.DISTINCT_NULLS, Layout.VALUE_COUNTS)
+#: The column of the ends of windows, as SQL calls it.
+WINDOW_END = "window_end"
+#: Layouts whose values are found by the key alone.
+BY_KEY = (Layout.ACCUMULATORS, *VIEWS)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A field of NEW that a table gives."""
+
+    operator: OperatorChange
+    state: StateChange
+    field: FieldSource
+
+
+def own_name(name: str, field: FieldSource) -> str:
+    """Return a name for the values of one field: an AVG has two under one name of the user's."""
+    return f"{name}\0{field.name}"
+
+
+def with_own_names(evolution: Evolution) -> Evolution:
+    """Return the changes with a name of its own for the given values of each field."""
+    return replace(
+        evolution, operators=tuple(replace(one, states=_own_names(one.states)) for one in evolution.operators)
+    )
+
+
+def _own_names(states: Sequence[StateChange]) -> tuple[StateChange, ...]:
+    return tuple(replace(state, fields=tuple(_own(one) for one in state.fields)) for state in states)
+
+
+def _own(field: FieldSource) -> FieldSource:
+    def renamed(source: Any) -> Any:
+        if isinstance(source, Backfilled):
+            return Backfilled(own_name(source.name, field))
+        if isinstance(source, Cast):
+            return replace(source, source=renamed(source.source))
+        if isinstance(source, Call):
+            return replace(source, arguments=tuple(renamed(one) for one in source.arguments))
+        if isinstance(source, Nested):
+            inner = tuple(replace(one, source=renamed(one.source)) for one in source.fields)
+            return replace(source, fields=inner)
+        return source
+
+    return replace(field, source=renamed(field.source))
+
+
+def wanted_values(evolution: Evolution) -> dict[str, list[Wanted]]:
+    """Return the fields of NEW that are given, by the names under which they are."""
+    found: dict[str, list[Wanted]] = {}
+    for operator in evolution.operators:
+        for state in operator.states:
+            for one in state.fields:
+                for name in backfilled_names(one.source):
+                    found.setdefault(name, []).append(Wanted(operator, state, one))
+    return found
+
+
+def backfilled_names(source: Expression | int | None) -> Iterator[str]:
+    """Yield the names of given values in an expression."""
+    if isinstance(source, Backfilled):
+        yield source.name
+    elif isinstance(source, Cast):
+        yield from backfilled_names(source.source)
+    elif isinstance(source, Nested):
+        for one in source.fields:
+            yield from backfilled_names(one.source)
+    elif isinstance(source, Call):
+        for argument in source.arguments:
+            yield from backfilled_names(argument)
+
+
+def with_views(evolution: Evolution) -> Evolution:
+    """Return the changes with aggregates that follow from a view which is given under the same name."""
+    return replace(
+        evolution, operators=tuple(replace(one, states=_of_views(one.states)) for one in evolution.operators)
+    )
+
+
+def _of_views(states: Sequence[StateChange]) -> tuple[StateChange, ...]:
+    views = {
+        one.source.name: state.new.name
+        for state in states
+        if state.new is not None and state.old is None and state.new.layout in VIEWS
+        if state.new.layout is not Layout.DISTINCT_NULLS
+        for one in state.fields
+        if isinstance(one.source, Backfilled)
+    }
+
+    def of_view(field: FieldSource) -> FieldSource:
+        if not isinstance(field.source, Backfilled) or field.source.name not in views:
+            return field
+        source = _aggregate_of(field.name, OldState(views[field.source.name]))
+        return field if source is None else replace(field, source=source)
+
+    return tuple(
+        replace(state, fields=tuple(map(of_view, state.fields)))
+        if state.new is not None and state.new.layout is Layout.ACCUMULATORS
+        else state
+        for state in states
+    )
+
+
+def _aggregate_of(name: str, view: OldState) -> Expression | None:
+    """Return what the field of an accumulator has of the values of its view; None if it does not follow from them."""
+    function = name.partition("(")[0]
+    if name.endswith(" count of values") or function == "COUNT":
+        return Call("count_of_values", (view,))
+    if name.endswith(" sum"):
+        return Call("zero_if_null", (Call("sum_of_values", (view,)),))
+    if function in ("MIN", "MAX") and "DISTINCT" not in name:
+        return Call(f"{function.lower()}_structure_of_rows", (view, 0))
+    known = {"SUM": "sum_of_values", "MIN": "min_of_values", "MAX": "max_of_values"}
+    return Call(known[function], (view,)) if function in known else None
+
+
+#: Lookups by the uid of an operator, its state and the name under which the user gave them.
+Given = Mapping[tuple[str, str, str], Lookup]
+
+
+def lookups_of(engine: Engine, backfill: Mapping[str, object], evolution: Evolution) -> Given:
+    """Return what a user gave, as lookups; raise OptionError for a table that does not fit."""
+    wanted = wanted_values(evolution)
+    found: dict[tuple[str, str, str], Lookup] = {}
+    for name, given in backfill.items():
+        if name not in wanted:
+            raise OptionError(
+                f"nothing of the new query is backfilled under the name {name!r}",
+                expected=", ".join(map(repr, wanted)) or "no backfill",
+                remedy=did_you_mean(name, wanted),
+            )
+        rows = engine.rows(given)
+        if rows is None:
+            raise OptionError(
+                f"backfill {name!r} must be given as {engine.rows_are}",
+                found=type(given).__name__,
+                remedy=engine.make_rows,
+            )
+        table = gathered(engine, rows)
+        for one in wanted[name]:
+            assert one.operator.new is not None
+            assert one.state.new is not None
+            own = own_name(name, one.field)
+            shares = sum(1 for other in wanted[name] if other.state is one.state) > 1
+            found[one.operator.new.uid, one.state.new.name, own] = _lookup(name, own, table, one, shares=shares)
+    return found
+
+
+def gathered(engine: Engine, rows: Rows) -> pa.Table:
+    """Return all of some rows."""
+    return engine.gathered(lambda: rows)
+
+
+def _lookup(name: str, own: str, table: pa.Table, wanted: Wanted, *, shares: bool) -> Lookup:
+    columns = _finding(wanted)
+    finding = [column.name for column, _ in columns]
+    value = _part_column(name, table, wanted.field) if shares else _value_column(name, table, finding)
+    by = [(column, place) for column, place in columns if column.name in table.column_names and column.name != value]
+    if not by and columns:
+        raise OptionError(
+            f"backfill {name!r} has no column by which its values are found",
+            expected=", ".join(column.name for column, _ in columns),
+            found=", ".join(table.column_names),
+            remedy="give the columns of the key under these names",
+        )
+    keyed = wanted.state.new is not None and wanted.state.new.layout in BY_KEY
+    missing = [column.name for column, _ in columns if keyed and column.name not in table.column_names]
+    if missing:
+        raise OptionError(
+            f"backfill {name!r} lacks a column of the key",
+            expected=", ".join(column.name for column, _ in columns),
+            found=", ".join(table.column_names),
+            remedy="give all columns of the key under these names",
+        )
+    arrays = {
+        column.name: _window_end(table.column(WINDOW_END).combine_chunks())
+        if column.name == WINDOW_END
+        else exactly(table.column(column.name).combine_chunks(), replace(column.kind, nullable=True), column.name)
+        for column, _ in by
+    }
+    kind = replace(wanted.field.kind, nullable=True)
+    given = pa.table({**arrays, own: exactly(table.column(value).combine_chunks(), kind, name)})
+    if wanted.state.new is None or wanted.state.new.layout not in VIEWS:
+        _expect_once(name, given, [column.name for column, _ in by])
+    return Lookup(given, tuple((column.name, place) for column, place in by))
+
+
+def _finding(wanted: Wanted) -> list[tuple[Column, Expression]]:
+    """Return the columns that find a value: of an accumulator the key's, of a row its other ones."""
+    operator, state = wanted.operator, wanted.state
+    assert operator.new is not None
+    assert state.new is not None
+    if state.new.layout in BY_KEY or not state.old:
+        places: Sequence[Expression] = [OldKey(i) for i in range(len(operator.new.key))]
+        if operator.key and not operator.merges and all(one.source is not None for one in operator.key):
+            places = [one.source for one in operator.key if one.source is not None]
+        windowed = operator.new.namespace != VOID_NAMESPACE
+        window = [(Column(WINDOW_END, LogicalType("BIGINT")), OldPart("", "window end"))] if windowed else []
+        return [*zip(operator.new.key, places, strict=True), *window]
+    return [
+        (column, one.source)
+        for column, one in zip(state.new.columns, state.fields, strict=True)
+        if one.source is not None and not any(backfilled_names(one.source))
+    ]
+
+
+#: Columns of the parts of an average, by the end of the names of its fields.
+PARTS_OF_NAMES = {" sum": "sum", " count of values": "count"}
+
+
+def _part_column(name: str, table: pa.Table, field: FieldSource) -> str:
+    """Return the column of one of several fields that are given under one name."""
+    parts = [part for end, part in PARTS_OF_NAMES.items() if field.name.endswith(end)]
+    for one in (field.name, *parts):
+        if one in table.column_names:
+            return one
+    raise OptionError(
+        f"backfill {name!r} has no column {(parts or [field.name])[0]!r}, because it is kept in parts",
+        expected="columns sum and count, for an average" if parts else field.name,
+        found=", ".join(table.column_names),
+        remedy="give SUM and COUNT of the values instead of their average",
+    )
+
+
+def _window_end(column: pa.Array) -> pa.Array:
+    """Return the ends of windows as numbers of milliseconds, as SQL's operators keep them."""
+    return column.cast(pa.timestamp("ms")).cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
+def _value_column(name: str, table: pa.Table, finding: Sequence[str]) -> str:
+    short = name.rpartition(".")[2]
+    for one in (name, short):
+        if one in table.column_names:
+            return str(one)
+    others: list[str] = [column for column in table.column_names if column not in finding]
+    if len(others) == 1:
+        return others[0]
+    raise OptionError(
+        f"backfill {name!r} has no column for its value",
+        expected=f"column {short!r}, and {', '.join(finding)}",
+        found=", ".join(table.column_names),
+        remedy=did_you_mean(short, table.column_names),
+    )
+
+
+def _expect_once(name: str, table: pa.Table, by: Sequence[str]) -> None:
+    numbers = group_numbers([table.column(one).combine_chunks() for one in by], len(table))
+    order = np.argsort(numbers, kind="stable")
+    twice = np.flatnonzero(np.diff(numbers[order]) == 0)
+    if len(twice):
+        row = int(order[twice[0]])
+        shown = ", ".join(f"{one}={table.column(one)[row].as_py()!r}" for one in by)
+        raise ValueRangeError(
+            f"backfill {name!r} has two values for one key",
+            expected="one row for each key",
+            found=shown,
+            remedy="aggregate the history by the key first",
+        )

@@ -1,0 +1,455 @@
+"""Operators of a savepoint as another plan of its SQL job has them: their ids, and the states that change.
+
+What needs no change stays in the files of the base, byte for byte. A state that changes is read as a table, rewritten
+batch by batch (``statebackends.evolution.rewriting``), and added to the operator in the place of the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, ValueRangeError
+from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.options.operators import identifier_of
+from pyspark_savepoint.plan.backfills import BY_KEY, Given, gathered, with_own_names
+from pyspark_savepoint.plan.engine import Engine, Rows
+from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS, with_states
+from pyspark_savepoint.plan.made_states import Emitting, MadeStates, no_rows, planned_state
+from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, OperatorPlan, PlannedState, StateInput
+from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.statebackends.evolution.changes import (
+    Call,
+    Evolution,
+    FieldSource,
+    OldKey,
+    OperatorChange,
+    StateChange,
+    Verdict,
+)
+from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import (
+    EXACT,
+    VOID_NAMESPACE,
+    StateColumns,
+    descriptor_of,
+    key_serializer_of,
+    namespace_of,
+)
+from pyspark_savepoint.statebackends.evolution.rewriting.emitted import Emission
+from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import (
+    KEY,
+    FoundRows,
+    OldStates,
+    Order,
+    RewrittenRows,
+)
+from pyspark_savepoint.statebackends.evolution.rewriting.lookups import PLACE, PLACES, Lookup
+from pyspark_savepoint.statebackends.evolution.rewriting.merging import MergedRows, Rekeyed
+from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import PARTS
+from pyspark_savepoint.statebackends.evolution.shapes import Layout
+from pyspark_savepoint.statebackends.model.descriptors import (
+    NAMESPACE_COLUMN,
+    NO_NAMESPACE,
+    WINDOW_COLUMN,
+    KeyedDescriptor,
+    timer_states,
+)
+from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
+from pyspark_savepoint.statebackends.tables.keyed_table import column_names
+from pyspark_savepoint.statebackends.writing.planning.write_request import (
+    DEFAULT_SORT_MEMORY,
+    KEYED_STATE,
+    WINDOW_STATE,
+    WriteSpec,
+)
+from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
+
+
+@dataclass(frozen=True)
+class EvolvedOperator:
+    """One operator and its change; ``lookups`` is what the user gave, by name."""
+
+    engine: Engine
+    plan: OperatorPlan
+    change: OperatorChange
+    lookups: Mapping[tuple[str, str], Lookup]
+    now: int
+    #: The order of the rows of a rank.
+    order: tuple[Order, ...] = ()
+
+    def evolved(self) -> OperatorPlan:
+        """Return the operator with the states of NEW, under the same identifier."""
+        plan = with_states(self.plan)
+        if self.change.merges and not self.change.key:
+            return replace(self, change=replace(self.change, key=self._same_key())).evolved()
+        if not plan.of_kind(KEYED):
+            return plan  # the job had no row for it yet
+        if self.change.verdict is Verdict.LOST and not any(one.old and one.new for one in self.change.states):
+            return _without_keyed(plan)
+        whole = self._moves_keys
+        changed = [one for one in self.change.states if one.new is not None and (whole or not _stays(one))]
+        for one in self.change.states:
+            if one.old_name is not None and (one in changed or one.new is None):
+                plan = _without(plan, one.old_name)
+        plan = self._renamed(plan) if not whole else plan
+        if not changed:
+            return plan
+        read = self._read()
+        self._expect_all_found(read[0])
+        timers = list(self._timers(plan)) if whole else []
+        for service in dict.fromkeys(state.service for state in plan.of_kind(TIMERS)) if whole else ():
+            plan = plan.without_state(service)
+        states_input, planned = self._input(plan, changed, read)
+        plan = plan.with_input(states_input, planned, replaces=False)
+        for timer_input, queues in timers:
+            plan = plan.with_input(timer_input, queues, replaces=False)
+        return self._with_changed_timers(plan, states_input.rows)
+
+    def _with_changed_timers(self, plan: OperatorPlan, windows: Rows) -> OperatorPlan:
+        """Return the plan with timers made for windows that were made, and without those that nothing has."""
+        for one in self.change.timers:
+            if one.action not in ("made", "dropped"):
+                continue
+            if any(state.service == one.service for state in plan.of_kind(TIMERS)):
+                plan = plan.without_state(one.service)
+            if one.action == "made":
+                states = MadeStates(self.engine, self.change, self.lookups, plan.max_parallelism, self.now)
+                made, planned = states.timers_of_windows(windows, one.service)
+                plan = plan.with_input(made, planned, replaces=False)
+        return plan
+
+    @property
+    def _moves_keys(self) -> bool:
+        """Whether the keys are others, so that everything of the operator is written anew."""
+        return bool(self.change.key) or any(one.key for one in self.change.states)
+
+    def _timers(self, plan: OperatorPlan) -> Iterator[tuple[StateInput, list[PlannedState]]]:
+        """Yield tables of the timers under the keys of NEW, one for each service."""
+        assert self.change.new is not None
+        queues = {queue.service: queue.meta.value_serializer for queue in plan.of_kind(TIMERS)}
+        key = key_serializer_of(self.change.new)
+        for service, serializer in queues.items():
+            namespace = serializer.children[1]
+            own = namespace != NO_NAMESPACE
+            rows = self.engine.read(self._options(TIMERS_TABLE) | {"state": service})
+            fields = [pa.field(KEY, key.arrow_type(EXACT)), *(one for one in rows.schema if one.name != KEY)]
+            schema = pa.schema(fields)
+            function = RewrittenRows(OldStates(()), (), (), schema, self.change.key, {}, self.now, plan.label)
+            states = timer_states(key, namespace, (service,))
+            column = NAMESPACE_COLUMN if own else None
+            written = KeyedDescriptor((KEY,), key, states, namespace if own else None, column)
+            spec = WriteSpec(table=TIMERS_TABLE, state=service)
+            yield (
+                StateInput(rows.mapped(function, schema), spec, written, bound_key=True),
+                [*map(planned_state, states)],
+            )
+
+    def _same_key(self) -> tuple[FieldSource, ...]:
+        """Return the first fields of OLD's key as those of NEW's, which has fewer."""
+        assert self.change.new is not None
+        return tuple(
+            FieldSource(column.name, column.kind, Verdict.AS_IS, OldKey(place, column.name))
+            for place, column in enumerate(self.change.new.key)
+        )
+
+    def _renamed(self, plan: OperatorPlan) -> OperatorPlan:
+        """Return the plan with the new names of states whose bytes stay; two may have each other's name."""
+        names = {
+            one.old_name: one.new_name for one in self.change.states if _stays(one) and one.old_name != one.new_name
+        }
+        known = {state.name for state in plan.of_kind(KEYED)}
+        for old in names:
+            if old in known:
+                plan = plan.with_renamed_state(str(old), f"{old} of before")
+        for old, new in names.items():
+            if old in known:
+                plan = plan.with_renamed_state(f"{old} of before", str(new))
+        return plan
+
+    @property
+    def namespaced(self) -> bool:
+        assert self.change.new is not None
+        return self.change.new.namespace != VOID_NAMESPACE
+
+    def _read(self) -> tuple[Rows, OldStates]:
+        """Return the table of the operator's states, and which of its columns are which."""
+        options = self._options(WINDOW_STATE if self.namespaced else KEYED_STATE) | {"includeTtl": "true"}
+        states = with_states(self.plan).of_kind(KEYED)
+        names = [state.name for state in states if is_namespaced(state.meta) == self.namespaced]
+        columns = column_names(names, self.namespaced)
+        assert self.change.old is not None
+        shapes = tuple((shape, columns.get(shape.name, "")) for shape in self.change.old.states)
+        return self.engine.read(options), OldStates(shapes)
+
+    def _expect_all_found(self, rows: Rows) -> None:
+        """Raise ValueRangeError for a key that was given and is not among those of the savepoint."""
+        if self.change.merges or any(one.key for one in self.change.states):
+            return
+        states = {one.new.name for one in self.change.states if one.new is not None and one.new.layout in BY_KEY}
+        for (state, name), lookup in self.lookups.items():
+            if state not in states:
+                continue
+            columns = [KEY, *([WINDOW_COLUMN] if self.namespaced else [])]
+            found = rows.select(*columns).mapped(FoundRows(lookup), PLACES)
+            places = gathered(self.engine, found).column(PLACE)
+            known = np.zeros(len(lookup.table), np.bool_)
+            known[np.asarray(places.combine_chunks(), np.int64)] = True
+            if not known.all():
+                row = int(np.flatnonzero(~known)[0])
+                raise ValueRangeError(
+                    f"backfill {name!r} has a key that the savepoint has not",
+                    operator=self.plan.label,
+                    found=", ".join(f"{one}={lookup.table.column(one)[row].as_py()!r}" for one, _ in lookup.by),
+                    remedy="the history must end where the savepoint was taken: leave out what came later",
+                )
+
+    def _options(self, table: str) -> dict[str, str]:
+        """Return the options that read a table of the operator in the base."""
+        base = self.plan.base
+        assert base is not None
+        options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
+        options |= {"path": base.path, "uidHash": base.operator.operator_id.hex}
+        return options | {"table": table, "timestamps": "raw"}
+
+    def _input(
+        self, plan: OperatorPlan, changes: Sequence[StateChange], read: tuple[Rows, OldStates]
+    ) -> tuple[StateInput, list[PlannedState]]:
+        """Return the table of all changed states, and these states."""
+        assert self.change.new is not None
+        rows, old = read
+        key = key_serializer_of(self.change.new) if self._moves_keys else plan.key_serializer
+        assert key is not None
+        namespace = namespace_of(self.change.new)
+        descriptors, columns = [], []
+        for one in changes:
+            assert one.new is not None
+            timed = one.old is not None and bool(one.old.ttl)
+            descriptor = descriptor_of(one.new, namespace, timed=timed)
+            descriptors.append(descriptor)
+            columns.append(StateColumns.of(descriptor, one.new))
+        fields = [pa.field(KEY, key.arrow_type(EXACT))]
+        fields += [rows.schema.field(WINDOW_COLUMN)] if self.namespaced else []
+        schema = pa.schema([*fields, *(field for one in columns for field in one.fields)])
+        merges = self.change.merges or any(one.key for one in changes)
+        function = RewrittenRows(
+            old,
+            tuple(changes),
+            tuple(columns),
+            schema,
+            () if merges else self.change.key,
+            self.lookups,
+            self.now,
+            plan.label,
+            {one.new.name: self.order for one in changes if one.limit is not None and one.new is not None},
+            {
+                one.new.name: one.old.name
+                for one in self.change.states
+                if one.new is not None and one.old is not None and one.emitted_by is None
+            },
+        )
+        window = (namespace, WINDOW_COLUMN) if self.namespaced else (None, None)
+        written = KeyedDescriptor((KEY,), key, tuple(descriptors), *window)
+        made = self._merged(rows, function, written) if merges else rows.mapped(function, schema)
+        # Computed once without rows: what is not known here is refused before anything is read.
+        none = no_rows(rows.schema)
+        function.of_keys(function.keys(none), none if not merges else none_of_key(none, key))
+        spec = WriteSpec(table=WINDOW_STATE if self.namespaced else KEYED_STATE)
+        state_input = StateInput(made, spec, written, bound_key=True)
+        return state_input, [planned_state(one) for one in descriptors]
+
+    def _merged(self, rows: Rows, function: RewrittenRows, written: KeyedDescriptor) -> Rows:
+        """Return the rows of NEW's keys: those of OLD under their new keys, sorted, and merged where keys are one."""
+        columns = [one for one in rows.schema if one.name != KEY]
+        schema = pa.schema([pa.field(KEY, written.key_serializer.arrow_type(EXACT)), *columns])
+        by_row = {one.old.name: one.key for one in self.change.states if one.old is not None and one.key}
+        rekeyed = rows.mapped(Rekeyed(function.old, self.change.key, by_row, schema), schema)
+        by_key = replace(written, states=())
+        limit = self.plan.max_parallelism
+        placed = self.engine.by_key(rekeyed, by_key, limit, None)
+        merged = MergedRows(function, by_key, limit, schema, DEFAULT_SORT_MEMORY)
+        return placed.mapped(merged, function.schema)
+
+
+def none_of_key(batch: pa.RecordBatch, key: TypeSerializer) -> pa.RecordBatch:
+    """Return a batch without rows with another key."""
+    others = [field for field in batch.schema if field.name != KEY]
+    return no_rows(pa.schema([pa.field(KEY, key.arrow_type(EXACT)), *others]))
+
+
+def _stays(change: StateChange) -> bool:
+    """Return whether the bytes of a state stay."""
+    return change.verdict is Verdict.AS_IS and change.old is not None and change.new is not None
+
+
+def _without_keyed(plan: OperatorPlan) -> OperatorPlan:
+    """Remove all keyed state and timers: the operator begins empty, perhaps with other keys."""
+    for name in dict.fromkeys(state.service or state.name for state in plan.of_kind(KEYED, TIMERS)):
+        plan = plan.without_state(name)
+    return plan
+
+
+def _without(plan: OperatorPlan, name: str) -> OperatorPlan:
+    """Remove a keyed state, if the savepoint has it: Flink does not write one that no key has."""
+    known = any(state.name == name for state in plan.of_kind(KEYED))
+    return plan.without_state(name) if known else plan
+
+
+@dataclass(frozen=True)
+class EvolvedSavepoint:
+    """A savepoint and its changes. By uid: what operators of NEW emit, and in which order they rank rows."""
+
+    engine: Engine
+    plan: SavepointPlan
+    evolution: Evolution
+    given: Given
+    emissions: Mapping[str, Emission]
+    orders: Mapping[str, tuple[Order, ...]]
+    key_places: Mapping[tuple[str, int], tuple[int, ...]]
+    view_bits: Mapping[tuple[str, str], int]
+    now: int
+
+    def evolved(self) -> SavepointPlan:
+        """Return the plan of the savepoint from which NEW goes on; nothing is read but headers."""
+        dropped = [change.old_uid for change in self.evolution.dropped if change.old_uid is not None]
+        gone = [found for uid in dropped if (found := self.plan.find(identifier_of(uid))) is not None]
+        plan = self.plan.without(*gone)
+        moved: list[tuple[OperatorPlan, OperatorIdentifier]] = []
+        #: Operators of NEW, by their uids there.
+        known: dict[str, tuple[OperatorPlan, OperatorChange]] = {}
+        new: list[OperatorPlan] = []
+        for one in with_own_names(self.evolution).operators:
+            change = self._with_bits(one)
+            if change.new is None:
+                continue
+            operator = None if change.old is None else self.plan.find(identifier_of(change.old.uid))
+            if operator is None:
+                made = self._made(plan.new_operator(identifier_of(change.new.uid), None), change, known)
+                if made.states:
+                    new.append(made)
+                    known[change.new.uid] = made, change
+                continue
+            evolved = operator
+            if not change.new.of_connector and (change.verdict is not Verdict.AS_IS or _renames(change)):
+                own = replace(change, states=tuple(one for one in change.states if one.emitted_by is None))
+                order = self.orders.get(change.new.uid, ())
+                lookups = self._lookups(change.new.uid)
+                evolved = EvolvedOperator(self.engine, operator, own, lookups, self.now, order).evolved()
+                evolved = self._made(evolved, change, known)
+            plan = plan.with_changed(operator, evolved)
+            known[change.new.uid] = evolved, change
+            if change.moves:
+                moved.append((evolved, identifier_of(change.new.uid)))
+        return _moved(plan, moved).with_new(*new)
+
+    def _made(
+        self, plan: OperatorPlan, change: OperatorChange, known: Mapping[str, tuple[OperatorPlan, OperatorChange]]
+    ) -> OperatorPlan:
+        """Return an operator with the states that are made of rows which other operators have emitted."""
+        assert change.new is not None
+        places = {side: place for (uid, side), place in self.key_places.items() if uid == change.new.uid}
+        lookups = self._lookups(change.new.uid)
+        states = MadeStates(self.engine, change, lookups, plan.max_parallelism, self.now, places)
+        # States of a new operator that begin empty are registered with the first that does not.
+        empty = [one for one in change.states if one.verdict is Verdict.BEGINS_EMPTY and change.old is None]
+        for one in change.states:
+            if one.emitted_by is None or one.new is None:
+                continue
+            if one.old_name is not None:
+                plan = _without(with_states(plan), one.old_name)
+            made, planned = states.emitted(one, self._emitting(one.emitted_by, known), empty)
+            plan = plan.with_input(made, planned, replaces=True)
+            empty = []
+        if change.old is None and plan.states == ():
+            given = [one for one in change.states if one.new is not None and one.verdict is Verdict.BACKFILLED]
+            if given and lookups:
+                made, planned = states.given(given, next(iter(lookups.values())))
+                plan = plan.with_input(made, planned, replaces=False)
+        return plan
+
+    def _with_bits(self, change: OperatorChange) -> OperatorChange:
+        """Return the change with the numbers that values of new sets have."""
+        states = []
+        for one in change.states:
+            given = one.old is None and one.new is not None and one.verdict is Verdict.BACKFILLED
+            views = (Layout.DISTINCT_VALUES, Layout.DISTINCT_NULLS)
+            if given and one.new is not None and one.new.layout in views and not one.parts:
+                assert change.new is not None
+                bits = self.view_bits.get((change.new.uid, one.new.name))
+                if bits is None:
+                    raise UnsupportedStateError(
+                        "a set of DISTINCT values of calls with filters, or of rows that are also taken out, cannot be "
+                        "given",
+                        operator=change.new.uid,
+                        state=one.new.name,
+                        remedy="leave the aggregate out, or let it begin: fill='initial'",
+                    )
+                part = PARTS[one.new.layout][0]
+                states.append(replace(one, parts={part: Call("set_bits", (bits,))}))
+                continue
+            states.append(one)
+        return replace(change, states=tuple(states))
+
+    def _lookups(self, uid: str) -> dict[tuple[str, str], Lookup]:
+        """Return what was given for an operator, by state and name."""
+        return {(state, name): lookup for (of, state, name), lookup in self.given.items() if of == uid}
+
+    def _emitting(self, uid: str, known: Mapping[str, tuple[OperatorPlan, OperatorChange]]) -> Emitting:
+        """Return the rows of an operator of NEW, from which follows what it has emitted."""
+        emission = self.emissions.get(uid)
+        if emission is None or uid not in known:
+            raise UnsupportedStateError(
+                "what an operator has emitted by now cannot be computed from its state",
+                operator=uid,
+                remedy="give the rows of the operator behind it in backfill=, or let its state begin empty",
+            )
+        operator, _ = known[uid]
+        operator = with_states(operator)
+        found = next((state for state in operator.of_kind(KEYED) if state.name == emission.state.name), None)
+        if found is not None and found.from_input >= 0:
+            rows, column = operator.inputs[found.from_input].rows, found.origin
+        else:
+            base = operator.base
+            assert base is not None
+            options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
+            options |= {"path": base.path, "uidHash": base.operator.operator_id.hex, "timestamps": "raw"}
+            rows = self.engine.read(options | {"table": KEYED_STATE})
+            names = [state.origin for state in operator.of_kind(KEYED)]
+            column = column_names(names, namespaced=False).get(found.origin, "") if found is not None else ""
+        return Emitting(rows, OldStates(((emission.state, column),)), emission)
+
+
+def _renames(change: OperatorChange) -> bool:
+    return any(one.old_name != one.new_name for one in change.states)
+
+
+def _moved(plan: SavepointPlan, moved: Sequence[tuple[OperatorPlan, OperatorIdentifier]]) -> SavepointPlan:
+    """Give operators their new ids; one without state that has such an id now goes, as Flink needs none of it."""
+    taken = {identifier.operator_id for _, identifier in moved}
+    going = {id(operator) for operator, _ in moved}
+    in_the_way = [
+        operator
+        for operator in plan.operators
+        if operator.identifier.operator_id in taken and id(operator) not in going
+    ]
+    for operator in in_the_way:
+        if operator.base is not None and has_state(operator):
+            raise OptionError(
+                "an operator of the new query would have the id of one that keeps its state",
+                operator=operator.label,
+                remedy="the old plan does not name this operator: is it the plan of this savepoint?",
+            )
+    plan = plan.without(*in_the_way)
+    for operator, identifier in moved:
+        plan = plan.with_identifier(operator, identifier)
+    return plan
+
+
+def has_state(operator: OperatorPlan) -> bool:
+    """Return whether an operator of the savepoint has any state."""
+    base = operator.base
+    assert base is not None
+    return base.has_keyed_state or base.has_operator_state or base.operator.coordinator_state is not None

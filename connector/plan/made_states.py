@@ -1,0 +1,203 @@
+"""States of NEW that are made of something else than its own old state: rows that another operator has emitted, rows of
+the user's history, and timers of windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import fixed_array, struct_array
+from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.plan.engine import Engine, Rows
+from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, PlannedState, StateInput
+from pyspark_savepoint.statebackends.evolution.changes import OperatorChange, StateChange, Verdict
+from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import (
+    EXACT,
+    StateColumns,
+    descriptor_of,
+    key_serializer_of,
+    namespace_of,
+)
+from pyspark_savepoint.statebackends.evolution.rewriting.emitted import Emission, EmittedRows
+from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, OldStates, RewrittenRows
+from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
+from pyspark_savepoint.statebackends.evolution.rewriting.merging import MergedRows
+from pyspark_savepoint.statebackends.model.descriptors import (
+    NAMESPACE_COLUMN,
+    WINDOW_COLUMN,
+    KeyedDescriptor,
+    StateDescriptor,
+    StateKind,
+    timer_states,
+)
+from pyspark_savepoint.statebackends.model.groups import group_numbers
+from pyspark_savepoint.statebackends.writing.planning.write_request import (
+    DEFAULT_SORT_MEMORY,
+    KEYED_STATE,
+    WriteSpec,
+)
+from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
+from pyspark_savepoint.statebackends.writing.row_forms import DOMAIN, SERVICE, TIMESTAMP
+
+Made = tuple[StateInput, list[PlannedState]]
+
+
+@dataclass(frozen=True)
+class Emitting:
+    """The rows of an operator that emits, with its states, and what it emits of them."""
+
+    rows: Rows
+    states: OldStates
+    emission: Emission
+
+
+@dataclass(frozen=True)
+class MadeStates:
+    """States of an operator of NEW; ``limit`` is its max parallelism."""
+
+    engine: Engine
+    change: OperatorChange
+    lookups: Mapping[tuple[str, str], Lookup]
+    limit: int
+    now: int
+    #: Where rows of each input have the key.
+    places: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def key(self) -> TypeSerializer:
+        assert self.change.new is not None
+        return key_serializer_of(self.change.new)
+
+    @property
+    def _label(self) -> str:
+        assert self.change.new is not None
+        return self.change.new.uid
+
+    def emitted(self, state: StateChange, source: Emitting, empty: Sequence[StateChange] = ()) -> Made:
+        """Return a state of rows that another operator has emitted, under the keys of this one.
+
+        ``empty`` are states that are registered with it and have nothing.
+        """
+        assert state.new is not None
+        assert self.change.new is not None
+        namespace = namespace_of(self.change.new)
+        descriptor = descriptor_of(state.new, namespace, timed=False)
+        columns = StateColumns.of(descriptor, state.new)
+        others = [descriptor_of(one.new, namespace, timed=False) for one in empty if one.new is not None]
+        nothing = [
+            StateColumns.of(one, change.new)
+            for one, change in zip(others, empty, strict=True)
+            if change.new is not None
+        ]
+        schema = pa.schema([pa.field(KEY, self.key.arrow_type(EXACT)), *columns.fields])
+        key = tuple(state.fields[place] for place in self.places.get(state.new.input or 0, ()))
+        if len(key) != len(self.change.new.key):
+            raise UnsupportedStateError(
+                f"which fields of state {state.new.name!r} are its key is not known", operator=self._label
+            )
+        kinds = self.change.new.key
+        key = tuple(replace(one, kind=column.kind) for one, column in zip(key, kinds, strict=True))
+        function = EmittedRows(source.states, source.emission, state, key, schema, self._label)
+        function.of_batch(no_rows(source.rows.schema))
+        rows = source.rows.mapped(function, schema)
+        # The rows of one key come from several keys of the operator that emits.
+        same = replace(state, old=state.new, fields=(), parts={}, key=(), verdict=Verdict.AS_IS, emitted_by=None)
+        whole = pa.schema([*schema, *(field for one in nothing for field in one.fields)])
+        identity = RewrittenRows(
+            OldStates(((state.new, state.new.name),)),
+            (same, *empty),
+            (columns, *nothing),
+            whole,
+            now=self.now,
+            label=self._label,
+        )
+        by_key = KeyedDescriptor((KEY,), self.key, ())
+        placed = self.engine.by_key(rows, by_key, self.limit, None)
+        merged = placed.mapped(MergedRows(identity, by_key, self.limit, schema, DEFAULT_SORT_MEMORY), whole)
+        return self._input(merged, (descriptor, *others))
+
+    def given(self, states: Sequence[StateChange], keys: Lookup) -> Made:
+        """Return states whose keys, and all of whose values, the user gave; ``keys`` has the keys."""
+        assert self.change.new is not None
+        namespace = namespace_of(self.change.new)
+        descriptors = [descriptor_of(one.new, namespace, timed=False) for one in states if one.new is not None]
+        columns = [
+            StateColumns.of(one, state.new)
+            for one, state in zip(descriptors, states, strict=True)
+            if state.new is not None
+        ]
+        key = pa.field(KEY, self.key.arrow_type(EXACT))
+        schema = pa.schema([key, *(field for one in columns for field in one.fields)])
+        table = keys.table
+        fields = [table.column(column.name).combine_chunks() for column in self.change.new.key]
+        first = np.unique(group_numbers(fields, len(table)), return_index=True)[1]
+        fields = [field.take(pa.array(first)) for field in fields]
+        rows = self.engine.of_arrow(pa.table({KEY: struct_array(key.type, fields, len(first))}))
+        function = RewrittenRows(
+            OldStates(()), tuple(states), tuple(columns), schema, (), self.lookups, self.now, self._label
+        )
+        return self._input(rows.mapped(function, schema), tuple(descriptors))
+
+    def _input(self, rows: Rows, descriptors: tuple[StateDescriptor, ...]) -> Made:
+        described = KeyedDescriptor((KEY,), self.key, descriptors)
+        state_input = StateInput(rows, WriteSpec(table=KEYED_STATE), described, bound_key=True)
+        return state_input, [planned_state(one) for one in descriptors]
+
+    def timers_of_windows(self, windows: Rows, service: str) -> Made:
+        """Return timers that fire at the end of each window of a table of window state."""
+        assert self.change.new is not None
+        namespace = namespace_of(self.change.new)
+        window = windows.schema.field(WINDOW_COLUMN).type
+        schema = pa.schema(
+            [
+                windows.schema.field(KEY),
+                pa.field(NAMESPACE_COLUMN, window),
+                pa.field(TIMESTAMP, pa.int64()),
+                pa.field(DOMAIN, pa.string()),
+                pa.field(SERVICE, pa.string()),
+            ]
+        )
+        states = timer_states(self.key, namespace, (service,))
+        written = KeyedDescriptor((KEY,), self.key, states, namespace, NAMESPACE_COLUMN)
+        rows = windows.mapped(WindowTimers(service, schema), schema)
+        spec = WriteSpec(table=TIMERS_TABLE, state=service)
+        return StateInput(rows, spec, written, bound_key=True), [planned_state(one) for one in states]
+
+
+@dataclass(frozen=True)
+class WindowTimers:
+    """Function of batches: windows to the timers that fire them, in the last millisecond of each."""
+
+    service: str
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield a timer for each window."""
+        for batch in batches:
+            window = batch.column(WINDOW_COLUMN)
+            end = window if not pa.types.is_struct(window.type) else pc.struct_field(window, "end")
+            columns = [
+                batch.column(KEY),
+                window,
+                fixed_array(pa.int64(), np.asarray(end, np.int64) - 1),
+                pa.repeat(pa.scalar("event"), len(batch)),
+                pa.repeat(pa.scalar(self.service), len(batch)),
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch without rows."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def planned_state(descriptor: StateDescriptor) -> PlannedState:
+    """Return the planned state of a descriptor."""
+    kind = TIMERS if descriptor.kind is StateKind.TIMER else KEYED
+    return PlannedState(kind, descriptor.meta_info(), descriptor.name)
