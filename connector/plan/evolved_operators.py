@@ -56,8 +56,11 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     NO_NAMESPACE,
     WINDOW_COLUMN,
     KeyedDescriptor,
+    StateDescriptor,
+    StateKind,
     timer_states,
 )
+from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 from pyspark_savepoint.statebackends.tables.keyed_table import column_names
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
@@ -228,7 +231,7 @@ class EvolvedOperator:
         for one in changes:
             assert one.new is not None
             timed = one.old is not None and bool(one.old.ttl)
-            descriptor = descriptor_of(one.new, namespace, timed=timed)
+            descriptor = self._as_it_was(one) or descriptor_of(one.new, namespace, timed=timed)
             descriptors.append(descriptor)
             columns.append(StateColumns.of(descriptor, one.new))
         fields = [pa.field(KEY, key.arrow_type(EXACT))]
@@ -260,6 +263,18 @@ class EvolvedOperator:
         spec = WriteSpec(table=WINDOW_STATE if self.namespaced else KEYED_STATE)
         state_input = StateInput(made, spec, written, bound_key=True)
         return state_input, [planned_state(one) for one in descriptors]
+
+    def _as_it_was(self, change: StateChange) -> StateDescriptor | None:
+        """Return the descriptor of a state whose type stays, with the serializer that the base has."""
+        old, new = change.old, change.new
+        if old is None or new is None or (old.value_type, bool(old.ttl)) != (new.value_type, bool(new.ttl)):
+            return None
+        known = next((one.meta for one in with_states(self.plan).of_kind(KEYED) if one.name == old.name), None)
+        if known is None or known.state_type != new.kind.upper():
+            return None
+        serializers = known.value_serializer, known.serializers["NAMESPACE_SERIALIZER"]
+        access = new.name + LAST_ACCESS if new.ttl else None
+        return StateDescriptor(new.name, StateKind(known.state_type), *serializers, new.name, access)
 
     def _merged(self, rows: Rows, function: RewrittenRows, written: KeyedDescriptor) -> Rows:
         """Return the rows of NEW's keys: those of OLD under their new keys, sorted, and merged where keys are one."""
@@ -305,7 +320,7 @@ class EvolvedSavepoint:
     engine: Engine
     plan: SavepointPlan
     evolution: Evolution
-    given: Given
+    lookups: Given
     emissions: Mapping[str, Emission]
     orders: Mapping[str, tuple[Order, ...]]
     key_places: Mapping[tuple[str, int], tuple[int, ...]]
@@ -395,7 +410,7 @@ class EvolvedSavepoint:
 
     def _lookups(self, uid: str) -> dict[tuple[str, str], Lookup]:
         """Return what was given for an operator, by state and name."""
-        return {(state, name): lookup for (of, state, name), lookup in self.given.items() if of == uid}
+        return {(state, name): lookup for (of, state, name), lookup in self.lookups.items() if of == uid}
 
     def _emitting(self, uid: str, known: Mapping[str, tuple[OperatorPlan, OperatorChange]]) -> Emitting:
         """Return the rows of an operator of NEW, from which follows what it has emitted."""

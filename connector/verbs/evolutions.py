@@ -8,12 +8,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.plan.backfills import lookups_of, with_views
 from pyspark_savepoint.plan.evolved_operators import EvolvedSavepoint, has_state
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.statebackends.evolution.changes import REFUSING, Evolution, OperatorChange, Verdict
+from pyspark_savepoint.statebackends.evolution.changes import REFUSING, Evolution, FieldSource, OperatorChange, Verdict
 from pyspark_savepoint.statebackends.evolution.emissions import emissions_of, key_places_of, orders_of, view_bits_of
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.plans import read_plan
@@ -99,6 +99,7 @@ class Evolutions(Face[R, T]):
             old_explain=_text(old_explain),
             new_explain=_text(new_explain),
         )
+        expect_known(given, evolution)
         expect_decided(self.plan, evolution, fills=fill == "initial")
         evolution = with_views(evolution)
         plan = read_plan(new_plan, "new_plan")
@@ -119,6 +120,25 @@ class Evolutions(Face[R, T]):
 def _text(explain: str | PathLike[str] | None) -> str | None:
     """Return the text of EXPLAIN, which may be given by its path."""
     return explain.read_text("utf-8") if isinstance(explain, Path) else explain if explain is None else str(explain)
+
+
+def expect_known(given: Mapping[str, object], evolution: Evolution) -> None:
+    """Raise OptionError for a backfill under a name that no field of the new query has."""
+    fields = [
+        (change.new.node, one.backfill)
+        for change in evolution.operators
+        for state in change.states
+        for one in state.fields
+        if one.backfill and change.new is not None
+    ]
+    names = dict.fromkeys(name for node, one in fields for name in (one, f"{node}.{one.rpartition('.')[2]}"))
+    for name in given:
+        if name not in names:
+            raise OptionError(
+                f"no field of the new query is given under the name {name!r}",
+                expected=", ".join(dict.fromkeys(repr(one) for _, one in fields)) or "no backfill",
+                remedy=did_you_mean(name, names),
+            )
 
 
 def expect_decided(plan: SavepointPlan, evolution: Evolution, *, fills: bool) -> None:
@@ -155,7 +175,7 @@ def _problems(change: OperatorChange, *, fills: bool) -> list[str]:
     found = []
     for state in change.states:
         fields = [
-            f"{name}: {one.name} is {one.verdict}{_of((one.reason,))}"
+            f"{name}: {one.name}{_named(one)} is {one.verdict}{_of((one.reason,))}"
             for one in state.fields
             if one.verdict in REFUSING or (one.source is None and state.new is not None)
         ]
@@ -170,6 +190,11 @@ def _problems(change: OperatorChange, *, fills: bool) -> list[str]:
     if not found and (change.verdict in REFUSING or (change.verdict in lost and not fills)):
         found.append(f"{name}: {change.verdict}{_of((*change.reasons, *change.candidates))}")
     return found
+
+
+def _named(field: FieldSource) -> str:
+    """Return the name under which a field is given, where that is not the field's own."""
+    return f" ({field.backfill!r})" if field.backfill and field.backfill != field.name else ""
 
 
 def _of(reasons: tuple[str, ...]) -> str:

@@ -133,7 +133,7 @@ class RewrittenRows:
 
     def of_keys(self, keys: KeyRows, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of NEW for some keys; ``batch`` has as many rows, with their key and window."""
-        keys = replace(keys, partners=dict(self.partners), given=self.lookups)
+        keys = replace(keys, partners=dict(self.partners), by_state=self.lookups)
         keys = with_new_states(self.changes, keys)
         columns = [self._key(batch, keys)]
         if WINDOW_COLUMN in self.schema.names:

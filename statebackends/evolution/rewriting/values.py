@@ -45,7 +45,7 @@ class KeyRows:
     states: Mapping[str, StateRows]
     #: What was given for the state that is computed, by name; and for all states, by state and name.
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
-    given: Mapping[tuple[str, str], Lookup] = field(default_factory=dict)
+    by_state: Mapping[tuple[str, str], Lookup] = field(default_factory=dict)
     now: int = 0
     #: The end of each key's window.
     window: pa.Array | None = None
@@ -56,7 +56,7 @@ class KeyRows:
 
     def of_state(self, name: str) -> KeyRows:
         """Return the keys with what was given for one state of NEW."""
-        given = {one: lookup for (state, one), lookup in self.given.items() if state == name}
+        given = {one: lookup for (state, one), lookup in self.by_state.items() if state == name}
         return replace(self, lookups={**self.lookups, **given})
 
 
