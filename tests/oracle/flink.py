@@ -32,6 +32,8 @@ from typing import IO, Any
 
 PACKAGE = "apache-flink-libraries"
 JAVA = Path(__file__).parent / "java"
+#: Files with the classes that Flink finds by their interface.
+SERVICES = Path("META-INF", "services")
 
 #: Releases before this one are in wheels of ``apache-flink``, those before 1.11 in its source archives.
 FIRST_OF_LIBRARIES = (1, 13, 6)
@@ -244,9 +246,12 @@ def _sources(version: str, *, sql: bool = False) -> list[Path]:
 
 
 def compile_harness(version: str, *, sql: bool = False) -> Path:
-    """The folder with the harness's classes for one Flink version; with ``sql`` those that use SQL and CEP too."""
-    sources = _sources(version, sql=sql)
-    mark = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
+    """The folder with the harness's classes for one Flink version; with ``sql`` those that use SQL and CEP too.
+
+    What the harness offers to SQL (a connector, an executor) is named in files of ``META-INF/services``.
+    """
+    sources, services = _sources(version, sql=sql), sorted((JAVA / "sql" / SERVICES).iterdir()) if sql else []
+    mark = hashlib.sha256(b"\0".join(path.read_bytes() for path in [*sources, *services])).hexdigest()[:12]
     folder = cache_folder() / "classes" / f"{version}-{mark}"
     if not folder.exists():
         with filled_at_once(folder) as scratch:
@@ -256,6 +261,8 @@ def compile_harness(version: str, *, sql: bool = False) -> Path:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise FlinkError(f"the harness does not compile for Flink {version}:\n{done.stderr}")
+            for service in services:
+                shutil.copy(service, _made(scratch / SERVICES))
     return folder
 
 
