@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any, Self
 
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
@@ -17,6 +16,7 @@ from pyspark_savepoint.statebackends.evolution.changes import REFUSING, Evolutio
 from pyspark_savepoint.statebackends.evolution.emissions import emissions_of, key_places_of, orders_of, view_bits_of
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.plans import read_plan
+from pyspark_savepoint.verbs.evolution_checks import text_of
 from pyspark_savepoint.verbs.face import Face, R, T
 
 PlanLike = str | PathLike[str] | Mapping[str, Any]
@@ -96,8 +96,8 @@ class Evolutions(Face[R, T]):
             new_plan,
             options,
             self._snapshot(),
-            old_explain=_text(old_explain),
-            new_explain=_text(new_explain),
+            old_explain=text_of(old_explain),
+            new_explain=text_of(new_explain),
         )
         expect_known(given, evolution)
         expect_decided(self.plan, evolution, fills=fill == "initial")
@@ -115,11 +115,6 @@ class Evolutions(Face[R, T]):
             int(time.time() * 1000),
         )
         return self._planned(evolved.evolved())
-
-
-def _text(explain: str | PathLike[str] | None) -> str | None:
-    """Return the text of EXPLAIN, which may be given by its path."""
-    return explain.read_text("utf-8") if isinstance(explain, Path) else explain if explain is None else str(explain)
 
 
 def expect_known(given: Mapping[str, object], evolution: Evolution) -> None:
