@@ -13,9 +13,14 @@ from pyspark_savepoint.plan.backfills import lookups_of, with_views
 from pyspark_savepoint.plan.evolved_operators import EvolvedSavepoint, has_state
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.statebackends.evolution.changes import REFUSING, Evolution, FieldSource, OperatorChange, Verdict
-from pyspark_savepoint.statebackends.evolution.emissions import emissions_of, key_places_of, orders_of, view_bits_of
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.plans import read_plan
+from pyspark_savepoint.statebackends.evolution.rewriting.emissions import (
+    emissions_of,
+    key_places_of,
+    orders_of,
+    view_bits_of,
+)
 from pyspark_savepoint.verbs.evolution_checks import text_of
 from pyspark_savepoint.verbs.face import Face, R, T
 
