@@ -1043,9 +1043,10 @@ COMMANDS = (
         "evolve",
         "evolving.evolve",
         CHECK,
-        "say what becomes of a SQL job's state under its new query, from the compiled plans of both",
+        "carry a SQL job's state over to its new query, or say what becomes of it, from the compiled plans of both",
         (
             argument("path", metavar="old", help="the snapshot that the old job wrote"),
+            argument("target", metavar="new", nargs="?", help="the folder of the savepoint for the new query"),
             AS_OF,
             argument("--old-plan", metavar="FILE", required=True, help="the plan of the old job, from COMPILE PLAN"),
             argument("--new-plan", metavar="FILE", required=True, help="the plan of the new query"),
@@ -1097,9 +1098,9 @@ COMMANDS = (
         ),
         (
             "evolve /savepoints/savepoint-2f1a3c --old-plan old.json --new-plan new.json --dry-run",
-            "evolve /savepoints/savepoint-2f1a3c --old-plan old.json --new-plan new.json --fill initial --json",
+            "evolve /savepoints/savepoint-2f1a3c /savepoints/evolved --old-plan old.json --new-plan new.json",
         ),
-        "Exit code 0: nothing is lost. 1: something is, or begins anew. 2: refused until more is said or given.",
+        "Exit code 0: nothing is lost. 1: something is, or begins anew. 2: nothing is written until more is given.",
     ),
     Command(
         "check-migration",

@@ -1,4 +1,4 @@
-"""Command evolve: what becomes of a SQL job's state under its new query."""
+"""Command evolve: what becomes of a SQL job's state under its new query, and the savepoint with it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark_savepoint.command_line.arguments import UsageError
-from pyspark_savepoint.command_line.files import located
+from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.edits import opened
+from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.row_files import rows_of_file
 from pyspark_savepoint.execution.texts import replacing, writable
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.statebackends.evolution.changes import Evolution
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.plans import read_plan
@@ -20,10 +23,15 @@ from pyspark_savepoint.statebackends.evolution.report import lines_of
 from pyspark_savepoint.statebackends.evolution.stable_plan import stable_plan
 from pyspark_savepoint.verbs.evolution_checks import text_of
 
+#: Exit code if nothing is written until more is said or given.
+REFUSED = 2
+
 
 def evolve(arguments: Namespace, output: Output) -> int:
-    """Say what becomes of the state; write the plan with stable ids where it is asked for."""
+    """Say what becomes of the state; write the savepoint, and the plan with stable ids, where they are asked for."""
     evolution = decided(arguments)
+    writes = arguments.target is not None and not arguments.dry_run and evolution.exit_code != REFUSED
+    evolved = None if arguments.target is None or evolution.exit_code == REFUSED else _evolved(arguments)
     if arguments.stable_plan is not None:
         _write_stable(arguments, evolution)
     for line in lines_of(evolution):
@@ -37,7 +45,36 @@ def evolve(arguments: Namespace, output: Output) -> int:
             "rows": evolution.to_rows(),
         }
     )
+    if evolved is not None and writes:
+        evolved.write(arguments.target, storage_options=read_options(arguments).get("storageOptions"))
+        written(arguments, output)
+    elif arguments.target is not None:
+        output.say(f"nothing was written to {arguments.target}")
     return evolution.exit_code
+
+
+def _evolved(arguments: Namespace) -> LocalSavepoint:
+    """Return the savepoint for the new query, not written yet; the target must be free."""
+    free_target(arguments)
+    files = pairs("--backfill", arguments.backfill)
+    rows = {name: rows_of_file(Path(file).expanduser(), None, {}) for name, file in files.items()}
+    return opened(arguments, arguments.path).evolve(
+        Path(arguments.old_plan),
+        Path(arguments.new_plan),
+        fill=arguments.fill,
+        backfill=rows,
+        filters=arguments.filters,
+        nodes=pairs("--node", arguments.node),
+        sources=pairs("--source", arguments.source),
+        columns=pairs("--column", arguments.column),
+        casts=pairs("--cast", arguments.cast),
+        old_explain=_explained(arguments.old_explain),
+        new_explain=_explained(arguments.new_explain),
+    )
+
+
+def _explained(path: str | None) -> Path | None:
+    return None if path is None else Path(path)
 
 
 def decided(arguments: Namespace) -> Evolution:

@@ -5,15 +5,24 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import pyspark_savepoint
 from tests.connector.command_line.conftest import Run
 from tests.statebackends.evolution.verdicts import changes
 
 
-def words(name: str) -> list[str]:
+def words(name: str, *target: Path) -> list[str]:
     folder = changes() / "2.3.0" / name
-    return ["evolve", str(folder / "before"), f"--old-plan={folder}/old.json", f"--new-plan={folder}/new.json"]
+    return [
+        "evolve",
+        str(folder / "before"),
+        *map(str, target),
+        f"--old-plan={folder}/old.json",
+        f"--new-plan={folder}/new.json",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -34,6 +43,25 @@ def test_answers(run: Run, name: str, more: tuple[str, ...], code: int, said: st
     ran = run(*words(name), *more, "--dry-run")
     assert ran.code == code
     assert said in ran.out
+
+
+def test_the_savepoint_is_written(run: Run, tmp_path: Path) -> None:
+    table = pa.table({"k": ["k0", "k1", "k2"], "total": pa.array([1, 2, 3], pa.int32())})
+    pq.write_table(table, tmp_path / "totals.parquet")
+    given = f"--backfill=total={tmp_path}/totals.parquet"
+    ran = run(*words("agg-add-sum", tmp_path / "new"), given)
+    assert ran.code == 0
+    assert "operators" in ran.out
+    states = pyspark_savepoint.open(tmp_path / "new").keyed_state("6_group-aggregate").to_arrow()
+    rows = {row["key"]["f0"]: row["accState"]["f1"] for row in states.to_pylist()}
+    assert rows == {"k0": 1, "k1": 2, "k2": 3}
+
+
+@pytest.mark.parametrize("more", [("--dry-run", "--fill", "initial"), ()], ids=["dry run", "refused"])
+def test_nothing_is_written(run: Run, tmp_path: Path, more: tuple[str, ...]) -> None:
+    name = "agg-add-sum" if more else "agg-retract"
+    assert run(*words(name, tmp_path / "new"), *more).code == (1 if more else 2)
+    assert not (tmp_path / "new").exists()
 
 
 def test_json(run: Run) -> None:
