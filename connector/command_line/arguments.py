@@ -92,6 +92,13 @@ TOP = (
     argument("--version", action="store_true", help="show the version"),
     argument("--help", help="show this help message"),
 )
+
+CHECKPOINT_ID = argument(
+    "--checkpoint-id",
+    type=int,
+    metavar="N",
+    help="the number of the new savepoint, from which the job counts on (default: as before)",
+)
 #: Of commands that write an edited savepoint.
 OLD = argument("path", metavar="old", help="the snapshot")
 NEW = argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet")
@@ -103,12 +110,7 @@ WRITES = (
         "--flink", metavar="VERSION", help="the oldest Flink that must restore it, such as 1.20 (default: as before)"
     ),
     argument("--portable", action="store_true", help="write all keyed state so that every state backend restores it"),
-)
-CHECKPOINT_ID = argument(
-    "--checkpoint-id",
-    type=int,
-    metavar="N",
-    help="the number of the new savepoint, from which the job counts on (default: as before)",
+    CHECKPOINT_ID,
 )
 FILE_FORMAT = argument(
     "--format", choices=("parquet", "arrow", "json", "csv"), help="the format of the file (default: by its name)"
@@ -411,7 +413,6 @@ COMMANDS = (
                 help="an operator: UID=NEW, or HASH=UID to give it a uid; a state or timer service: UID.STATE=NEW",
             ),
             *WRITES,
-            CHECKPOINT_ID,
         ),
         (
             "rename /savepoints/savepoint-2f1a3c /savepoints/renamed accounts=customers",
@@ -432,7 +433,6 @@ COMMANDS = (
             argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
             argument("copies", nargs="+", metavar="copy", help="the uid of the copy, or several"),
             *WRITES,
-            CHECKPOINT_ID,
         ),
         ("copy-operator /savepoints/savepoint-2f1a3c /savepoints/two accounts accounts-2",),
         prints_table=True,
@@ -453,7 +453,6 @@ COMMANDS = (
                 help="an operator: UID; a state or timer service: UID.STATE",
             ),
             *WRITES,
-            CHECKPOINT_ID,
         ),
         (
             "remove /savepoints/savepoint-2f1a3c /savepoints/new currency-converter",
@@ -492,7 +491,6 @@ COMMANDS = (
             FILE_FORMAT,
             READ_OPTION,
             *WRITES,
-            CHECKPOINT_ID,
         ),
         (
             "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys 1042 1043",
@@ -604,7 +602,6 @@ COMMANDS = (
             ),
             argument("--operators", nargs="+", metavar="UID", help="only in these (default: all that have the class)"),
             *WRITES,
-            CHECKPOINT_ID,
         ),
         ("rename-class /savepoints/savepoint-2f1a3c /savepoints/new 'oracle.Shop$Profile=com.shop.Profile'",),
         "Snapshots of serializers are written anew, values stay byte for byte. A value that names its class itself "
@@ -644,7 +641,6 @@ COMMANDS = (
                 help="an option of a write of the Spark data source, such as typesFrom=/savepoints/new-job#accounts",
             ),
             *WRITES,
-            CHECKPOINT_ID,
         ),
         (
             "rekey /savepoints/savepoint-2f1a3c /savepoints/by-text accounts --type key=STRING",
@@ -672,7 +668,6 @@ COMMANDS = (
                 "(default: all)",
             ),
             *WRITES,
-            CHECKPOINT_ID,
         ),
         (
             "set-max-parallelism /savepoints/savepoint-2f1a3c /savepoints/wide 512",
@@ -686,7 +681,7 @@ COMMANDS = (
         "salvaging.salvage",
         EDIT,
         "write what can be read of a damaged snapshot, and list what is lost",
-        (OLD, AS_OF, NEW, *WRITES, CHECKPOINT_ID),
+        (OLD, AS_OF, NEW, *WRITES),
         (
             "salvage /checkpoints/7d2e/chk-42 /savepoints/salvaged --dry-run",
             "salvage /checkpoints/7d2e/chk-42 /savepoints/salvaged",
@@ -713,7 +708,6 @@ COMMANDS = (
             ),
             argument("--state-backend", choices=("hashmap", "rocksdb"), help="the job's state backend"),
             *WRITES,
-            CHECKPOINT_ID,
         ),
         (
             "create golden accounts accounts.jsonl --key id --type total=LONG --flink 2.3",
@@ -744,7 +738,6 @@ COMMANDS = (
                 help="replace the whole state: keys that the file lacks lose it",
             ),
             *WRITES,
-            CHECKPOINT_ID,
         ),
         (
             "put /savepoints/savepoint-2f1a3c /savepoints/fixed accounts totals.csv total --upsert",
@@ -766,7 +759,6 @@ COMMANDS = (
             argument("others", nargs="+", metavar="other", help="another snapshot, or several"),
             NEW,
             *WRITES,
-            CHECKPOINT_ID,
         ),
         ("merge /savepoints/accounts /savepoints/orders /savepoints/both",),
         "No two of them may have the same operator; rename one of them before.",
@@ -790,7 +782,6 @@ COMMANDS = (
             ),
             argument("--rest", metavar="FOLDER", help="the folder of a new savepoint with all other operators"),
             *WRITES,
-            CHECKPOINT_ID,
         ),
         (
             "split /savepoints/savepoint-2f1a3c --to /savepoints/a accounts --to /savepoints/b orders-per-minute "
@@ -1129,6 +1120,7 @@ COMMANDS = (
                 "--drop", action="append", default=[], metavar="STATE", help="leave a state out: UID.STATE, or UID"
             ),
             argument("--as-is", action="append", default=[], metavar="STATE", help="keep the bytes of a state"),
+            CHECKPOINT_ID,
         ),
         (
             "migrate /savepoints/of-1.20 /savepoints/for-2.3 --flink 2.3 --classes job.jar",
@@ -1145,6 +1137,7 @@ COMMANDS = (
             argument("path", metavar="source", help="the snapshot"),
             AS_OF,
             argument("target", help="the folder of the new savepoint; there must be none yet"),
+            CHECKPOINT_ID,
             argument(
                 "--portable", action="store_true", help="write all keyed state so that every state backend restores it"
             ),
@@ -1163,6 +1156,7 @@ COMMANDS = (
             argument("path", metavar="source", help="the snapshot"),
             AS_OF,
             argument("target", help="the folder of the new savepoint; there must be none yet"),
+            CHECKPOINT_ID,
         ),
         (
             "pin /checkpoints/7d2e /savepoints/held --as-of latest",
@@ -1180,6 +1174,7 @@ COMMANDS = (
             argument("old", help="the prefix of files in the snapshot"),
             argument("new", help="their prefix now"),
             argument("target", help="the folder of the new savepoint; there must be none yet"),
+            CHECKPOINT_ID,
         ),
         ("relocate /savepoints/moved hdfs://old/checkpoints s3://bucket/checkpoints /savepoints/relocated",),
     ),

@@ -35,6 +35,11 @@ def erase(arguments: Namespace, output: Output) -> int:
     keys, options = _keys(arguments), _options(arguments)
     if (arguments.all_below is None) != (arguments.all_to is None):
         raise UsageError("--all-below and --all-to go together: what is read, and where it is written")
+    if arguments.all_below is not None and arguments.checkpoint_id is not None:
+        raise UsageError(
+            "--checkpoint-id is the number of one savepoint, and --all-below writes several",
+            remedy="leave one of them out: without a number, each keeps its own",
+        )
     if arguments.accept and not arguments.strict:
         raise UsageError("--accept names places for --strict, which is not set")
     base = opened(arguments, arguments.path)
@@ -83,7 +88,11 @@ def _erased(
     may_be_gone: bool = False,
 ) -> ErasureReport:
     """Erase keys from one snapshot, write its report and show what matters of it."""
-    common = {"flink_version": arguments.flink, "portable": arguments.portable}
+    common = {
+        "flink_version": arguments.flink,
+        "portable": arguments.portable,
+        "checkpoint_id": arguments.checkpoint_id,
+    }
     if may_be_gone:
         erasing = base._erasing(keys, options["where"], options["by"], options["record_types"])
         erasing.may_be_gone = True

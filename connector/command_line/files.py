@@ -99,17 +99,19 @@ def copy(arguments: Namespace, output: Output) -> int:
 
         options: dict[str, Any] = read_options(arguments)
         savepoint = open_savepoint(arguments.path, **options)
-        savepoint.write(arguments.target, portable=True, storage_options=options.get("storageOptions"))
+        stores = options.get("storageOptions")
+        savepoint.write(arguments.target, portable=True, checkpoint_id=arguments.checkpoint_id, storage_options=stores)
         return written(arguments, output)
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
-    copy_snapshot(source, located(arguments, arguments.target))
+    copy_snapshot(source, located(arguments, arguments.target), arguments.checkpoint_id)
     return written(arguments, output)
 
 
 def pin(arguments: Namespace, output: Output) -> int:
     """Hold a snapshot with all of its files."""
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
-    held, copied = pin_snapshot(source, located(arguments, arguments.target))
+    target = located(arguments, arguments.target)
+    held, copied = pin_snapshot(source, target, checkpoint_id=arguments.checkpoint_id)
     kind = "hard links" if isinstance(source.location.filesystem, LocalFileSystem) else "copies by the store"
     output.say(f"{source.path}: {numbered(held, 'file')} held by {kind}, {numbered(copied, 'file')} copied")
     return written(arguments, output)
@@ -120,7 +122,8 @@ def relocate(arguments: Namespace, output: Output) -> int:
     # The handles are rewritten and none is opened, so that they may name any folder.
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=True)
     target = located(arguments, arguments.target)
-    relocate_snapshot(source, absolute(arguments.path), target, arguments.old, arguments.new)
+    old, new = arguments.old, arguments.new
+    relocate_snapshot(source, absolute(arguments.path), target, old, new, arguments.checkpoint_id)
     return written(arguments, output)
 
 

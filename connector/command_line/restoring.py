@@ -153,7 +153,7 @@ def check_migration_of(arguments: Namespace, output: Output) -> int:
 def migrate(arguments: Namespace, output: Output) -> int:
     """Write the migrated savepoint."""
     migration = _migration(arguments)
-    check = migration.write(free_target(arguments), _run(arguments))
+    check = migration.write(free_target(arguments), _run(arguments), arguments.checkpoint_id)
     for part in check.parts:
         if part.verdict is MigrationVerdict.IS_LOST and not part.ref.is_named(migration.drop | migration.as_is):
             output.say(f"is lost in {part.label}: {part.reason}")

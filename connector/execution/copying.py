@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from pyspark_savepoint.execution import progress
-from pyspark_savepoint.formats.errors import StateExistsError
+from pyspark_savepoint.formats.errors import OptionError, StateExistsError
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_published
 from pyspark_savepoint.formats.snapshot.changes import assemble, target_version
 from pyspark_savepoint.formats.snapshot.publication import Staging, finish, publish_metadata, relative_files, roll_back
@@ -33,14 +33,16 @@ Copy = Callable[[Sequence[FileCopy], Staging], Mapping[str, int]]
 SMALL = 1 << 20
 
 
-def copy_snapshot(source: Snapshot, target: str) -> None:
+def copy_snapshot(source: Snapshot, target: str, checkpoint_id: int | None = None) -> None:
     """Copy a snapshot to a free path, with all of its files: a savepoint that can be moved."""
-    staging = to_free_path(target)
+    staging = to_free_path(target, checkpoint_id)
     relocation = Relocation(f"{staging.token}-copy")
     publish(staging, lambda: _copied(source, relocation), relocation)
 
 
-def pin_snapshot(source: Snapshot, target: str, copy: Copy | None = None) -> tuple[int, int]:
+def pin_snapshot(
+    source: Snapshot, target: str, copy: Copy | None = None, checkpoint_id: int | None = None
+) -> tuple[int, int]:
     """Hold a snapshot at a free path: a savepoint whose files stay when those of the snapshot are deleted.
 
     Files get another name: a hard link on one local file system, a copy by the store itself in an object store. What
@@ -50,7 +52,7 @@ def pin_snapshot(source: Snapshot, target: str, copy: Copy | None = None) -> tup
         How many files were held without their bytes passing this process, and how many were copied.
 
     """
-    staging = to_free_path(target)
+    staging = to_free_path(target, checkpoint_id)
     relocation = Relocation(f"{staging.token}-copy")
     numbers = [0, 0]
 
@@ -66,12 +68,14 @@ def pin_snapshot(source: Snapshot, target: str, copy: Copy | None = None) -> tup
     return numbers[0], numbers[1]
 
 
-def relocate_snapshot(source: Snapshot, given: str, target: str, old: str, new: str) -> None:
+def relocate_snapshot(
+    source: Snapshot, given: str, target: str, old: str, new: str, checkpoint_id: int | None = None
+) -> None:
     """Write a savepoint to a free path whose files are those of a snapshot, at another prefix; copy none.
 
     ``given`` is the snapshot's path as the user wrote it.
     """
-    staging = to_free_path(target)
+    staging = to_free_path(target, checkpoint_id)
     moved = with_prefix(source.operators, old, new)
     operators = [referenced(source, operator, given) for operator in moved]
     publish(staging, lambda: _like(source, operators), Relocation(f"{staging.token}-copy"))
@@ -87,9 +91,16 @@ def _like(source: Snapshot, operators: Sequence[OperatorState]) -> CheckpointMet
     return replace(metadata, origin=source.origin)
 
 
-def to_free_path(path: str) -> Staging:
-    """Return the staging location of a new savepoint; raise StateExistsError if there is one at the path."""
-    staging = Staging.at(path)
+def to_free_path(path: str, checkpoint_id: int | None = None) -> Staging:
+    """Return the staging location of a new savepoint; raise StateExistsError if there is one at the path.
+
+    ``checkpoint_id``: the number that the new savepoint is to have, if not that of what it is made of.
+    """
+    if checkpoint_id is not None and (
+        isinstance(checkpoint_id, bool) or not isinstance(checkpoint_id, int) or not 0 <= checkpoint_id < 1 << 63
+    ):
+        raise OptionError("a checkpoint id is a whole number from 0", found=repr(checkpoint_id))
+    staging = replace(Staging.at(path), checkpoint_id=checkpoint_id)
     if expect_folder(staging)[1] is not None:
         raise StateExistsError(
             "a savepoint exists at this path already",
@@ -116,6 +127,8 @@ def publish(
     try:
         staging.filesystem.create_directory(staging.pending)
         metadata = assembled()
+        if staging.checkpoint_id is not None:
+            metadata = replace(metadata, checkpoint_id=staging.checkpoint_id)
         unread = (copy or copy_files)(list(relocation.copies.values()), staging)
         names = sorted(relative_files(metadata))
         staging.adopt(names, unread)

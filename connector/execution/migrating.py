@@ -215,14 +215,14 @@ class Migration:
         work = ScanWork(planned)
         return work.findings(run(work))
 
-    def write(self, path: str, run: Run = run_here) -> MigrationCheck:
+    def write(self, path: str, run: Run = run_here, checkpoint_id: int | None = None) -> MigrationCheck:
         """Write the migrated savepoint to a free path, and return the verdicts about its parts.
 
         Raises UnsupportedStateError before anything is written if a part cannot be.
         """
         planned = self._planned()
         self._expect_known(planned)
-        staging = to_free_path(path)
+        staging = to_free_path(path, checkpoint_id)
         named = self.drop | self.as_is
         findings = self._scanned(planned, run)
         checked = verdicts_of(planned.wanted, findings)

@@ -85,7 +85,6 @@ class SavepointWriter:
     version: int
     release: Release | None
     relocation: Relocation
-    checkpoint_id: int | None = None
 
     @classmethod
     def to(
@@ -103,13 +102,11 @@ class SavepointWriter:
             raise OptionError(
                 "argument 'files' has an unknown value", expected=f"'{COPY}' or '{REFERENCE}'", found=files
             )
-        if checkpoint_id is not None and not 0 <= checkpoint_id < 1 << 63:
-            raise OptionError("a checkpoint id is a number from 0", found=checkpoint_id)
         for operator in plan.operators:
             if operator.base is not None and operator.inputs:
                 running_subtasks(operator.base.operator)
             _refuse_halves(operator)
-        staging = to_free_path(path)
+        staging = to_free_path(path, checkpoint_id)
         release = release_of(flink_version) if flink_version is not None else None
         if release is not None:
             plan = for_release(plan, release, copied=files == COPY)
@@ -120,9 +117,7 @@ class SavepointWriter:
         _warn_of_one_backend(plan)
         _warn_of_finished(plan)
         version = target_version(plan.bases, flink_version)
-        return cls(
-            engine, plan, path, staging, files, version, release, Relocation(f"{staging.token}-copy"), checkpoint_id
-        )
+        return cls(engine, plan, path, staging, files, version, release, Relocation(f"{staging.token}-copy"))
 
     def run(self) -> None:
         """Write the savepoint; on failure, remove everything."""
@@ -144,8 +139,7 @@ class SavepointWriter:
                 operators = [future.result() for future in writing]
             finally:
                 pool.shutdown(cancel_futures=True)
-        metadata = assemble(operators, self.plan.bases, self.version)
-        return metadata if self.checkpoint_id is None else replace(metadata, checkpoint_id=self.checkpoint_id)
+        return assemble(operators, self.plan.bases, self.version)
 
     def _operator(self, part: tuple[int, tuple[OperatorPlan, OperatorState, OperatorState | None]]) -> OperatorState:
         number, (plan, kept, renamed) = part

@@ -1278,6 +1278,7 @@ class Edits(Face[R, T]):
         self,
         path: str | PathLike[str],
         *,
+        checkpoint_id: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> Self:
         """Hold this snapshot at a new path, so that it can be read after its job has deleted it.
@@ -1289,6 +1290,7 @@ class Edits(Face[R, T]):
 
         Args:
             path: The folder of the new savepoint.
+            checkpoint_id: The number of the new savepoint; by default that of this one.
             storage_options: How the path's store is reached, if not as in :meth:`load`.
 
         Returns:
@@ -1315,7 +1317,7 @@ class Edits(Face[R, T]):
             return self._engine.copy(copies, staging, shared=False)
 
         try:
-            pin_snapshot(self._snapshot(), reached(target, options), copy)
+            pin_snapshot(self._snapshot(), reached(target, options), copy, checkpoint_id)
         except (SnapshotNotFoundError, StateFileNotFoundError) as error:
             raise explained(error, [reached(source, self.options)]) from None
         return self._at(target, options)

@@ -47,6 +47,7 @@ class Erasures(Face[R, T]):
         below: str | PathLike[str] | None = None,
         flink_version: str | None = None,
         portable: bool = False,
+        checkpoint_id: int | None = None,
     ) -> ErasureReport:
         """Erase keys from all state of the snapshot into a new savepoint, and say what cannot be looked into.
 
@@ -88,6 +89,7 @@ class Erasures(Face[R, T]):
                 Of a savepoint in a store, no folder is searched by default, and the report says so.
             flink_version: As in :meth:`write`.
             portable: As in :meth:`write`.
+            checkpoint_id: As in :meth:`write`.
 
         Returns:
             The report.
@@ -116,9 +118,8 @@ class Erasures(Face[R, T]):
             raise OptionError(
                 "'accept' names places for 'strict', which is not set", remedy="strict=True, or leave 'accept' out"
             )
-        return self._erase(
-            erasing, to, dry_run, strict, salt, below, accept=accept, flink_version=flink_version, portable=portable
-        )
+        options: dict[str, Any] = {"flink_version": flink_version, "portable": portable, "checkpoint_id": checkpoint_id}
+        return self._erase(erasing, to, dry_run, strict, salt, below, accept=accept, **options)
 
     def _erase(
         self,

@@ -38,7 +38,7 @@ class SavepointMigration(Generic[S, T]):
         verdicts: T = engine.shown(checked)
         return verdicts
 
-    def write(self, path: str | PathLike[str]) -> S:
+    def write(self, path: str | PathLike[str], *, checkpoint_id: int | None = None) -> S:
         """Write the migrated savepoint to a new path, and load it from there.
 
         All values that Kryo wrote are read, and then one file per subtask is written: by Spark's tasks, of which
@@ -47,6 +47,7 @@ class SavepointMigration(Generic[S, T]):
 
         Args:
             path: The folder of the new savepoint.
+            checkpoint_id: The number of the new savepoint, as in :meth:`Savepoint.write`.
 
         Returns:
             The new savepoint.
@@ -63,7 +64,7 @@ class SavepointMigration(Generic[S, T]):
         engine, options = self.savepoint._engine, self.savepoint.options
         target = engine.located(snapshot_path(path))
         with engine.explaining(), engine.showing("migrating"):
-            self.migration.write(reached(target, options), self._run)
+            self.migration.write(reached(target, options), self._run, checkpoint_id)
         return self.savepoint._at(target, options)
 
     def _run(self, work: Pieces) -> Mapping[int, bytes]:

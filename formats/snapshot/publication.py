@@ -103,6 +103,8 @@ class Staging:
     near: NearFolder | None = field(default=None, compare=False)
     #: The version of ``_metadata`` in the store that the write was planned with.
     version: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    #: The number that the new savepoint is to have; None for that of its metadata.
+    checkpoint_id: int | None = field(default=None, compare=False)
 
     @classmethod
     def at(cls, path: str, token: str | None = None, part: str = "") -> Staging:

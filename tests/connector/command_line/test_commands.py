@@ -318,8 +318,10 @@ def test_relocated_files_are_found_where_they_are(run: Run, shop: Path, tmp_path
     moved, target = tmp_path / "moved", tmp_path / "relocated"
     shutil.copytree(shop.parents[1] / "changelog", moved)
     snapshot = next(moved.rglob("_metadata")).parent
-    done = run("relocate", snapshot, "file:/dev/shm/savepoints/changelog", f"file:{moved}", target)
+    numbered = ("--checkpoint-id", "77")
+    done = run("relocate", snapshot, "file:/dev/shm/savepoints/changelog", f"file:{moved}", target, *numbered)
     assert done.code == 0, done.err
+    assert Snapshot.open(str(target), allow_outside=True).metadata.checkpoint_id == 77
     assert all(path.startswith(f"file:{moved}/") for path in absolute_paths(target / "_metadata"))
     assert run("ls", target, "--allow-outside", "--json").out == run("ls", snapshot, "--allow-outside", "--json").out
 

@@ -279,7 +279,7 @@ def test_the_new_savepoint_has_the_checkpoint_id(run: Run, golden: Path, tmp_pat
     for more in ((), ("--dry-run",)):
         refused = run("rename", golden, new, "accounts=other", "--checkpoint-id", "-1", *more)
         assert refused.code == 2
-        assert "a checkpoint id is a number from 0" in refused.err
+        assert "a checkpoint id is a whole number from 0" in refused.err
     assert run("rename", golden, new, "accounts=other", "--checkpoint-id", "41").code == 0
     assert run("ls", new).out.splitlines()[0].startswith(f"{new}: canonical savepoint 41, ")
 
