@@ -157,6 +157,33 @@ def sum_frames(
             return why, pos
 
 
+@kernel
+def sum_key_groups(
+    buf: Any,
+    ends: Any,
+    key_groups: Any,
+    prefix: int,
+    key_start: Any,
+    key_end: Any,
+    value_start: Any,
+    value_end: Any,
+    state_of: Any,
+    sums: Any,
+) -> Any:
+    """Add up adjacent key groups, each up to its end, as :func:`sum_frames` does one; ``sums`` has rows for each.
+
+    Returns (reason, position, key group): that of the first one that cannot be parsed to its end, or -1.
+    """
+    pos: Any = np.int64(0)
+    for g in range(ends.shape[0]):
+        why, pos = sum_frames(
+            buf, pos, ends[g], key_groups[g], prefix, key_start, key_end, value_start, value_end, state_of, sums[g]
+        )
+        if why != DONE or pos != ends[g]:
+            return why, pos, g
+    return DONE, pos, -1
+
+
 @inline
 def compare_between(x: Any, a: Any, a_end: Any, y: Any, b: Any, b_end: Any) -> Any:
     """Compare a span of ``x`` and one of ``y`` by unsigned bytes; return a negative number, 0, or a positive number."""
@@ -246,6 +273,13 @@ def count_order(buf: Any, start: Any, end: Any, low: int, high: int) -> Any:
         elif order == 0:
             repeats += 1
     return falls, repeats
+
+
+@kernel
+def count_orders(buf: Any, start: Any, end: Any, bounds: Any, falls: Any, repeats: Any) -> None:
+    """Do :func:`count_order` for the spans between each two neighbouring bounds."""
+    for g in range(bounds.shape[0] - 1):
+        falls[g], repeats[g] = count_order(buf, start, end, bounds[g], bounds[g + 1])
 
 
 @kernel

@@ -172,8 +172,8 @@ class CanonicalKeyedStream:
         if waiting:
             yield waiting
 
-    def sizes(self, key_groups: set[int], block_bytes: int) -> Iterator[tuple[int, Longs]]:
-        """Yield for each key group the entries, bytes and largest entry of every state, a row per state.
+    def sizes(self, key_groups: set[int], block_bytes: int) -> Iterator[tuple[Longs, Longs]]:
+        """Yield some key groups, and for each the entries, bytes and largest entry of every state, a row per state.
 
         Bytes are those of keys, namespaces and values, without the prefix and lengths.
         """
@@ -183,19 +183,20 @@ class CanonicalKeyedStream:
         states = len(self.header.states)
         for extents in self._adjacent(key_groups, limit):
             if extents[0].size > limit:
-                yield extents[0].key_group, self._sizes_by_windows(extents[0], block_bytes)
+                alone = self._sizes_by_windows(extents[0], block_bytes)
+                yield np.array([extents[0].key_group], np.int64), alone[np.newaxis]
                 continue
             buffer, ends, origin = self._content(extents)
             some = FrameSpans(min(SOME_FRAMES, len(buffer) // MIN_FRAME + 1), self.prefix, states)
             spans = (some.key_start, some.key_end, some.value_start, some.value_end, some.state)
-            start = 0
-            for extent, end in zip(extents, ends, strict=True):
-                sums = np.zeros((states, 3), np.int64)
-                why, position = frames.sum_frames(buffer, start, end, extent.key_group, self.prefix, *spans, sums)
-                if why != frames.DONE or position != end:
-                    self._unreadable(origin, position, extent.key_group, why, some)
-                yield extent.key_group, sums
-                start = end
+            numbers = np.array([extent.key_group for extent in extents], np.int64)
+            sums = np.zeros((len(extents), states, 3), np.int64)
+            why, position, wrong = frames.sum_key_groups(
+                buffer, np.array(ends, np.int64), numbers, self.prefix, *spans, sums
+            )
+            if wrong >= 0:
+                self._unreadable(origin, position, extents[wrong].key_group, why, some)
+            yield numbers, sums
 
     def _sizes_by_windows(self, extent: Extent, block_bytes: int) -> Longs:
         states = len(self.header.states)
@@ -430,9 +431,11 @@ class CanonicalKeyedStream:
         counts = np.diff(bounds)
         key_group = np.repeat(np.array([extent.key_group for extent in extents], np.int32), counts)
         groups = []
-        for extent, all_runs in zip(extents, runs_of(state, bounds), strict=True):
-            runs = [run for run in all_runs if int(state[run[0]]) in selected]
-            if len({int(state[low]) for low, _ in runs}) != len(runs):
+        are_selected = selected.issuperset(range(len(self.header.states)))
+        for extent, runs in zip(extents, runs_of(state, bounds), strict=True):
+            if not are_selected:
+                runs = [run for run in runs if int(state[run[0]]) in selected]
+            if len(runs) > 1 and len({int(state[low]) for low, _ in runs}) != len(runs):
                 self._unreadable(origin, int(key_start[runs[0][0]]), extent.key_group, -1, frames)
             groups.append((extent.key_group, runs))
         block = KeyedBlock(

@@ -133,7 +133,10 @@ class SortedRows:
 
 def runs_of(state: Ints, bounds: Sequence[int]) -> list[list[tuple[int, int]]]:
     """Return the runs of equal state between each two neighbouring bounds, which ascend."""
-    cuts = np.union1d(np.flatnonzero(state[1:] != state[:-1]) + 1, bounds)
+    cut_at = np.zeros(len(state) + 1, np.bool_)
+    cut_at[1:-1] = state[1:] != state[:-1]
+    cut_at[bounds] = True
+    cuts = np.flatnonzero(cut_at)
     at = np.searchsorted(cuts, bounds).tolist()
     cut = cuts.tolist()
     return [list(pairwise(cut[low : high + 1])) for low, high in pairwise(at)]

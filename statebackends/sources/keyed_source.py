@@ -104,8 +104,8 @@ class KeyedSource:
     def _extents(self, source: ByteSource, header: KeyedBackendHeader) -> list[Extent]:
         """Return the key groups that have bytes, in the order of the file; each ends where the next begins."""
         placed = sorted((offset, key_group) for key_group, offset in self.offsets if offset != 0)
-        ends = [*(offset for offset, _ in placed), source.size][1:]
-        extents = []
+        starts = [offset for offset, _ in placed]
+        ends = [*starts, source.size][1:]
         for (start, key_group), end in zip(placed, ends, strict=True):
             if not header.size <= start < end:
                 raise CorruptStateError(
@@ -117,8 +117,7 @@ class KeyedSource:
                     found=start,
                     remedy=UNREADABLE,
                 )
-            extents.append(Extent(key_group, start, end))
-        return extents
+        return list(map(Extent, (key_group for _, key_group in placed), starts, ends))
 
 
 def is_heap_format(stream: CanonicalKeyedStream, offsets: KeyGroupRangeOffsets) -> bool:

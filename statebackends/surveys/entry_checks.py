@@ -121,9 +121,13 @@ class EntryChecks:
         if spans is None:
             return
         start, end = spans
-        cuts = np.flatnonzero(np.diff(block.key_group[entries])) + 1
-        for low, high in zip([0, *cuts.tolist()], [*cuts.tolist(), len(entries)], strict=True):
-            falls, repeats = frames.count_order(block.buffer, start, end, low, high)
+        groups = block.key_group[entries]
+        bounds = np.concatenate([[0], np.flatnonzero(groups[1:] != groups[:-1]) + 1, [len(entries)]]).astype(np.int64)
+        all_falls, all_repeats = np.zeros((2, len(bounds) - 1), np.int64)
+        frames.count_orders(block.buffer, start, end, bounds, all_falls, all_repeats)
+        for at in np.flatnonzero(all_falls | all_repeats).tolist():
+            low, high = int(bounds[at]), int(bounds[at + 1])
+            falls, repeats = int(all_falls[at]), int(all_repeats[at])
             if falls and not repeats:
                 repeats = self._repeats(block, start[low:high], end[low:high])
             if repeats:

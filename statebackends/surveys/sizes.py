@@ -115,7 +115,7 @@ class _Sums:
     """Entries, bytes and the largest entry of every state in the key groups where it has entries."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[str, str, str], dict[int, tuple[int, int, int]]] = {}
+        self.found: dict[tuple[str, str, str], dict[int, Sequence[int]]] = {}
 
     def add(self, what: tuple[str, str, str], key_group: Longs, counts: Longs, sizes: Longs) -> None:
         """Add some entries of a state, given as (table, state, kind)."""
@@ -123,23 +123,31 @@ class _Sums:
         largest = np.zeros(len(groups), np.int64)
         np.maximum.at(largest, at, sizes)
         sums = [np.bincount(at, weights, len(groups)).astype(np.int64).tolist() for weights in (counts, sizes)]
-        for group, added in zip(groups.tolist(), zip(*sums, largest.tolist(), strict=True), strict=True):
-            self.add_sums(what, group, added)
+        self.add_sums(what, groups.tolist(), list(zip(*sums, largest.tolist(), strict=True)))
 
-    def add_sums(self, what: tuple[str, str, str], key_group: int, added: Sequence[int]) -> None:
-        """Add entries, bytes and the largest entry of a state in one key group."""
+    def add_sums(self, what: tuple[str, str, str], key_groups: list[int], sums: Sequence[Sequence[int]]) -> None:
+        """Add entries, bytes and the largest entry of a state in some key groups."""
+        if not key_groups:
+            return
         groups = self.found.setdefault(what, {})
-        entries, size, largest = groups.get(key_group, (0, 0, 0))
-        groups[key_group] = entries + added[0], size + added[1], max(largest, added[2])
+        if not groups:
+            groups.update(zip(key_groups, sums, strict=True))
+            return
+        for key_group, added in zip(key_groups, sums, strict=True):
+            entries, size, largest = groups.get(key_group, (0, 0, 0))
+            groups[key_group] = entries + added[0], size + added[1], max(largest, added[2])
 
     def rows(self, operator: Surveyed) -> Iterator[Row]:
         """Yield one row per state and key group that has entries."""
         for (table, state, kind), groups in self.found.items():
-            for group, (entries, size, largest) in sorted(groups.items()):
+            shared = operator.row(table=table, state=state, kind=kind)
+            for group in sorted(groups):
+                entries, size, largest = groups[group]
                 if entries:
-                    numbers = {"entries": entries, "bytes": size, "largest": largest}
-                    assignment = {"key_group": group, "subtask": operator.subtask(group)}
-                    yield operator.row(table=table, state=state, kind=kind, **assignment, **numbers)
+                    yield {
+                        **shared, "key_group": group, "subtask": operator.subtask(group),
+                        "entries": entries, "bytes": size, "largest": largest,
+                    }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +188,10 @@ def _add_stream(
     request: TableRequest,
 ) -> None:
     if isinstance(stream, CanonicalKeyedStream) and len(described) <= MANY_STATES:
-        for key_group, totals in stream.sizes(key_groups, request.block_bytes):
-            for state, added in enumerate(totals.tolist()):
-                if added[0] and state in wanted:
-                    sums.add_sums(described[state], key_group, added)
+        for groups, totals in stream.sizes(key_groups, request.block_bytes):
+            for state in sorted(wanted):
+                some = np.flatnonzero(totals[:, state, 0])
+                sums.add_sums(described[state], groups[some].tolist(), totals[some, state].tolist())
         return
     if isinstance(stream, RocksDBKeyedStream):
         stream.split_keys = False

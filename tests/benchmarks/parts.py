@@ -140,6 +140,41 @@ def listing(run: Run) -> Iterator[Figure]:
             yield measured(name, read, aim=aim, runs=run.runs)
 
 
+# -- many key groups -------------------------------------------------------------------------------------------------
+
+#: The most key groups that Flink has.
+MOST_GROUPS = 32_768
+
+
+def key_groups(run: Run) -> Iterator[Figure]:
+    """Read, survey and compare 100,000 keys in 32,768 key groups, without Spark, beside the same keys in 128."""
+    import pyspark_savepoint
+
+    keys = min(run.keys, 100_000)
+
+    def verbs(count: int) -> dict[str, Callable[[], Any]]:
+        old, new = (
+            data.write_savepoint(run.path(f"{name}-{count}"), "long", keys, max_parallelism=count)
+            for name in ("old", "new")
+        )
+        return {
+            "read": lambda: list(pyspark_savepoint.open(old).keyed_state(data.UID).batches()),
+            "sizes": lambda: pyspark_savepoint.open(old).sizes().to_arrow(),
+            "verify": lambda: pyspark_savepoint.open(old).verify().to_arrow(),
+            "diff": lambda: pyspark_savepoint.open(old).diff(pyspark_savepoint.open(new)).to_arrow(),
+        }
+
+    few, many = verbs(GROUPS), verbs(MOST_GROUPS)
+    for name in many:
+        base, figure = (
+            measured(f"`{name}`, {MOST_GROUPS:,} key groups", each[name], runs=run.runs) for each in (few, many)
+        )
+        assert base.processor is not None
+        assert figure.processor is not None
+        a_group = (figure.processor[1] - base.processor[1]) / (MOST_GROUPS - GROUPS) * 1e6
+        yield replace(figure, name=f"{figure.name}: {a_group:.1f} microseconds of the processor for each")
+
+
 # -- four times as many keys -----------------------------------------------------------------------------------------
 
 
@@ -608,6 +643,7 @@ def stores(run: Run) -> Iterator[Figure]:
 PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "whole": whole,
     "listing": listing,
+    "key-groups": key_groups,
     "large": large,
     "scale": scale,
     "changes": changes,
