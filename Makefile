@@ -1,4 +1,4 @@
-# The checks of a change. Needs the test extra: pip install -e ".[test]" --config-settings editable_mode=strict
+# The checks of a change. Needs the test extra: pip install -e ".[test]"
 PYTHON ?= python
 
 .PHONY: check format lint types layers test all-tests fix notebooks docs lock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import tomllib
+import runpy
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -81,8 +81,8 @@ def test_modules_have_no_cycle() -> None:
 
 
 def test_every_package_is_packed() -> None:
-    packed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    assert sorted(packed) == sorted(name for name, path in modules().items() if path.name == "__init__.py")
+    packed = runpy.run_path(str(ROOT / "setup.py"))["packages"](ROOT)
+    assert packed == sorted(name for name, path in modules().items() if path.name == "__init__.py")
 
 
 def test_every_folder_is_a_package() -> None:

@@ -22,12 +22,13 @@ FORBIDDEN_MODULES = {
     "multiprocessing", "pickle", "pickletools", "pkgutil", "pty", "runpy", "shelve", "socket", "subprocess", "urllib",
     "yaml", "zipimport",
 }  # fmt: skip
-#: The user's own functions and serializers are pickled for Spark's tasks, and the work of a migration and its results
-#: for processes that this one starts: never anything of a snapshot.
+#: The user's own functions and serializers, and the plan of a write, are pickled for Spark's tasks, and the work of a
+#: migration and its results for processes that this one starts: never anything of a snapshot.
 PICKLES_FUNCTIONS = {
     "connector/execution/migrating.py": {"cloudpickle"},
     "connector/execution/function_pickles.py": {"cloudpickle"},
     "connector/options/pickled_serializers.py": {"cloudpickle", "pickle"},
+    "connector/source/planned_writes.py": {"cloudpickle"},
 }
 #: Where another Python of this package is started, to compile kernels or to migrate: its script is a constant but for
 #: folders, the kernels' and those of ``sys.path``.
@@ -77,6 +78,7 @@ ATTRIBUTES_BY_NAME = {
     "statebackends/model/unify.py": 5,  # the same
     "statebackends/surveys/losses.py": 2,  # the kinds of state of a subtask
     "statebackends/processing/runtime/user_code.py": 1,  # methods of a user's function that its base declares
+    "statebackends/writing/planning/planned_write.py": 1,  # the fields of rows that are those of a write
 }
 #: Where plug-ins are loaded: entry points of installed packages, by the names that those packages registered.
 PLUG_INS = {

@@ -269,6 +269,7 @@ def write_and_read(path: str) -> int:
 
 def remove_key(path: str, target: str) -> None:
     """Write the sample's operator without a key and its timers, as a task of ``remove_keys`` would."""
+    from pyspark_savepoint.execution.in_place import plan_write
     from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
     from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
     from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
@@ -278,7 +279,6 @@ def remove_key(path: str, target: str) -> None:
     from pyspark_savepoint.statebackends.writing.committer import commit
     from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
     from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
-    from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
     from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, WriteRequest
     from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
@@ -311,8 +311,8 @@ def use_entry_memory() -> int:
 
 def write_sample(folder: str) -> None:
     """Write a savepoint with usual types, as a task of Spark would."""
+    from pyspark_savepoint.execution.in_place import plan_write
     from pyspark_savepoint.statebackends.writing.committer import commit
-    from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
     from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
     numbers = range(100)

@@ -12,9 +12,11 @@ from dataclasses import replace
 
 from pyspark_savepoint.execution import progress
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError
-from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_published
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
+from pyspark_savepoint.formats.snapshot import publisher
 from pyspark_savepoint.formats.snapshot.changes import assemble, target_version
-from pyspark_savepoint.formats.snapshot.publication import Staging, finish, publish_metadata, relative_files, roll_back
+from pyspark_savepoint.formats.snapshot.publication import Staging, relative_files
+from pyspark_savepoint.formats.snapshot.publisher import NewVersion
 from pyspark_savepoint.formats.snapshot.relocation import (
     FileCopy,
     Relocation,
@@ -121,26 +123,20 @@ def publish(
     ``copy`` copies files, by default in this process.
     """
     staging = staging.here()
-    # Object stores have no folders that would be left.
-    existed = not staging.filesystem.renames or staging.filesystem.info(staging.directory) is not None
-    published = False
-    try:
+
+    def version() -> NewVersion:
         staging.filesystem.create_directory(staging.pending)
         metadata = assembled()
         if staging.checkpoint_id is not None:
             metadata = replace(metadata, checkpoint_id=staging.checkpoint_id)
         unread = (copy or copy_files)(list(relocation.copies.values()), staging)
-        names = sorted(relative_files(metadata))
-        staging.adopt(names, unread)
-        checksums = staging.checksums([name for name in names if name not in unread])
+        names = relative_files(metadata)
         whole = [one for one in relocation.copies.values() if one.header is None and one.name in names]
-        copies = {one.name: one.source.identity for one in whole}
-        publish_metadata(staging, write_published(metadata, checksums, copies), None)
-        published = True
-    finally:
-        if not published:
-            roll_back(staging, existed)
-    finish(staging, None, metadata, 0)
+        return NewVersion(metadata, copies={one.name: one.source.identity for one in whole}, unread=unread)
+
+    # Object stores have no folders that would be left.
+    existed = not staging.filesystem.renames or staging.filesystem.info(staging.directory) is not None
+    publisher.publish(staging, version, existed=existed)
 
 
 def _are_small(copies: Sequence[FileCopy]) -> bool:

@@ -12,44 +12,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.filesystems.filesystem import RemoteFileSystem
-from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, OPTION, StoragePath
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState, read_metadata
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.redaction import redacted
+from pyspark_savepoint.formats.snapshot.changes import target_version
 from pyspark_savepoint.formats.snapshot.finished import finished_key_groups, finished_subtasks, running_subtasks
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
-from pyspark_savepoint.options.option_values import SERIALIZERS
-from pyspark_savepoint.options.plan_option import write_plan
+from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.keyed_edits import edited_state, merged_rows
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, StateInput
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES as ENTRY_COLUMNS
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.writing.operator_edit import OperatorPart, write_operator_streams
-from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, WriteSpec
-
-
-def without_edited(plan: OperatorPlan) -> OperatorState:
-    """Return the base's operator without the state that is rewritten."""
-    assert plan.base is not None
-    operator = plan.base.operator
-    subtasks = dict(operator.subtasks)
-    for index, subtask in subtasks.items():
-        if plan.edits_keyed_state:
-            raw = None if plan.raw_timers else subtask.raw_keyed_state
-            subtask = replace(subtask, managed_keyed_state=None, raw_keyed_state=raw)
-        if plan.edits_operator_state:
-            subtask = replace(subtask, managed_operator_state=None)
-        subtasks[index] = subtask
-    return replace(operator, subtasks=subtasks)
+from pyspark_savepoint.statebackends.writing.planning.planned_write import PartOfWrite
+from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS, ENTRIES, WriteSpec
 
 
 @redacted
@@ -69,12 +53,15 @@ class OperatorWriter:
         direct = self._direct()
         if direct is not None:
             spec = replace(direct.spec, compression=self._compression(self.plan.compressed))
-            return self._keyed(self._fragment(self._laid_out(direct), spec, f"{self.part}k", direct.header))
+            return self._keyed(
+                self._fragment(self._laid_out(direct), spec, f"{self.part}k", _described(direct), direct.header)
+            )
         limit = self.plan.max_parallelism
         rows = merged_rows(self.plan)
         if rows is not None:
             placed = self.engine.by_key(rows.rows, rows.descriptor, limit, self.parallelism)
-            return self._keyed(self._fragment(placed, rows.spec, f"{self.part}k", rows.header, [rows.base]))
+            part = f"{self.part}k"
+            return self._keyed(self._fragment(placed, rows.spec, part, rows.descriptor, rows.header, [rows.base]))
         edited = edited_state(self.engine, self.plan, merges=True, marks=True)
         if edited is None:
             return None
@@ -83,7 +70,7 @@ class OperatorWriter:
             placed = self.engine.no_rows(ENTRY_COLUMNS, limit, self.parallelism or 1)
         else:
             placed = self.engine.by_key_group(edited.rows, KEY_GROUP, KEY, limit, self.parallelism)
-        return self._keyed(self._fragment(placed, spec, f"{self.part}k", edited.header, edited.bases))
+        return self._keyed(self._fragment(placed, spec, f"{self.part}k", None, edited.header, edited.bases))
 
     def check(self) -> None:
         """Run the checks of the plan that read state, but for those whose errors the write itself would raise."""
@@ -172,7 +159,8 @@ class OperatorWriter:
         for i, state_input in enumerate(self.plan.inputs):
             names = {state.origin: state.name for state in states if i in state.inputs}
             if names:
-                written = self._fragment(state_input.rows, state_input.spec, f"{self.part}o{i}", state_input.header)
+                part, described = f"{self.part}o{i}", _described(state_input)
+                written = self._fragment(state_input.rows, state_input.spec, part, described, state_input.header)
                 updates = any(i in state.updates for state in states)
                 for source in operator_sources(written, written.operators[0]):
                     yield OperatorPart.of(source, names, updates=updates)
@@ -182,6 +170,7 @@ class OperatorWriter:
         rows: Rows,
         spec: WriteSpec,
         part: str,
+        descriptor: KeyedDescriptor | OperatorStateDescriptor | None,
         header: KeyedBackendHeader | OperatorBackendHeader | None = None,
         bases: Sequence[Mapping[str, str]] = (),
     ) -> Snapshot:
@@ -199,26 +188,25 @@ class OperatorWriter:
             max_parallelism=(spec.max_parallelism or plan.max_parallelism) if spec.is_keyed else spec.max_parallelism,
             parallelism=spec.parallelism or (self.parallelism if plan.base is not None else None),
         )
-        options = {"plan": write_plan(written, f"{self.staging.token}/{part}", header, bases)}
-        options |= storage_of(self.staging) or _storage_of_types(spec)
-        if spec.serializers is not None:
-            options[SERIALIZERS] = str(spec.serializers.identity)
-        self.engine.write(rows, written.key, self.path, options)
+        of_write = PartOfWrite(
+            replace(self.staging, part=part),
+            self.path,
+            written,
+            descriptor,
+            target_version([], written.flink_version),
+            header,
+            tuple(SavepointReadOptions.parse(base).request() for base in bases),
+        )
+        self.engine.write(rows, of_write)
         return open_fragment(self.staging, part)
 
 
-def _storage_of_types(spec: WriteSpec) -> dict[str, str]:
-    """Return option ``storageOptions`` of the savepoint that has the types, if it was given."""
-    options = StoragePath.options_of(spec.type_source or "")
-    return {} if options == NO_OPTIONS else {OPTION: options.to_json()}
-
-
-def storage_of(staging: Staging) -> dict[str, str]:
-    """Return option ``storageOptions`` of a savepoint, if it was given."""
-    filesystem = staging.filesystem
-    if not isinstance(filesystem, RemoteFileSystem) or filesystem.options == NO_OPTIONS:
-        return {}
-    return {OPTION: filesystem.options.to_json()}
+def _described(state_input: StateInput) -> KeyedDescriptor | OperatorStateDescriptor | None:
+    """Return the descriptor of a table of rows; None for one of entries or elements, whose header says it all."""
+    if state_input.spec.table in (ENTRIES, ELEMENTS):
+        return None
+    assert not isinstance(state_input.descriptor, tuple)
+    return state_input.descriptor
 
 
 def open_fragment(staging: Staging, part: str) -> Snapshot:

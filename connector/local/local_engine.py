@@ -38,7 +38,6 @@ from pyspark_savepoint.local.local_table import ComputedTable, LocalHistory, Loc
 from pyspark_savepoint.options.ddl import arrow_columns
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
-from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.plan.engine import HASHED
 from pyspark_savepoint.plan.key_hashes import KeyHashing, key_groups, keys_of
 from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, WINDOW_COLUMN
@@ -47,7 +46,6 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCod
 from pyspark_savepoint.statebackends.writing.assemble import merge_notes
 from pyspark_savepoint.statebackends.writing.committer import abort, commit
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
-from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
 if TYPE_CHECKING:
@@ -57,6 +55,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
     from pyspark_savepoint.plan.engine import BatchFunction, Cell, PartTask, Pieces, SessionLookup
     from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+    from pyspark_savepoint.statebackends.writing.planning.planned_write import PartOfWrite
     from pyspark_savepoint.statebackends.writing.task_outputs import TaskOutput
 
 A = TypeVar("A")
@@ -348,10 +347,9 @@ class LocalEngine:
         """Return a table without rows, with a part for each subtask."""
         return LocalRows(schema, (lambda: iter(()),) * parallelism, Distribution(limit, parallelism))
 
-    def write(self, rows: LocalRows, key: Sequence[str], path: str, options: Mapping[str, str]) -> None:
+    def write(self, rows: LocalRows, part: PartOfWrite) -> None:
         """Write a table by the writer that tasks of Spark run, part by part."""
-        request = SavepointWriteOptions.parse({**options, "path": path}).request(False)
-        plan = plan_write(request, rows.schema, rows.layout)
+        plan = part.plan(rows.schema, rows.layout)
         published = False
         try:
             progress.parts(len(rows.parts))

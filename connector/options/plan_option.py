@@ -1,43 +1,25 @@
-"""Option ``plan``: requests of the fluent API to the data source beyond the options of users, as JSON.
+"""Option ``plan``: what the fluent API reads beyond the options of users, as JSON.
 
-    read   {"version": 1, "entries": {"states": [[name, is a timer] or null, ...], "keys": ..., ...}}
-           {"version": 1, "compared": {"sides": [options of a read or null, the same], "states": [name, ...] or null}}
-    write  {"version": 1, "write": {field of WriteRequest: value, ...}}; fields at their defaults are left out
+    {"version": 1, "entries": {"states": [[name, is a timer] or null, ...], "keys": ..., ...}}
+    {"version": 1, "compared": {"sides": [options of a read or null, the same], "states": [name, ...] or null}}
 
-``header`` is the base64 text of a stream's header as in a state file, ``fragment`` is ``token/name``, ``bases`` are the
-options of reads of entries. It is data alone: nothing in it is executed, and a value of another type than its field's
-is refused.
+It is data alone: nothing in it is executed, and a value of another type than its field's is refused.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.io.byte_source import InlineByteSource
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader, read_header
-from pyspark_savepoint.formats.serializers.base import ClassDescriptions
-from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 from pyspark_savepoint.statebackends.model.request import EntriesRequest
 from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
-from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS, WriteRequest, WriteSpec
 
 VERSION = 1
-FRAGMENT = re.compile(r"[a-z0-9]+/[a-z0-9]+")
-#: Fields of a write that have another form in JSON, and fields that other options have.
-HEADER, BASES, ELSEWHERE = "header", "bases", ("path", "overwrite", "drop", "retention", "serializers")
-
 
 Texts = Mapping[str, str]
-Header = KeyedBackendHeader | OperatorBackendHeader
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +28,6 @@ class ReadPlan:
 
     entries: EntriesRequest | None = None
     compared: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedWrite:
-    """A write without its path, which another option has, and the options of reads that it merges."""
-
-    request: WriteRequest
-    bases: tuple[Texts, ...] = ()
-
-    def request_with(self, serializers: GivenSerializers | None) -> WriteRequest:
-        """Return the request with the user's serializers, which read the header too."""
-        request = replace(self.request, serializers=serializers)
-        if serializers is None or request.header is None:
-            return request
-        from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
-
-        view = DataOutputView()
-        request.header.write(view)
-        classes = JobClasses.of(serializers=serializers)
-        return replace(request, header=_header(view.getvalue(), request.table, classes))
 
 
 def read_plan(entries: EntriesRequest) -> str:
@@ -93,51 +55,6 @@ def parse_read_plan(text: str) -> ReadPlan:
         raise _refused() from None
 
 
-def write_plan(spec: WriteSpec, fragment: str, header: Header | None, bases: Sequence[Texts] = ()) -> str:
-    """Return the option of a write: rows as ``spec`` describes, to a fragment.
-
-    ``header`` is that of entries or elements, ``bases`` the options that read others, which are merged with them.
-    """
-    values = asdict(spec)
-    known = {option.name: option for option in fields(WriteSpec)}
-    defaults = {
-        name: option.default_factory() if option.default_factory is not MISSING else option.default
-        for name, option in known.items()
-    }
-    given: dict[str, Any] = {
-        name: value for name, value in values.items() if name not in ELSEWHERE and value != defaults[name]
-    }
-    given["fragment"] = fragment
-    if header is not None:
-        view = DataOutputView()
-        header.write(view)
-        given[HEADER] = base64.b64encode(view.getvalue()).decode("ascii")
-    if bases:
-        given[BASES] = [dict(base) for base in bases]
-    return json.dumps({"version": VERSION, "write": given})
-
-
-def parse_write_plan(text: str) -> PlannedWrite:
-    """Parse the result of :func:`write_plan`."""
-    try:
-        given = dict(_content(text, "write")["write"])
-        header = given.pop(HEADER, None)
-        bases = _converted(tuple[Texts, ...], given.pop(BASES, []))
-        hints = get_type_hints(WriteRequest)
-        if any(name in ELSEWHERE for name in given):
-            raise _refused()
-        request = WriteRequest("", **{name: _converted(hints[name], value) for name, value in given.items()})
-        if request.fragment is None or not FRAGMENT.fullmatch(request.fragment):
-            raise _refused()
-        if header is not None:
-            request = replace(request, header=_header(_decoded(header), request.table))
-        return PlannedWrite(request, bases)
-    except InvalidOptionValueError:
-        raise
-    except (ValueError, TypeError, KeyError, RecursionError, SavepointError):
-        raise _refused() from None
-
-
 def _content(text: str, *kinds: str) -> dict[str, dict[str, Any]]:
     """Return the one of some kinds of plans that a text is, by kind."""
     try:
@@ -158,21 +75,6 @@ def _content(text: str, *kinds: str) -> dict[str, dict[str, Any]]:
 
 def _refused() -> InvalidOptionValueError:
     return InvalidOptionValueError("a plan from methods of Savepoint: users do not set this option")
-
-
-def _decoded(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise _refused() from None
-
-
-def _header(data: bytes, table: str, classes: ClassDescriptions | None = None) -> Header:
-    """Return a header from its bytes; snapshots of serializers in it may be of the user's own classes."""
-    source = InlineByteSource("option 'plan'", data, classes)
-    if table == ELEMENTS:
-        return read_header(OperatorBackendHeader, source, len(data))
-    return read_header(KeyedBackendHeader, source, len(data))
 
 
 def _converted(hint: Any, value: Any) -> Any:

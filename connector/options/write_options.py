@@ -6,7 +6,7 @@ They are parsed once, on the driver, with one error for all problems.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -28,7 +28,6 @@ from pyspark_savepoint.options.option_fields import (
     table_of,
 )
 from pyspark_savepoint.options.options import SavepointReadOptions, given_serializers
-from pyspark_savepoint.options.plan_option import PlannedWrite, parse_write_plan
 from pyspark_savepoint.statebackends.model.table_options import (
     names,
     option,
@@ -124,7 +123,6 @@ class SavepointWriteOptions(WriteSpec):
         DEFAULT_RETENTION,
         f"{DEFAULT_RETENTION // 3600}h",
     )
-    plan: PlannedWrite | None = option(parse_write_plan, "")  # noqa: RUF009 (a field)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
@@ -134,13 +132,7 @@ class SavepointWriteOptions(WriteSpec):
     def request(self, overwrite: bool) -> WriteRequest:
         """Return the request of the write."""
         path = StoragePath.of(self.path, self.storage_options)
-        if self.plan is not None:
-            source = self.plan.request.type_source
-            type_source = None if source is None else StoragePath.of(source, self.storage_options)
-            bases = tuple(SavepointReadOptions.parse(base).request() for base in self.plan.bases)
-            request = self.plan.request_with(self.serializers)
-            return replace(request, path=path, type_source=type_source, bases=bases)
-        spec = _spec({name: value for name, value in asdict(replace(self, plan=None)).items() if value is not None})
+        spec = _spec({name: value for name, value in asdict(self).items() if value is not None})
         return WriteRequest(path, **spec, drop=self.drop, retention=self.retention, overwrite=overwrite)
 
 
@@ -199,9 +191,6 @@ def write_options_table() -> str:
 
 def _conflicts(values: Mapping[str, Any]) -> list[str]:
     given = given_names(SavepointWriteOptions, values)
-    if "plan" in given:
-        beside = [name for name in given if name not in ("path", "plan", "storageOptions", "serializers")]
-        return [f"options {listed(beside)} cannot be combined with 'plan', which contains them"] if beside else []
     problems = []
     if "uid" in given and "uidHash" in given:
         problems.append("options 'uid' and 'uidHash' each name the operator: give one of them")

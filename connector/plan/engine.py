@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.snapshot.relocation import FileCopy
 from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, KeyedDescriptor
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
+    from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, PartOfWrite
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -239,8 +239,8 @@ class Engine(Protocol):
     def no_rows(self, schema: pa.Schema, limit: int, parallelism: int) -> Rows:
         """Return a table without rows that has a part for each subtask."""
 
-    def write(self, rows: Any, key: Sequence[str], path: str, options: Mapping[str, str]) -> None:
-        """Write a table with the options of a write; ``key`` are the columns of its key."""
+    def write(self, rows: Any, part: PartOfWrite) -> None:
+        """Write a table as a part of a new savepoint."""
 
     def run(self, work: Pieces, parallelism: int | None) -> Mapping[int, bytes]:
         """Run the pieces of some work, and return their results by their numbers.

@@ -40,6 +40,7 @@ from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, S
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY, is_timer
 from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.model.state_column import unwrap
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
 from pyspark_savepoint.statebackends.python.python_state import (
     PREFIX,
@@ -65,10 +66,10 @@ from pyspark_savepoint.statebackends.writing.entry_encoder import (
     key_columns,
 )
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
-from pyspark_savepoint.statebackends.writing.planning.describe_state import described_entries, entry_columns
+from pyspark_savepoint.statebackends.writing.planning.describe_state import entry_columns
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
-from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, WriteSpec
+from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, WINDOW_STATE, WriteSpec
 from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
 from pyspark_savepoint.statebackends.writing.row_forms import DescribedRows
 from pyspark_savepoint.statebackends.writing.state_file import map_namespaces
@@ -547,14 +548,16 @@ class RowsToMerge:
 
 
 def merged_rows(plan: OperatorPlan) -> RowsToMerge | None:
-    """Return the only edit of an operator's keyed state if it is a table of keyed state; None for all others."""
+    """Return the only edit of an operator's keyed state if it is a table of its states; None for all others."""
     states = plan.of_kind(KEYED, TIMERS)
     sources = {number for state in states for number in (state.from_input, *state.updates)}
     if len(sources) != 2 or -1 not in sources or plan.deletions or plan.key_serializer is None or not can_merge(plan):
         return None
     number = max(sources)
     state_input = plan.inputs[number]
-    if state_input.spec.table != KEYED_STATE or not isinstance(state_input.descriptor, KeyedDescriptor):
+    if state_input.spec.table not in (KEYED_STATE, WINDOW_STATE) or not isinstance(
+        state_input.descriptor, KeyedDescriptor
+    ):
         return None
     header = KeyedBackendHeader(plan.compressed, plan.key_serializer, tuple(state.meta for state in states))
     given = state_input.descriptor
@@ -569,22 +572,30 @@ def merged_rows(plan: OperatorPlan) -> RowsToMerge | None:
         sort_memory=state_input.spec.sort_memory,
         serializers=state_input.spec.serializers,
     )
-    if not _same(given, spec, header, states, number):
+    described = _described(given, header, states, number)
+    if described is None:
         return None
-    columns = [*given.key_columns, *([given.key_group] if given.key_group is not None else [])]
+    columns = [*given.key_columns, *(name for name in (given.namespace_column, given.key_group) if name is not None)]
     columns += [name for _, *names in spec.entry_columns for name in names if name is not None]
-    return RowsToMerge(
-        state_input.rows.select(*columns), spec, given, header, base_options(plan, states, updates_maps(states))
-    )
+    base = base_options(plan, states, updates_maps(states))
+    return RowsToMerge(state_input.rows.select(*columns), spec, described, header, base)
 
 
-def _same(
-    given: KeyedDescriptor, spec: WriteSpec, header: KeyedBackendHeader, states: list[PlannedState], from_input: int
-) -> bool:
-    """Return whether the serializers of the header encode the rows exactly as those that were determined for them."""
-    names = {state.origin: state.name for state in states if from_input in state.inputs}
-    wanted = tuple(replace(state, name=names[state.name]) for state in given.states if state.name in names)
-    try:
-        return described_entries(spec, header) == replace(given, states=wanted)
-    except ValueError:
-        return False
+def _described(
+    given: KeyedDescriptor, header: KeyedBackendHeader, states: list[PlannedState], number: int
+) -> KeyedDescriptor | None:
+    """Return the descriptor of the states of a table that are written, under their names in the header.
+
+    None if the serializers of the header do not encode the rows exactly as those that were determined for them.
+    """
+    names = {state.origin: (place, state.name) for place, state in enumerate(states) if number in state.inputs}
+    written = []
+    for state in (state for state in given.states if state.name in names):
+        place, name = names[state.name]
+        meta = header.states[place]
+        if (meta.state_type, unwrap(meta.value_serializer)) != (state.kind.value, state.serializer):
+            return None
+        if (meta.namespace_serializer, header.key_serializer) != (state.namespace, given.key_serializer):
+            return None
+        written.append(replace(state, name=name))
+    return replace(given, states=tuple(written))

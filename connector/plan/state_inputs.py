@@ -11,50 +11,38 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
-from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located_types
 from pyspark_savepoint.options.write_options import parse_spec
+from pyspark_savepoint.plan.added_rows import AddedTable, planned, with_numbers
 from pyspark_savepoint.plan.engine import Engine, Rows, SessionLookup
 from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS, python_name, with_states, with_stored_values
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,
     OPERATOR,
     TIMERS,
-    Described,
     OperatorPlan,
     OperatorRows,
     PlannedState,
-    StateInput,
     expect_name,
     expect_rows,
 )
 from pyspark_savepoint.plan.session_inputs import SessionTable, session_table
 from pyspark_savepoint.statebackends.model.compiled_plan import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.model.descriptors import (
-    NAMESPACE_COLUMN,
     STATE_WINDOW,
-    USER_TIMERS,
     WINDOW_COLUMN,
     WINDOW_CONTENTS,
-    WINDOW_TIMERS,
     KeyedDescriptor,
-    OperatorStateDescriptor,
-    StateKind,
 )
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.python.python_state import is_python_operator, shown_name
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
+from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING
 from pyspark_savepoint.statebackends.writing.planning.describe_key import key_columns
-from pyspark_savepoint.statebackends.writing.planning.describe_state import describe_keyed, describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.kept_states import (
     expect_keys,
-    expect_same_state,
     keeping,
-    refuse_other_case,
 )
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
@@ -63,7 +51,6 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     WINDOW_STATE,
     WriteSpec,
 )
-from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
 
 #: Options that change a state's type, kind or time to live.
 TYPE_OPTIONS = {"types", "typesFrom", "states", "ttl"}
@@ -399,9 +386,7 @@ def _added(
     *,
     updates: bool = False,
 ) -> OperatorPlan:
-    if plan.base is None and not plan.inputs and spec.max_parallelism is not None:
-        plan = replace(plan, default_max_parallelism=spec.max_parallelism)
-    _check_numbers(plan, spec)
+    plan = with_numbers(plan, spec)
     types = None
     base = plan.base
     classes = spec.job_classes
@@ -416,46 +401,12 @@ def _added(
         recorded = OperatorTypes.of_operator(base.opened) if spec.serializers is None else OperatorTypes.named_by(spec)
         assert recorded is not None
         types = recorded.only({old.origin for old in replaced}).described(classes)
-    schema = rows.schema
-    if spec.table == OPERATOR_STATE:
-        described = describe_operator_state(schema, spec, types)
-        _refuse_other_case(plan, [described.name], replaced)
-        if updates and replaced:
-            expect_same_state(described.meta_info(), replaced[0].meta, plan.label)
-        return plan.with_input(StateInput(rows, spec, described), planned(described), bool(replaced), updates=updates)
-    own = _own_namespace(plan, spec, schema)
-    keyed = describe_keyed(schema, spec, _headers(plan), types, classes, own_namespace=own)
-    given = types is not None or not {"key", *keyed.key_columns}.isdisjoint(spec.types)
-    bound = (plan.key_serializer is not None and not given) or own is not None
-    states = planned(keyed)
-    metas = {old.origin: old.meta for old in replaced}
+    table = AddedTable.of(plan, rows, spec, types, classes)
     if replaced and exact:
-        # Exactly the registration of the base, including what values do not show.
-        states = [replace(state, meta=metas[state.origin]) for state in states]
+        table = table.registered({old.origin: old.meta for old in replaced})
     elif name is not None:
-        states = [replace(states[0], meta=replace(states[0].meta, name=name))]
-    _refuse_other_case(plan, [state.name for state in states], replaced)
-    if updates and replaced:
-        for described_state in keyed.states:
-            expect_same_state(described_state.meta_info(), metas[described_state.name], plan.label)
-    return plan.with_input(StateInput(rows, spec, keyed, bound_key=bound), states, bool(replaced), updates=updates)
-
-
-def _refuse_other_case(plan: OperatorPlan, names: Sequence[str], replaced: Sequence[PlannedState]) -> None:
-    """Raise OptionError for a new state whose name is that of another one in upper and lower case alone."""
-    if not replaced:
-        refuse_other_case(names, [state.name for state in plan.of_kind(KEYED, OPERATOR)], plan.label)
-
-
-def _own_namespace(plan: OperatorPlan, spec: WriteSpec, schema: pa.Schema) -> TypeSerializer | None:
-    """Return the type of the namespaces that timers of a service had in the base; None if it had no such timers."""
-    if spec.table != TIMERS_TABLE or plan.base is None or not plan.base.has_keyed_state:
-        return None
-    default = WINDOW_TIMERS if NAMESPACE_COLUMN in schema.names else USER_TIMERS
-    services = [default] if spec.state is None else [name.strip() for name in spec.state.split(",")]
-    queues = {queue.service: queue for queue in plan.base.opened.raw_queues()}
-    queues |= OperatorTypes.of_operator(plan.base.opened).timers
-    return next((queues[name].namespace for name in services if name in queues), None)
+        table = table.named(name)
+    return table.added_to(plan, replaces=bool(replaced), updates=updates)
 
 
 def refuse_own(options: Mapping[str, str], own: Collection[str]) -> None:
@@ -475,52 +426,6 @@ def refuse_to_choose(options: Mapping[str, str]) -> None:
                 f"option '{option}' cannot be given here: it chooses one table",
                 remedy="leave it out, and name what to read of the snapshot: keyed_state(uid), table(name, uid)",
             )
-
-
-def planned(described: Described) -> list[PlannedState]:
-    """Return the states of a table."""
-    if isinstance(described, tuple):
-        return [state for descriptor in described for state in planned(descriptor)]
-    if isinstance(described, OperatorStateDescriptor):
-        return [PlannedState(OPERATOR, described.meta_info(), described.name)]
-    return [
-        PlannedState(TIMERS if state.kind is StateKind.TIMER else KEYED, state.meta_info(), state.name)
-        for state in described.states
-    ]
-
-
-def _headers(plan: OperatorPlan) -> OperatorHeaders | None:
-    """Return the headers of the planned operator, which an added table must match in its keys."""
-    if plan.key_serializer is None:
-        return None
-    metas = tuple(state.meta for state in plan.of_kind(KEYED, TIMERS))
-    header = KeyedBackendHeader(plan.compressed, plan.key_serializer, metas)
-    operator = OperatorState(plan.identifier.operator_id, 1, plan.max_parallelism, uid=plan.identifier.uid)
-    return OperatorHeaders(operator, (), (header,))
-
-
-def _check_numbers(plan: OperatorPlan, request: WriteSpec) -> None:
-    if request.max_parallelism not in (None, plan.max_parallelism):
-        raise _other_max_parallelism(plan, request.max_parallelism)
-    if plan.base is not None and request.parallelism not in (None, plan.base.operator.parallelism):
-        raise OptionError(
-            "option 'parallelism' differs from the operator's, whose subtasks have state",
-            operator=plan.label,
-            expected=plan.base.operator.parallelism,
-            found=request.parallelism,
-            remedy="leave the option out: a job restores the savepoint at any parallelism",
-        )
-
-
-def _other_max_parallelism(plan: OperatorPlan, found: object) -> OptionError:
-    return OptionError(
-        "option 'maxParallelism' differs from the operator's",
-        operator=plan.label,
-        expected=plan.max_parallelism,
-        found=found,
-        remedy="set it with Savepoint.create(spark, max_parallelism=...) or pyspark_savepoint.create(max_parallelism="
-        "...) for new operators, with_max_parallelism(...) for existing ones",
-    )
 
 
 def _only_state_column(columns: Sequence[str], name: str, others: tuple[str, ...], operator: str) -> str:

@@ -206,7 +206,7 @@ class SavepointDataSource(DataSource):
             options = SavepointWriteOptions.parse(self.options)
             if options.table == SPLITS:
                 return SplitsDataSourceWriter(options, schema, overwrite)
-            return SavepointDataSourceWriter(options, schema, overwrite)
+            return SavepointDataSourceWriter.of(options, schema, overwrite)
         except SavepointError as error:
             raise error.with_traceback(None) from None
 

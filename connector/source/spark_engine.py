@@ -19,6 +19,7 @@ from decimal import Decimal
 from functools import cached_property, reduce
 from math import isfinite
 from os import PathLike
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -62,6 +63,7 @@ from pyspark_savepoint.source.distribution import (
     with_key_groups,
     with_layout,
 )
+from pyspark_savepoint.source.planned_writes import PLAN, PlannedWrites, sealed
 from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, WINDOW_COLUMN
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
     from pyspark_savepoint.plan.engine import BatchFunction, Cell, PartTask, Pieces, SessionLookup
     from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
-    from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
+    from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, PartOfWrite
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -424,13 +426,14 @@ class SparkEngine:
         columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in spark_schema(schema)]
         return SparkRows(none.select(*columns))
 
-    def write(self, rows: SparkRows, key: Sequence[str], path: str, options: Mapping[str, str]) -> None:
-        """Write a table by the data source."""
+    def write(self, rows: SparkRows, part: PartOfWrite) -> None:
+        """Write a table by a data source that carries out plans of this session."""
         # Makes the user's session active in this thread: Spark looks up Python data sources there.
         self.spark.createDataFrame([], "nothing INT")
-        source = format_of(self.spark, options)
-        with unmeasured_batches(rows.frame, key), readable_state():
-            rows.frame.write.format(source).options(**options).mode("append").save(path)
+        plan = part.plan(rows.schema, layout_of(rows.frame.schema))
+        source, secret = planned_format(self.spark)
+        with unmeasured_batches(rows.frame, plan.request.key), readable_state():
+            rows.frame.write.format(source).option(PLAN, sealed(plan, secret)).mode("append").save()
 
     def run(self, work: Pieces, parallelism: int | None) -> dict[int, bytes]:
         """Run the pieces of some work in tasks."""
@@ -572,6 +575,23 @@ def format_of(spark: SparkSession, options: Mapping[str, str]) -> str:
         )
         known.add(name)
     return name
+
+
+#: The names of the data source of planned writes and its secret, by session.
+_PLANNED: WeakKeyDictionary[SparkSession, tuple[str, bytes]] = WeakKeyDictionary()
+_REGISTERING = Lock()
+
+
+def planned_format(spark: SparkSession) -> tuple[str, bytes]:
+    """Return the name of the format that carries out the plans of this session, and the secret that seals them."""
+    with _REGISTERING:
+        if spark not in _PLANNED:
+            name, secret = f"savepoint_plans_{secrets.token_hex(8)}", secrets.token_bytes(32)
+            spark.dataSource.register(
+                type("PlannedDataSource", (PlannedWrites,), {"format_name": name, "secret": secret})
+            )
+            _PLANNED[spark] = name, secret
+        return _PLANNED[spark]
 
 
 def joined_state_windows(frame: DataFrame, sets: DataFrame, lookup: SessionLookup) -> DataFrame:

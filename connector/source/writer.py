@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pyspark_savepoint.options.write_options import SavepointWriteOptions
+    from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 
 
 @dataclass
@@ -34,14 +35,20 @@ class SubtaskStateMessage(WriterCommitMessage):
 class SavepointDataSourceWriter(DataSourceArrowWriter):
     """Writer of one table of one operator."""
 
-    def __init__(self, options: SavepointWriteOptions, schema: StructType, overwrite: bool) -> None:
+    def __init__(self, plan: WritePlan) -> None:
+        self.plan = plan
+
+    @classmethod
+    def of(cls, options: SavepointWriteOptions, schema: StructType, overwrite: bool) -> SavepointDataSourceWriter:
+        """Return the writer of a DataFrame with the options of a user."""
+        from pyspark_savepoint.execution.in_place import plan_write
         from pyspark_savepoint.options.schema import table_schema
         from pyspark_savepoint.source.distribution import layout_of
         from pyspark_savepoint.source.reader import warn
-        from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 
-        self.plan = plan_write(options.request(overwrite), table_schema(schema), layout_of(schema))
-        warn(self.plan.notes)
+        plan = plan_write(options.request(overwrite), table_schema(schema), layout_of(schema))
+        warn(plan.notes)
+        return cls(plan)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SubtaskStateMessage:
         """Write the rows of one partition."""

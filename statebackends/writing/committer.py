@@ -1,31 +1,22 @@
 """Commit of a write: the operator's state is checked and published as part of a savepoint, or the write is rolled back.
 
-State files are moved into the savepoint first. Then ``_metadata`` is published, unless another writer published
-meanwhile; last, unreferenced files are released. A failure before publication leaves the previous savepoint, a failure
-after it the published one (``publication``).
+The operator is assembled from the output of tasks and from what stays of the savepoint (``formats.snapshot.publisher``
+publishes it).
 """
 
 from __future__ import annotations
 
-import posixpath
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
-from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_published
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums
 from pyspark_savepoint.formats.snapshot import changes
-from pyspark_savepoint.formats.snapshot.leftovers import put_small
-from pyspark_savepoint.formats.snapshot.publication import (
-    Staging,
-    finish,
-    publish_metadata,
-    read_unchanged,
-    relative_files,
-    roll_back,
-)
+from pyspark_savepoint.formats.snapshot.publication import read_unchanged, roll_back
+from pyspark_savepoint.formats.snapshot.publisher import NewVersion, publish
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.writing.assemble import assemble_keyed
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
@@ -43,26 +34,22 @@ def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
     if staging.kept is not None:
         for output in outputs:
             staging.kept.update((name, FileChecksums.from_bytes(data)) for name, data in output.checksums)
-    published = False
-    try:
+
+    def assembled() -> NewVersion:
         current = _base(plan)
-        seen = current.metadata if current is not None else None
         base = _rewritten(plan, current)
         metadata = _with_operator(plan, base, _operator(plan, current, base, outputs))
-        _publish(plan, base, metadata)
-        published = True
+        if current is None:
+            return NewVersion(metadata)
+        return NewVersion(metadata, current.metadata, current.metadata.checksums)
+
+    try:
+        publish(staging, assembled, existed=plan.existed, seen=plan.seen, retention=plan.request.retention)
     except SavepointError as error:
         raise error.with_facts(operator=plan.label) from None
     finally:
-        # Spark aborts a write whose commit raises an error, but not one that is interrupted.
-        if not published:
-            roll_back(staging, plan.existed)
         if staging.near is not None:
             staging.near.remove()
-    if staging.part:
-        staging.discard(relative_files(metadata))
-    else:
-        finish(staging, seen, metadata, plan.request.retention)
 
 
 def abort(plan: WritePlan) -> None:
@@ -143,23 +130,3 @@ def _with_operator(plan: WritePlan, base: CheckpointMetadata | None, operator: O
         return changes.assemble([operator], [], plan.metadata_version)
     by_id = {existing.operator_id: existing for existing in base.operators} | {operator.operator_id: operator}
     return changes.assemble(list(by_id.values()), [base], plan.metadata_version)
-
-
-def _put_part(staging: Staging, data: bytes) -> None:
-    """Write the metadata of one of several writes, for the one that publishes them together: no other has its name."""
-    path = posixpath.join(staging.pending, staging.part)
-    if staging.filesystem.renames:
-        staging.filesystem.publish(path, data)
-    else:
-        put_small(staging.filesystem, path, data)
-
-
-def _publish(plan: WritePlan, base: CheckpointMetadata | None, metadata: CheckpointMetadata) -> None:
-    staging = plan.staging
-    staging.adopt(sorted(name for name in relative_files(metadata) if name.startswith(staging.token)))
-    kept = base.checksums if base is not None else None
-    checksums = staging.checksums(relative_files(metadata), kept)
-    if staging.part:
-        _put_part(staging, write_published(metadata, checksums))
-        return
-    publish_metadata(staging, write_published(metadata, checksums), plan.seen)

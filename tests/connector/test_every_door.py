@@ -22,11 +22,11 @@ from pyspark.sql import SparkSession
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
 from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.writing.committer import abort, commit
-from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
 KEYS = pa.array([1, 2, 3], pa.int64())

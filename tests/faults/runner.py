@@ -26,11 +26,11 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.writing.committer import commit
-from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.data import unpacked

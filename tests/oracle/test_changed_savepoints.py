@@ -13,10 +13,10 @@ from pyarrow import parquet
 import pyspark_savepoint
 from pyspark_savepoint import LocalSavepoint, OperatorIdentifier, Savepoint
 from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.writing.committer import commit
-from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.oracle import person
 from tests.oracle.compare import differences

@@ -14,18 +14,16 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
-from pyspark_savepoint.formats.metadata import OperatorState, write_published
+from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.changes import assemble
 from pyspark_savepoint.formats.snapshot.publication import (
     Staging,
     fingerprint,
-    finish,
-    publish_metadata,
     read_published,
     read_unchanged,
-    relative_files,
     roll_back,
 )
+from pyspark_savepoint.formats.snapshot.publisher import NewVersion, publish
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.connectors.connector_states import SourceState
 from pyspark_savepoint.statebackends.connectors.edits.sources import (
@@ -37,7 +35,7 @@ from pyspark_savepoint.statebackends.connectors.edits.sources import (
 )
 from pyspark_savepoint.statebackends.connectors.edits.splits import Edited, Key, Row
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from pyspark_savepoint.statebackends.writing.planning.write_plan import refuse_checkpoint
+from pyspark_savepoint.statebackends.writing.planning.kept_states import refuse_checkpoint
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
 DROP_ALL = "*"
@@ -86,16 +84,20 @@ class SplitsWrite:
 
     def commit(self, rows: Iterable[Row]) -> tuple[str, ...]:
         """Publish the changed source, and return warnings for the user."""
-        staging = self.staging
-        savepoint = self._opened(read_unchanged(staging, self.seen))
-        source = self._source(savepoint)
-        edited = self._edited(source, self._own(source, rows))
-        changed = edited.source.written()
-        metadata = assemble(list(_replaced(savepoint, changed)), [savepoint.metadata], savepoint.metadata.version)
-        checksums = staging.checksums(relative_files(metadata), savepoint.metadata.checksums)
-        publish_metadata(staging, write_published(metadata, checksums), self.seen)
-        finish(staging, savepoint.metadata, metadata, self.request.retention)
-        return edited.notes
+        notes: tuple[str, ...] = ()
+
+        def changed() -> NewVersion:
+            nonlocal notes
+            savepoint = self._opened(read_unchanged(self.staging, self.seen))
+            before = savepoint.metadata
+            source = self._source(savepoint)
+            edited = self._edited(source, self._own(source, rows))
+            notes = edited.notes
+            operators = list(_replaced(savepoint, edited.source.written()))
+            return NewVersion(assemble(operators, [before], before.version), before, before.checksums)
+
+        publish(self.staging, changed, existed=True, seen=self.seen, retention=self.request.retention)
+        return notes
 
     def abort(self) -> None:
         """Remove what a failed write has left."""

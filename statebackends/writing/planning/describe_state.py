@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
@@ -488,20 +488,3 @@ def entry_columns(descriptor: KeyedDescriptor, numbers: Mapping[str, int]) -> tu
     """Return the columns of the states that have a number, as ``WriteSpec.entry_columns`` has them."""
     states = [(numbers[state.name], state) for state in descriptor.states if state.name in numbers]
     return tuple((number, state.column, state.last_access) for number, state in states)
-
-
-def described_entries(spec: WriteSpec, header: KeyedBackendHeader) -> KeyedDescriptor:
-    """Return the descriptor of rows whose columns are those of ``spec.entry_columns``, with the header's serializers.
-
-    Raises:
-        ValueError: If one of the states is of a kind that rows are not written to.
-
-    """
-    states = []
-    for number, column, last_access in spec.entry_columns:
-        meta = header.states[number]
-        kind, serializer = StateKind(meta.state_type), unwrap(meta.value_serializer)
-        states.append(StateDescriptor(meta.name, kind, serializer, NO_NAMESPACE, column, last_access))
-    return KeyedDescriptor(
-        spec.key, header.key_serializer, tuple(states), key_group=spec.key_group, composite=spec.composite_key
-    )

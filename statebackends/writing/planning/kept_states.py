@@ -11,8 +11,8 @@ max parallelism  that of the operator, of a new one that of  ``maxParallelism`` 
                  most operators of the savepoint             one is refused
 ===============  ==========================================  ==========================================================
 
-``df.write`` and SQL ask here in ``write_plan``; the verbs of ``Savepoint``, and so ``open``, ``create`` and the
-command line, in ``connector/plan/state_inputs.py``.
+``df.write`` and SQL ask here in ``connector/execution/in_place.py``; the verbs of ``Savepoint``, and so ``open``,
+``create`` and the command line, in ``connector/plan/state_inputs.py``. Both add the rows by ``plan/added_rows.py``.
 """
 
 from __future__ import annotations
@@ -25,13 +25,24 @@ from typing import TypeVar
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.keyed.keyed_block import constant_width
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata import OperatorState, SnapshotKind
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.model.state_column import has_ttl, unwrap
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM, WriteSpec
 
 S = TypeVar("S", bound=WriteSpec)
 KINDS = frozenset(kind.value for kind in StateKind if kind is not StateKind.TIMER)
+
+
+def refuse_checkpoint(base: Snapshot) -> None:
+    """Raise OptionError for a checkpoint, which belongs to its job."""
+    if base.kind is SnapshotKind.CHECKPOINT:
+        raise OptionError(
+            "a checkpoint belongs to its job and cannot be written to",
+            path=base.path,
+            remedy="write a changed copy of it: Savepoint.load(spark, path).with_operator(...).write(new_path)",
+        )
 
 
 def keeping(spec: S, existing: Mapping[str, StateMetaInfoSnapshot]) -> S:

@@ -1,23 +1,35 @@
 """Plan of a write for tasks and the commit; imports nothing that is slow to load.
 
-``write_plan`` makes it on the driver.
+The driver makes it (``connector/execution/in_place.py``, ``operator_writer.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.meta_info import (
+    KeyedBackendHeader,
+    OperatorBackendHeader,
+    StateMetaInfoSnapshot,
+)
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
+from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.near_files import NearFolder
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
-from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS, WriteRequest
+from pyspark_savepoint.statebackends.writing.planning.write_request import (
+    DEFAULT_MAX_PARALLELISM,
+    ELEMENTS,
+    WriteRequest,
+    WriteSpec,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +114,48 @@ class WritePlan:
         assert self.keyed is not None
         header = self.keyed.header(compressed)
         return replace(header, states=header.states + self.kept_metas)
+
+
+@redacted
+@dataclass(frozen=True)
+class PartOfWrite:
+    """Rows of one operator that are written as a part of a new savepoint, and what they are merged with.
+
+    ``header`` is that of the stream that entries or elements go to, ``bases`` read the entries that rows are merged
+    with. The part is published as ``_metadata`` of this operator alone, in the pending folder of ``staging``.
+    """
+
+    staging: Staging
+    path: str
+    spec: WriteSpec
+    descriptor: KeyedDescriptor | OperatorStateDescriptor | None
+    metadata_version: int
+    header: KeyedBackendHeader | OperatorBackendHeader | None = None
+    bases: tuple[TableRequest, ...] = ()
+
+    def plan(self, schema: pa.Schema, layout: Distribution | None) -> WritePlan:
+        """Return the plan of the rows, which have these columns and this layout."""
+        spec = self.spec
+        values = {field.name: getattr(spec, field.name) for field in fields(WriteSpec)}
+        request = WriteRequest(self.path, **values, header=self.header, bases=self.bases)
+        max_parallelism, parallelism = spec.max_parallelism, spec.parallelism
+        if layout is not None and spec.is_keyed:
+            max_parallelism = max_parallelism or layout.max_parallelism
+            parallelism = parallelism or (layout.parallelism if max_parallelism == layout.max_parallelism else None)
+        if not spec.is_keyed and spec.table != ELEMENTS:
+            parallelism = parallelism or 1
+        max_parallelism = max_parallelism or DEFAULT_MAX_PARALLELISM
+        check_parallelism(max_parallelism, parallelism or 1)
+        return WritePlan(
+            request=request,
+            operator_id=request.operator_id,
+            staging=self.staging,
+            seen=None,
+            existed=True,
+            metadata_version=self.metadata_version,
+            max_parallelism=max_parallelism,
+            parallelism=parallelism,
+            schema=schema,
+            descriptor=self.descriptor,
+            clustered=layout == Distribution(max_parallelism, parallelism or 0),
+        ).with_near_files()

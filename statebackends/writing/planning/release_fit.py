@@ -9,7 +9,7 @@ the asynchronous API. ``formats.flink_releases`` has the table of the forms that
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError, UnsupportedVersionError
@@ -24,10 +24,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
 from pyspark_savepoint.formats.metadata.operator_handles import MergedChannelStateHandle
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 
 #: The first release in which map state of the asynchronous API has a separate serializer for user keys.
 USER_KEY, WITH_USER_KEY = "USER_KEY_SERIALIZER", (2, 1)
@@ -83,50 +80,6 @@ def _fit(opened: OpenOperator, written: Release, release: Release) -> OperatorFi
         _keyed_misfit(operator, written, release),
         _stream_misfit(opened.stream_headers, release),
     )
-
-
-def fitted(plan: WritePlan, base: Snapshot | None, opened: OpenOperator | None, release: Release) -> WritePlan:
-    """Return the plan of a single write, extended by the operators that must be rewritten for a release.
-
-    ``opened`` is the operator that is written to, if it exists.
-    Raise UnsupportedVersionError if keyed state of another operator would have to be rewritten: only
-    ``Savepoint.write`` does that.
-    """
-    kryo = last_with_metadata(base.metadata.version).kryo if base is not None else release.kryo
-    problems = [(plan.request.operator, problem) for problem in _written_problems(plan, release, kryo)]
-    rewritten = set()
-    for savepoint, operator in ((base, operator) for operator in base.operators) if base is not None else ():
-        mine = operator.operator_id == plan.operator_id
-        if mine and plan.request.replaces_operator:
-            continue
-        if mine and plan.request.is_keyed:
-            fit = operator_fit(OpenOperator(savepoint, _without_keyed(operator)), release)
-        else:
-            fit = operator_fit(opened if mine and opened is not None else OpenOperator(savepoint, operator), release)
-        problems += [(operator.label, problem) for problem in fit.problems]
-        if fit.keyed_state:
-            remedy = "Savepoint.load(spark, path).write(new_path, flink_version=...) rewrites them"
-            problems.append((operator.label, Misfit("keyed state", f"{fit.keyed_state}; {remedy}")))
-        # Operator state of the operator that is written is rewritten in any case.
-        if fit.operator_state and (plan.request.is_keyed or not mine):
-            rewritten.add(operator.operator_id)
-    refuse_misfits(problems, release.version, plan.request.path)
-    return replace(plan, rewritten=frozenset(rewritten))
-
-
-def _without_keyed(operator: OperatorState) -> OperatorState:
-    subtasks = {index: replace(subtask, managed_keyed_state=None) for index, subtask in operator.subtasks.items()}
-    return replace(operator, subtasks=subtasks)
-
-
-def _written_problems(plan: WritePlan, release: Release, kryo: int) -> Iterator[Misfit]:
-    if not plan.request.is_keyed:
-        assert isinstance(plan.descriptor, OperatorStateDescriptor)
-        yield from meta_problems([plan.descriptor.meta_info()], release, kryo)
-        return
-    header = plan.header()
-    yield from key_problems(header.key_serializer, release, kryo)
-    yield from meta_problems(header.states, release, kryo)
 
 
 def expect_one_kryo(serializers: Iterable[TypeSerializer], path: str, operator: str, remedy: str) -> None:

@@ -382,8 +382,7 @@ class WriteRequest(WriteSpec):
     Only the fluent API sets the following. ``header`` is the header of the stream that ``entries`` or ``elements`` go
     to: its states have the numbers in the rows. ``bases`` are entries of existing operators to merge with the rows, of
     which those with state :data:`DELETED` or :func:`mark_of` are keys that the bases lose; a write that updates states
-    has them too. ``fragment`` is ``token/name``: instead of publishing, ``_metadata`` of only this operator is written
-    as ``.pending-token/name`` below the path, with its files next to it.
+    has them too.
     """
 
     path: str
@@ -391,7 +390,6 @@ class WriteRequest(WriteSpec):
     drop: tuple[str, ...] = ()
     overwrite: bool = False
     retention: int = DEFAULT_RETENTION
-    fragment: str | None = None
     header: KeyedBackendHeader | OperatorBackendHeader | None = None
     bases: tuple[TableRequest, ...] = ()
 

@@ -13,9 +13,9 @@ import pytest
 import pyspark_savepoint
 from pyspark_savepoint.doctor.doctor import Budgets, Finding, examine
 from pyspark_savepoint.errors import OptionError
+from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.writing.committer import commit
-from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.connector.command_line.conftest import Run
 

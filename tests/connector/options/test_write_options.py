@@ -84,7 +84,6 @@ def test_values(name: str, text: str, field: str, value: Any) -> None:
         ("flinkVersion", "1"),
         ("sortMemory", "1"),
         ("uidHash", "abc"),
-        ("plan", "{}"),
     ],
 )
 def test_a_value_that_cannot_be(name: str, text: str) -> None:

@@ -24,6 +24,8 @@ from pyspark_savepoint import (
     ValueStateDescriptor,
 )
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError, UserFunctionError
+from pyspark_savepoint.source.planned_writes import sealed
+from pyspark_savepoint.source.spark_engine import planned_format
 from tests.money import MoneySerializer
 
 if TYPE_CHECKING:
@@ -121,6 +123,21 @@ def test_a_text_that_is_set_as_an_option_is_not_unpickled(spark: SparkSession, t
     for options in ({"uid": "accounts", "serializers": text}, {"plan": plan}):
         with pytest.raises(Exception, match="argument 'serializers'"):
             spark.read.format("savepoint").options(**options).load(shop).collect()
+    assert not (tmp_path / "unpickled").exists()
+
+
+def test_a_plan_that_another_secret_sealed_is_not_unpickled(spark: SparkSession, tmp_path: Path) -> None:
+    source, secret = planned_format(spark)
+    assert planned_format(spark) == (source, secret)
+    harmful: Any = Harmful(tmp_path / "unpickled")
+    unsealed = base64.b64encode(cloudpickle.dumps(harmful)).decode()
+    for text in (sealed(harmful, b"another"), unsealed, sealed(harmful, secret)[:-4], "", "?"):
+        with pytest.raises(Exception, match="'plan' is for methods of Savepoint"):
+            spark.range(1).write.format(source).option("plan", text).mode("append").save()
+    with pytest.raises(Exception, match="'plan'"):
+        spark.range(1).write.format("savepoint").option("plan", sealed(harmful, secret)).mode("append").save(
+            str(tmp_path)
+        )
     assert not (tmp_path / "unpickled").exists()
 
 

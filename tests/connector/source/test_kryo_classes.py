@@ -16,13 +16,13 @@ from pyspark.sql import SparkSession
 
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
+from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,
     UndecodableStateError,
     UnsupportedStateError,
 )
-from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
 JOB = "rd.KryoJob$"

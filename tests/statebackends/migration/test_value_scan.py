@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.execution.migrating import Migration, migration_of
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import UnsupportedStateError
@@ -32,7 +33,6 @@ from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.edited_header import timer_meta
-from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.data import unpacked

@@ -13,14 +13,15 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
 from pyspark_savepoint.statebackends.writing.committer import commit
-from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
-from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+from pyspark_savepoint.statebackends.writing.planning.planned_write import PartOfWrite
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
 RAW = DecodeOptions(timestamps="raw")
@@ -115,7 +116,7 @@ MODES = list(ObjectReuseMode)
 
 def written(path: Path, plan: BootstrapPlan, records: Sequence[tuple[Any, int, int]]) -> None:
     """A savepoint with operator ``uid``, as a task and the commit write it."""
-    header = plan.descriptor.header()
-    request = WriteRequest(str(path), uid="uid", table="entries", header=header, max_parallelism=plan.max_parallelism)
-    write = plan_write(request, ENTRIES)
+    spec = WriteSpec(uid="uid", table="entries", max_parallelism=plan.max_parallelism)
+    part = PartOfWrite(Staging.at(str(path)), str(path), spec, None, 3, plan.descriptor.header())
+    write = part.plan(ENTRIES, None)
     commit(write, [write_rows(write, 0, BootstrapTask(plan, 0).run(batches_of(records)))])

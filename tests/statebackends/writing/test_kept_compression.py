@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.writing.committer import commit
-from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
 

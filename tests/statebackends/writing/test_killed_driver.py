@@ -14,7 +14,8 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 KILLED = """
 import os, sys
-from pyspark_savepoint.statebackends.writing import committer as module
+from pyspark_savepoint.formats.snapshot import publisher as module
+from pyspark_savepoint.statebackends.writing.committer import commit
 from tests.statebackends.writing.written_operators import planned
 import pyarrow as pa
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
@@ -22,7 +23,7 @@ table = pa.table({"key": [1, 2, 3], "n": [1, 2, 3]})
 plan = planned(sys.argv[1], table.schema, overwrite=True)
 outputs = [write_rows(plan, 0, table.to_batches())]
 module.publish_metadata = lambda *_: os._exit(7)
-module.commit(plan, outputs)
+commit(plan, outputs)
 """
 
 

@@ -10,10 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.errors import DuplicateKeyError, FileReplacedError, UnsupportedStateError
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
+from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
@@ -22,9 +24,8 @@ from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
-from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
-from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
-from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, WriteRequest
+from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, PartOfWrite
+from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, WriteRequest, WriteSpec
 from pyspark_savepoint.statebackends.writing.state_file import BaseState
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.benchmarks import data
@@ -90,11 +91,13 @@ class Merge:
         )  # fmt: skip
         memory = min(self.memory, 32 << 20)
         base = TableRequest(self.path, uid_hash=self.operator.operator_id.hex, entries=wanted, memory=memory)
-        request = WriteRequest(
-            str(self.target), uid=self.uid, table="entries", header=self.header(), bases=(base,),
-            sort_memory=self.memory, max_parallelism=self.max_parallelism, parallelism=self.parallelism,
+        spec = WriteSpec(
+            uid=self.uid, table="entries", sort_memory=self.memory, max_parallelism=self.max_parallelism,
+            parallelism=self.parallelism,
         )  # fmt: skip
-        plan = plan_write(request, ENTRIES, Distribution(self.max_parallelism, self.parallelism))
+        target = str(self.target)
+        part = PartOfWrite(Staging.at(target), target, spec, None, 3, self.header(), (base,))
+        plan = part.plan(ENTRIES, Distribution(self.max_parallelism, self.parallelism))
         outputs = []
         for subtask in range(self.parallelism):
             mine = [

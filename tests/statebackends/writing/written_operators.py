@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
-from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 from pyspark_savepoint.statebackends.writing.task_outputs import TaskOutput
 from pyspark_savepoint.statebackends.writing.write_task import write_rows

@@ -1,0 +1,91 @@
+"""The one way in which a write of any kind becomes a snapshot, or leaves nothing.
+
+State files are moved into the savepoint first. Then ``_metadata`` is published, unless another writer published
+meanwhile; last, files that nothing references are released. A failure before publication leaves the previous savepoint,
+a failure after it the published one (``publication``).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, write_published
+from pyspark_savepoint.formats.metadata.manifest import Manifest
+from pyspark_savepoint.formats.snapshot.leftovers import put_small
+from pyspark_savepoint.formats.snapshot.publication import (
+    Staging,
+    finish,
+    publish_metadata,
+    relative_files,
+    roll_back,
+)
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """What is published: the metadata, and what is known of its files.
+
+    ``before`` is the published version that it replaces. ``checksums`` are those of files that stay, ``copies`` the
+    identities of files that were copied as a whole, ``unread`` the sizes of files whose checksums are not known.
+    """
+
+    metadata: CheckpointMetadata
+    before: CheckpointMetadata | None = None
+    checksums: Manifest | None = None
+    copies: Mapping[str, bytes] = field(default_factory=dict)
+    unread: Mapping[str, int] = field(default_factory=dict)
+
+
+def publish(
+    staging: Staging,
+    assembled: Callable[[], NewVersion],
+    *,
+    existed: bool,
+    seen: str | None = None,
+    retention: int = 0,
+) -> None:
+    """Publish a version, or a part of one; on failure, remove everything that the write has left.
+
+    Args:
+        staging: The write.
+        assembled: Writes what is left to write, and returns the version.
+        existed: Whether the folder existed before.
+        seen: The fingerprint of the published version that is replaced; None if there is none.
+        retention: The seconds for which files that the version before has stay.
+
+    Raises:
+        ConcurrentWriteError: If another writer published meanwhile; nothing was changed.
+        UncertainOutcomeError: If the store does not say whether it published; nothing was deleted.
+
+    """
+    published = False
+    try:
+        version = assembled()
+        names = sorted(relative_files(version.metadata))
+        staging.adopt([name for name in names if name.startswith(f"{staging.token}-")], version.unread)
+        checksums = staging.checksums([name for name in names if name not in version.unread], version.checksums)
+        data = write_published(version.metadata, checksums, version.copies)
+        if staging.part:
+            _put_part(staging, data)
+        else:
+            publish_metadata(staging, data, seen)
+        published = True
+    finally:
+        # Spark aborts a write whose commit raises an error, but not one that is interrupted.
+        if not published:
+            roll_back(staging, existed)
+    if staging.part:
+        staging.discard(names)
+    else:
+        finish(staging, version.before, version.metadata, retention)
+
+
+def _put_part(staging: Staging, data: bytes) -> None:
+    """Write the metadata of one of several writes, for the one that publishes them together: no other has its name."""
+    path = posixpath.join(staging.pending, staging.part)
+    if staging.filesystem.renames:
+        staging.filesystem.publish(path, data)
+    else:
+        put_small(staging.filesystem, path, data)
