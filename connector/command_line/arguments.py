@@ -996,8 +996,14 @@ COMMANDS = (
             AS_OF,
             argument(
                 "job",
-                help="a JSON file: a description of the job, its execution plan, or the plan of the REST interface; or "
-                "a savepoint that the new job has taken",
+                help="a JSON file: a description of the job, its execution plan, its compiled plan, or the plan of the "
+                "REST interface; or a savepoint that the new job has taken",
+            ),
+            argument(
+                "--old-plan",
+                metavar="FILE",
+                help="the compiled plan of the SQL job that wrote the snapshot, where the job is a compiled plan too: "
+                "state whose types agree, and which means something else, is misread",
             ),
             argument("--flink", metavar="VERSION", help="the release of Flink that runs the job, such as 2.3"),
             argument("--state-backend", metavar="NAME", help="the job's state backend"),

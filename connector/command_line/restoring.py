@@ -53,6 +53,7 @@ def check_restore_of(arguments: Namespace, output: Output) -> int:
         state_backend=arguments.state_backend,
         allow_non_restored_state=arguments.allow_non_restored_state,
         classes=arguments.classes,
+        old_plan=None if arguments.old_plan is None else Path(arguments.old_plan),
     )
     unclear = [] if arguments.ids_only else undescribed(check)
     code = exit_code(check, unclear)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,14 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import identifier_of
+from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
+from pyspark_savepoint.statebackends.evolution.plans import PlanLike
+from pyspark_savepoint.statebackends.evolution.restored_plans import (
+    TYPES_ONLY,
+    described_plan,
+    is_compiled_plan,
+    with_meaning,
+)
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import identifiers_to_change, operator_at
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher, hasher_of
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription
@@ -40,15 +49,31 @@ def check_snapshot(
     *,
     hasher: str | None = None,
     allow_non_restored_state: bool = False,
+    old_plan: PlanLike | None = None,
     **settings: Any,
 ) -> RestoreCheck:
     """Return the verdicts about a job, given in any form, with the release and backend that run it.
 
-    ``settings`` are those of :func:`described_job`.
+    ``settings`` are those of :func:`described_job`. ``old_plan`` is the compiled plan that wrote the savepoint: with
+    that of the job it tells whether state that restores means the same.
     """
-    described = described_job(job, _hasher(hasher), **settings)
-    values = _values_of(savepoint, job, described, settings.get("classes"))
-    return check_restore(savepoint, described, allow_non_restored_state=allow_non_restored_state, values=values)
+    if isinstance(job, Mapping) and is_compiled_plan(job):
+        described = described_plan(job)
+        check = check_snapshot(
+            savepoint, described, hasher=hasher, allow_non_restored_state=allow_non_restored_state, **settings
+        )
+        if old_plan is None:
+            return replace(check, notes=(*check.notes, TYPES_ONLY))
+        return with_meaning(check, evolution_of(old_plan, job, check_options(), savepoint))
+    if old_plan is not None:
+        raise OptionError(
+            "argument 'old_plan' is for a job that is given as a compiled plan",
+            expected="what COMPILE PLAN wrote for the new query, as the job",
+            found=type_name(job),
+        )
+    description = described_job(job, _hasher(hasher), **settings)
+    values = _values_of(savepoint, job, description, settings.get("classes"))
+    return check_restore(savepoint, description, allow_non_restored_state=allow_non_restored_state, values=values)
 
 
 def described_job(

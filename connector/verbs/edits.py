@@ -1056,6 +1056,7 @@ class Edits(Face[R, T]):
         inferred_by: str | None = None,
         allow_non_restored_state: bool = False,
         stream_graph_hasher: str | None = None,
+        old_plan: str | PathLike[str] | Mapping[str, Any] | None = None,
     ) -> T:
         """Check whether a job can restore the savepoint: one row per operator of either, the worst verdict first.
 
@@ -1064,7 +1065,8 @@ class Edits(Face[R, T]):
 
         Args:
             job: The job: a mapping (``statebackends.jobs.restore.job_description``), a :class:`StreamGraph`, an
-                execution plan or a plan of the REST interface as JSON, or a savepoint that the new job has taken.
+                execution plan, a compiled plan or a plan of the REST interface as JSON, or a savepoint that the new
+                job has taken.
             types: The types of keys and states, by uid or name of the operator.
             flink_version: The release of Flink that runs the job, such as ``2.1``.
             state_backend: The job's state backend.
@@ -1076,6 +1078,8 @@ class Edits(Face[R, T]):
                 does.
             stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``; by
                 default that of the graph, ``v2`` for others.
+            old_plan: The compiled plan of the SQL job that wrote the savepoint, if ``job`` is that of a new query:
+                state whose types agree, and which means something else, is then misread.
 
         Returns:
             The verdicts.
@@ -1101,6 +1105,7 @@ class Edits(Face[R, T]):
             inferred_by=inferred_by,
             allow_non_restored_state=allow_non_restored_state,
             hasher=stream_graph_hasher,
+            old_plan=old_plan,
         )
         return self._shown(verdicts)
 

@@ -1,0 +1,92 @@
+"""Whether Flink restores a savepoint into a compiled plan, and with rows of the same meaning where types agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.serializers.notation.notation import NEWEST_VERSION, parse_type
+from pyspark_savepoint.statebackends.evolution.changes import Evolution, OperatorChange
+from pyspark_savepoint.statebackends.evolution.changes import Verdict as Meaning
+from pyspark_savepoint.statebackends.evolution.expected import shapes_of
+from pyspark_savepoint.statebackends.evolution.plans import read_plan, refusing
+from pyspark_savepoint.statebackends.evolution.shapes import OperatorShape, StateShape
+from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import OperatorVerdict, RestoreCheck, Verdict
+
+TYPES_ONLY = "its types are those of the snapshot's: whether they mean the same, only both plans tell ('old_plan')"
+WRONG_ROWS = "restores, with wrong rows: its types are the same, and what they mean is not"
+EVOLVE = "evolve(old_plan, new_plan) writes a savepoint for it"
+
+
+def is_compiled_plan(job: object) -> bool:
+    """Return whether a job is given as a compiled plan, parsed."""
+    nodes = job.get("nodes") if isinstance(job, Mapping) else None
+    return isinstance(nodes, list) and any(
+        isinstance(node, Mapping) and str(node.get("type")).startswith("stream-exec-") for node in nodes
+    )
+
+
+def described_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the description of a job that runs a compiled plan: ids, keys and states of its operators."""
+    read = read_plan(plan, "job")
+    with refusing("job"):
+        shapes = shapes_of(read)
+    operators = [one for each in shapes.values() for one in each if one.is_stateful and _is_there(one)]
+    return {"operators": [_described(one) for one in operators]}
+
+
+def _is_there(shape: OperatorShape) -> bool:
+    """Return whether an operator is one that every job of the plan has: committers are those of some connectors."""
+    return not shape.of_connector or shape.transformation in ("source", "sink")
+
+
+def _described(shape: OperatorShape) -> dict[str, Any]:
+    found: dict[str, Any] = {"uid": shape.uid, "name": shape.description[:200] or shape.uid}
+    states = dict(_states(shape))
+    if shape.known and not shape.of_connector and len(states) == len(shape.states):
+        found |= {"key": shape.key_type, "states": states}
+    return found
+
+
+def _states(shape: OperatorShape) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the states whose types a text describes."""
+    for state in shape.states:
+        try:
+            parse_type(state.value_type, NEWEST_VERSION)
+        except SavepointError:
+            continue
+        yield state.name, _state(state, shape.namespace)
+
+
+def _state(state: StateShape, namespace: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": state.value_type, "ttl": bool(state.ttl), "namespace": namespace}
+    return {**found, "kind": "VALUE"} if state.kind == "value" else found
+
+
+def with_meaning(check: RestoreCheck, evolution: Evolution) -> RestoreCheck:
+    """Return a check in which operators that restore, and mean something else, are misread."""
+    changes = {str(one.new.operator_id): one for one in evolution.operators if one.new is not None}
+    rows = tuple(_meant(row, changes) for row in check.operators)
+    return replace(check, operators=rows, notes=tuple(note for note in check.notes if note != TYPES_ONLY))
+
+
+def _meant(row: OperatorVerdict, changes: Mapping[str, OperatorChange]) -> OperatorVerdict:
+    change = changes.get(str(row.match.state.operator_id)) if row.match is not None else None
+    if change is None or row.verdict not in (Verdict.RESTORES, Verdict.MIGRATES):
+        return row
+    same_place = change.old is not None and change.new is not None and not change.moves
+    if change.verdict is Meaning.AS_IS and same_place:
+        return row
+    reasons = [WRONG_ROWS]
+    if not same_place and change.old is not None:
+        reasons.append(f"it continues {change.old.uid}, not the operator whose id it has")
+    reasons += change.reasons
+    for state in change.states:
+        reasons += [
+            f"{field.name}: {field.verdict.value}" + (f" ({field.reason})" if field.reason else "")
+            for field in state.fields
+            if field.verdict is not Meaning.AS_IS
+        ]
+    return replace(row, verdict=Verdict.IS_MISREAD, reasons=tuple(reasons), remedy=EVOLVE)

@@ -1,0 +1,43 @@
+"""The restore check of compiled plans says what real Flink did with the recorded changes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pyspark_savepoint.execution.restore import check_snapshot
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.evolution.restored_plans import TYPES_ONLY
+from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import Verdict
+from tests.statebackends.evolution.verdicts import changes, names
+
+#: What no plan has: max parallelism is that of the job, and Flink 1 compares time to live.
+NOT_TOLD = ("parallelism-max", "ttl-on", "ttl-off", "ttl-hint")
+#: New operators that find nothing; rows that were not filtered, and come out right all the same.
+ELSEWHERE = ("join-behind-agg", "materializer-on", "ids-filter", "top-of-agg", "rename-tables")
+PLANNED = [name for name in names() if not (changes() / name / "old-explain.txt").exists()]
+
+
+@pytest.mark.parametrize("name", [name for name in PLANNED if name.split("/")[1] not in (*NOT_TOLD, *ELSEWHERE)])
+def test_the_check_says_what_flink_did(name: str) -> None:
+    folder = changes() / name
+    case = json.loads((folder / "case.json").read_text("utf-8"))
+    job = json.loads((folder / "new.json").read_text("utf-8"))
+    check = check_snapshot(Snapshot.open(str(folder / "before")), job, old_plan=folder / "old.json")
+    verdicts = {row.verdict for row in check.operators}
+    assert (Verdict.FAILS in verdicts) == (not case["restored"])
+    if case["restored"]:
+        assert (Verdict.IS_MISREAD in verdicts) == (not case["same_rows"])
+
+
+def test_without_the_old_plan_only_types_are_told() -> None:
+    folder = changes() / "2.3.0" / "agg-reorder"
+    job = json.loads((folder / "new.json").read_text("utf-8"))
+    savepoint = Snapshot.open(str(folder / "before"))
+    check = check_snapshot(savepoint, job)
+    assert Verdict.RESTORES in {row.verdict for row in check.operators}
+    assert TYPES_ONLY in check.notes
+    with pytest.raises(OptionError, match="old_plan"):
+        check_snapshot(savepoint, {"operators": []}, old_plan=folder / "old.json")
